@@ -31,17 +31,6 @@ SlotId made_in_order(Emitter& e, const ir::Instruction& i, std::size_t k) {
   return out;
 }
 
-/// Whether each of so many units is a row of the operands, and an element of the results.
-bool reduces_rows(const ir::Instruction& reduce, std::int64_t units) {
-  const std::int64_t rank = reduce.operand(0)->shape.rank();
-  const Dims& dims = reduce.get<ir::DimensionsAttrs>().dims;
-  for (const std::int64_t d : dims) {
-    if (d < rank - std::int64_t(dims.size())) return false;
-  }
-  const std::vector<Shape> results = flatten(reduce.shape);
-  return units > 0 && units == results.at(0).element_count();
-}
-
 }  // namespace
 
 bool emit_dot(Emitter& e, const ir::Instruction& i) {
@@ -138,8 +127,8 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
   }
   ReducePlan plan = reduce_kernel(i, operands, int(inputs.size()));
   if (!plan.kernel) return false;
-  if (order.empty() && reduces_rows(i, plan.kernel.units)) {
-    plan.kernel.shares_outputs = true;
+  plan.kernel.shares_outputs = plan.kernel.shares_outputs && order.empty();
+  if (plan.kernel.shares_outputs) {
     for (const ReduceOperand& o : operands) {
       const std::size_t end =
           &o == &operands.back() ? inputs.size() : std::size_t((&o + 1)->first_input);

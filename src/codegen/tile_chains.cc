@@ -18,16 +18,20 @@ namespace {
 using namespace runtime;
 using Place = TiledChain::Place;
 
-/// Fewer rows than this would leave workers idle.
+/// Fewer rows than this, of all devices, would leave workers idle.
 constexpr std::int64_t kFewestRows = 64;
 /// Intermediate arrays of fewer bytes stay in cache anyway.
 constexpr std::int64_t kLeastBytes = std::int64_t(1) << 20;
 /// Scratch memory of a block of rows: what the second cache holds next to all else.
 constexpr std::int64_t kBlockBytes = std::int64_t(512) << 10;
+/// A row of so many bytes pays for calls of its own.
+constexpr std::int64_t kLongRow = std::int64_t(32) << 10;
 /// A product packs its right side once more for each block: blocks must not be too short.
 constexpr std::int64_t kProductRows = 128;
 /// And its work on a byte of what it makes or takes must be small, next to loading it from memory.
 constexpr double kProductNanoseconds = 1.7;
+/// So many bytes must be saved for each one by which the peak of memory grows.
+constexpr std::int64_t kSavedForPeak = 64;
 /// Steps that are looked at behind the first one.
 constexpr std::size_t kWindow = 64;
 
@@ -54,7 +58,8 @@ class Tiler {
   struct Chain {
     std::vector<std::size_t> links;
     std::int64_t rows = 0;
-    std::set<SlotId> made;  ///< by its links
+    std::set<SlotId> made;    ///< by its links
+    std::set<SlotId> shared;  ///< large ones of which its links read only their rows
     bool multiplies = false;
   };
 
@@ -64,6 +69,20 @@ class Tiler {
     return plan_.slots[std::size_t(s)].memory == MemoryKind::device ? bytes(s) : 0;
   }
   ClassesId classes(SlotId s) const { return plan_.slots[std::size_t(s)].classes; }
+
+  /// Whether a kernel reads of its input `k` only what belongs to its rows.
+  static bool reads_rows(const KernelDescriptor& kernel, std::size_t k) {
+    return k < kernel.shares_inputs.size() && kernel.shares_inputs[k];
+  }
+  /// Whether the task reads the rows of a large array that a link of the chain reads as well.
+  bool is_sibling(const KernelTask& task, const Chain& chain) const {
+    const KernelDescriptor& kernel = kernels_.at(task.kernel);
+    if (chain.multiplies || kernel.rereads_per_call) return false;
+    for (std::size_t k = 0; k < task.inputs.size(); ++k) {
+      if (chain.shared.count(task.inputs[k]) != 0 && reads_rows(kernel, k)) return true;
+    }
+    return false;
+  }
 
   /// Adds step `n` if it goes through the chain's rows.
   bool add(const Block& block, std::size_t n, Chain* chain) const {
@@ -79,14 +98,14 @@ class Tiler {
     std::int64_t largest = 1;
     for (std::size_t k = 0; k < task.inputs.size(); ++k) {
       if (chain->made.count(task.inputs[k]) == 0) continue;
-      if (k >= kernel.shares_inputs.size() || !kernel.shares_inputs[k]) return false;
+      if (!reads_rows(kernel, k)) return false;
       largest = std::max(largest, bytes(task.inputs[k]));
     }
     for (const SlotId s : task.outputs) {
       if (plan_.slots[std::size_t(s)].memory != MemoryKind::device || bytes(s) == 0) return false;
       if (first) largest = std::max(largest, bytes(s));
     }
-    if (rows < kFewestRows) return false;
+    if (rows * plan_.classes[std::size_t(mine)].count() < kFewestRows) return false;
     if (kernel.rereads_per_call) {
       if (task.nanoseconds > kProductNanoseconds * double(largest)) return false;
       chain->multiplies = true;
@@ -94,6 +113,10 @@ class Tiler {
     chain->rows = rows;
     chain->links.push_back(n);
     chain->made.insert(task.outputs.begin(), task.outputs.end());
+    for (std::size_t k = 0; k < task.inputs.size(); ++k) {
+      const SlotId s = task.inputs[k];
+      if (reads_rows(kernel, k) && bytes(s) >= kLeastBytes) chain->shared.insert(s);
+    }
     return true;
   }
 
@@ -115,7 +138,11 @@ class Tiler {
                            [&](SlotId s) { return slots.count(s) != 0; });
       };
       const bool reads_late = reads_any(late);
-      if (!reads_late && (!reads_any(found.chain.made) || add(block, k, &found.chain))) continue;
+      if (!reads_late) {
+        const bool follows = reads_any(found.chain.made);
+        const bool joins = follows || is_sibling(*task, found.chain);
+        if ((joins && add(block, k, &found.chain)) || !follows) continue;
+      }
       late.insert(task->outputs.begin(), task->outputs.end());
       found.behind.insert(k);
     }
@@ -131,7 +158,8 @@ class Tiler {
       const std::size_t links = found.chain.links.size();
       if (links < 2) return n;
       Step joined;
-      if (!make(*block, found.chain, &joined)) return n;
+      const std::int64_t saved = make(*block, found.chain, &joined);
+      if (saved < kLeastBytes) return n;
       // What doesn't depend on the chain stands in front of it, the rest behind.
       const std::size_t end = found.chain.links.back() + 1;
       std::vector<const Step*> before, after;
@@ -147,7 +175,7 @@ class Tiler {
       after.push_back(&joined);
       add_if(true);
       const std::set<SlotId> slots = dying(before);
-      if (device_peak(after, slots) > device_peak(before, slots)) {
+      if (device_peak(after, slots) > device_peak(before, slots) + saved / kSavedForPeak) {
         most = links;  // one link less
         continue;
       }
@@ -218,8 +246,8 @@ class Tiler {
     return most;
   }
 
-  /// False if little would be gained.
-  bool make(const Block& block, const Chain& chain, Step* joined) {
+  /// Returns the bytes of memory traffic that are saved. If they are few, there is no step.
+  std::int64_t make(const Block& block, const Chain& chain, Step* joined) {
     std::map<SlotId, int> read;
     for (const std::size_t n : chain.links) {
       for (const SlotId s : task_of(block.steps[n])->inputs) ++read[s];
@@ -232,7 +260,14 @@ class Tiler {
       inside.insert(s);
       saved += bytes(s);
     }
-    if (saved < kLeastBytes) return false;
+    std::int64_t shared = 0;  // bytes of arrays that are read once instead of several times
+    for (const SlotId s : chain.shared) {
+      const int times = read_by_rows(block, chain, s);
+      if (times < 2 || chain.made.count(s) != 0) continue;
+      shared += bytes(s);
+      saved += (times - 1) * bytes(s);
+    }
+    if (saved < kLeastBytes) return saved;
     KernelTask task;
     TiledChain tiles;
     tiles.rows = chain.rows;
@@ -268,10 +303,10 @@ class Tiler {
       tiles.links.push_back(std::move(link));
     }
     add_reuse(block, chain, places, &task);
-    const std::int64_t row =
-        std::accumulate(tiles.scratch.begin(), tiles.scratch.end(), std::int64_t(1));
-    tiles.block = std::clamp<std::int64_t>(kBlockBytes / row, chain.multiplies ? kProductRows : 8,
-                                           chain.rows);
+    const std::int64_t row = std::accumulate(tiles.scratch.begin(), tiles.scratch.end(),
+                                             std::max<std::int64_t>(shared / chain.rows, 1));
+    const std::int64_t fewest = chain.multiplies ? kProductRows : row > kLongRow ? 1 : 8;
+    tiles.block = std::clamp(kBlockBytes / row, std::min(fewest, chain.rows), chain.rows);
     KernelDescriptor kernel = tiled_chain_kernel(std::move(tiles));
     task.kernel = kernels_.add(kernel);
     task.units = kernel.units;
@@ -280,7 +315,22 @@ class Tiler {
     joined->name = last.name;
     joined->location = last.location;
     joined->what = std::move(task);
-    return true;
+    return saved;
+  }
+
+  /// How many links read only their rows of an array.
+  int read_by_rows(const Block& block, const Chain& chain, SlotId s) const {
+    int times = 0;
+    for (const std::size_t n : chain.links) {
+      const KernelTask& t = *task_of(block.steps[n]);
+      const KernelDescriptor& kernel = kernels_.at(t.kernel);
+      for (std::size_t k = 0; k < t.inputs.size(); ++k) {
+        if (t.inputs[k] != s || !reads_rows(kernel, k)) continue;
+        ++times;
+        break;
+      }
+    }
+    return times;
   }
 
   /// Scratch memory that link `l` may write its output `o` to, as nothing reads it afterwards.
@@ -317,9 +367,9 @@ class Tiler {
       bool by_rows = bytes(s) % chain.rows == 0;
       for (const std::size_t n : chain.links) {
         const KernelTask& t = *task_of(block.steps[n]);
-        const std::vector<bool>& shares = kernels_.at(t.kernel).shares_inputs;
+        const KernelDescriptor& kernel = kernels_.at(t.kernel);
         for (std::size_t i = 0; i < t.inputs.size(); ++i) {
-          if (t.inputs[i] == s) by_rows = by_rows && i < shares.size() && shares[i];
+          if (t.inputs[i] == s) by_rows = by_rows && reads_rows(kernel, i);
         }
       }
       if (!by_rows) continue;

@@ -15,6 +15,9 @@ using ir::Opcode;
 /// Results from which there is enough to share; elements of a stretch that pay for it; and how many
 /// stretches there may be.
 constexpr std::int64_t kManyResults = 32, kLeastStretch = 16384, kMostStretches = 64;
+/// So many columns are read a stretch of rows at a time, as they stand in memory, if the stretch is
+/// so long that its results are few next to it, and all are not in cache anyway.
+constexpr std::int64_t kManyColumns = 256, kLeastRows = 64, kLeastElements = 1 << 18;
 
 Instruction* split(const Instruction& reduce, ir::Builder& b) {
   if (reduce.operands().size() != 2 || reduce.shape.is_tuple) return nullptr;
@@ -43,11 +46,14 @@ Instruction* split(const Instruction& reduce, ir::Builder& b) {
       (stage == 0 ? before : after) *= size;
     }
   }
-  // Columns are shared among workers as they are, if there are some hundreds.
-  if (before * (after >= 256 ? after : 1) >= kManyResults) return nullptr;
+  if (before >= kManyResults) return nullptr;
   std::int64_t pieces = 1;
   for (std::int64_t n = 2; n <= kMostStretches; ++n) {
-    if (reduced % n == 0 && reduced / n * after >= kLeastStretch) pieces = n;
+    const std::int64_t rows = reduced / n;
+    const bool pays = after >= kManyColumns
+                          ? rows >= kLeastRows && reduced * after >= kLeastElements
+                          : rows * after >= kLeastStretch;
+    if (reduced % n == 0 && pays) pieces = n;
   }
   if (pieces == 1) return nullptr;
   ir::Computation* reducer = reduce.called()[0];

@@ -43,7 +43,7 @@ TEST(SplitReductions, LongOnesToFewResults) {
 TEST(SplitReductions, NoOthers) {
   check(false, "s32", "[1024]", "{0}", "[]", "add");          // short
   check(false, "s32", "[64,4096]", "{1}", "[64]", "add");     // enough results to share
-  check(false, "s32", "[128,1024]", "{0}", "[1024]", "add");  // enough columns
+  check(false, "s32", "[128,1024]", "{0}", "[1024]", "add");  // in cache
   check(false, "bf16", "[65536]", "{0}", "[]", "maximum");    // would be rounded twice
   check(false, "s32", "[256,2,256]", "{0,2}", "[2]", "add");  // in two pieces
   check(false, "s32", "[65537]", "{0}", "[]", "add");         // a prime

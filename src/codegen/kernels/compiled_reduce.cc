@@ -7,6 +7,7 @@
 
 #include "src/codegen/kernels/kernel_compiler.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/reducer_order.h"
 
 namespace tessera::codegen {
 namespace {
@@ -31,6 +32,21 @@ std::optional<runtime::Kernel> kernel_of(std::shared_ptr<const MachineCode> code
 bool has_code(const ReduceShape& shape) {
   constexpr std::int64_t kLongRow = 33, kFewColumns = 16;
   return shape.b == 1 ? shape.reduced >= kLongRow : shape.b >= kFewColumns;
+}
+
+std::uint64_t infinity_of(DType t) {
+  switch (t) {
+    case DType::f16:
+      return 0x7c00;
+    case DType::bf16:
+      return 0x7f80;
+    case DType::f32:
+      return 0x7f800000;
+    case DType::f64:
+      return 0x7ff0000000000000;
+    default:
+      return 0;
+  }
 }
 
 /// What makes an operand; of one without a program, a read of the array itself.
@@ -74,11 +90,14 @@ std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, bool by
     if (programs[k]->only_source >= 0) return std::nullopt;
     nests.push_back(nest_of(*programs[k]));
     if (nests[k].any_made) return std::nullopt;
-    key.add_all(operands[k].first_input, programs[k]->key());
+    key.add_all(operands[k].first_input, types[k], programs[k]->key());
   }
-  ProgramReduceSource source{{}, reducer, shape.a, shape.reduced, shape.b, by_planes, init};
+  const bool any_order = shape.b == 1 && combines_in_any_order(reducer, types);
+  ProgramReduceSource source{{},      reducer,   shape.a, shape.reduced,
+                             shape.b, by_planes, init,    any_order};
   for (std::size_t k = 0; k < operands.size(); ++k) {
-    source.operands.push_back({{*programs[k], nests[k]}, operands[k].first_input});
+    source.operands.push_back(
+        {{*programs[k], nests[k]}, operands[k].first_input, infinity_of(types[k])});
   }
   return kernel_of(code_of(source, key.take()), 0);
 }

@@ -38,17 +38,20 @@ struct ReduceSource {
 };
 
 /// A reduction of [a, reduced, b] by a program on scalars, which need not be commutative: elements
-/// are combined in order.
+/// are combined in order, unless that makes no difference.
 struct ProgramReduceSource {
   struct Operand {
     LoopSource elements;  ///< as in ReduceSource
     int first_input = 0;
+    std::uint64_t infinity = 0;  ///< its bits; NaNs' are above, but for the sign. 0: it has none
   };
   std::vector<Operand> operands;
   const LoopExpr& reducer;  ///< of the sums, then the elements
   std::int64_t a = 1, reduced = 1, b = 1;
   bool by_planes = false;  ///< units are planes of a, else results
   int init = 0;            ///< the first of the initial values
+  /// Of elements that aren't NaN the order makes no difference (see combines_in_any_order).
+  bool any_order = false;
 };
 
 /// Any thread may call it at any time.

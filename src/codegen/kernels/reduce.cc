@@ -329,8 +329,9 @@ void run_general(const KernelCall& call) {
   }
 }
 
-/// Elements of all operands that are made at a time.
-constexpr std::int64_t kMadeAtOnce = 8192;
+/// Elements of all operands that are made at a time, if a plane has no more; and of the largest
+/// plane that is made rather than read from memory.
+constexpr std::int64_t kMadeAtOnce = 8192, kLargestMade = 1 << 20;
 
 /// Units are planes [reduced, b]: some are made, then reduced.
 void run_general_made(const KernelCall& call) {
@@ -445,7 +446,7 @@ bool reduce_takes_programs(const ir::Instruction& reduce) {
   const ReduceShape shape = shape_of(reduce, &transpose);
   if (!transpose.empty() || shape.a * shape.reduced * shape.b == 0) return false;
   return is_single(reduce) ||
-         (shape.reduced * shape.b <= kMadeAtOnce && program_of(*reduce.called()[0]) != nullptr &&
+         (shape.reduced * shape.b <= kLargestMade && program_of(*reduce.called()[0]) != nullptr &&
           reduce_kernel(reduce).kernel);
 }
 
@@ -487,6 +488,7 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
     // Short runs are no use to a program.
     if (operands[0].program) s.columns = std::min<std::int64_t>(shape.b, 64);
     kernel.units = s.by_rows ? shape.a : shape.b / s.columns;
+    kernel.shares_outputs = s.by_rows;
     kernel.nanoseconds = 50 + elements * double(byte_size(s.dtype)) * 0.1 + making;
     const bool compiled = worth_compiling(kernel.nanoseconds, operands[0].program.get());
     kernel.key = kernel_key("reduce", shape.a, shape.reduced, shape.b, s.dtype,
@@ -525,6 +527,7 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
                                      [](const ReduceOperand& o) { return o.program != nullptr; });
   kernel.units = made_here ? shape.a : std::max<std::int64_t>(1, shape.a * shape.b);
   if (shape.a * shape.b == 0) kernel.units = 0;
+  kernel.shares_outputs = made_here || shape.b == 1;
   kernel.nanoseconds = 200 + elements * (reducer->nanoseconds + double(k)) + making;
   const bool compiled = std::any_of(operands.begin(), operands.end(), [&](const ReduceOperand& o) {
     return worth_compiling(kernel.nanoseconds, o.program.get());

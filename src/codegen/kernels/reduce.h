@@ -28,7 +28,7 @@ struct ReduceOperand {
 };
 
 /// Inputs: the arrays after their transposes, then the initial values. Empty kernel if the reducer
-/// has no block functions.
+/// has no block functions. If the kernel shares its outputs, its units are planes [reduced, b].
 ReducePlan reduce_kernel(const ir::Instruction& reduce);
 /// The same for other numbers of inputs: the initial values begin at `first_init`. With programs
 /// only if reduce_takes_programs.

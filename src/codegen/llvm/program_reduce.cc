@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Emits reductions by a program. It may not be commutative (of several NaNs, say, the first one
-// wins): each lane takes a stretch of a row, and the lanes are combined in order.
+// Emits reductions by a program. It may not be commutative: each lane takes a stretch of a row, and
+// the lanes are combined in order. One that is so but for NaNs (of which the first one wins, say)
+// reads a row as it stands in memory, and once more in order if it met a NaN.
 #include "src/codegen/llvm/program_reduce.h"
 
 #include <algorithm>
@@ -128,32 +129,125 @@ class ProgramReduceEmitter {
   }
 
   void rows(Value* begin, Value* end) {
-    const std::int64_t length = source_.reduced, stretch = length / width_;
-    const VectorBuilder wide = vectors(width_), one = vectors(1);
     // The first become registers; the lanes are looked up by number.
-    const std::vector<Value*> running = sums(width_), lanes = sums(width_), total = sums(1);
-    Value* zero = b_.getInt64(0);
+    const RowSums sums = {this->sums(width_), this->sums(width_), this->sums(1)};
+    const bool interleaved = source_.any_order && source_.reduced >= 2 * width_;
+    llvm::AllocaInst* nans = nullptr;
+    if (interleaved) nans = b_.CreateAlloca(vectors(width_).vector(b_.getInt1Ty()));
     emit_for(b_, begin, end, number(1), [&](Value* row) {
-      Value* first = b_.CreateMul(row, number(length));
-      store(one, init_, total, zero);
-      const auto add = [&](const Values& values) {
-        store(one, combined(one, load(one, total, zero), values), total, zero);
-      };
-      if (stretch > 0) {
-        store(wide, elements(width_, first, stretch), running, zero);
-        emit_for(b_, number(1), number(stretch), number(1), [&](Value* t) {
-          const Values next = elements(width_, b_.CreateAdd(first, t), stretch);
-          store(wide, combined(wide, load(wide, running, zero), next), running, zero);
-        });
-        store(wide, load(wide, running, zero), lanes, zero);
-        emit_for(b_, zero, number(width_), number(1),
-                 [&](Value* lane) { add(load(one, lanes, lane)); });
+      Value* first = b_.CreateMul(row, number(source_.reduced));
+      if (interleaved) {
+        Value* any = interleaved_row(first, sums, nans);
+        if (any != nullptr) emit_if(any, [&] { ordered_row(first, sums); });
+      } else {
+        ordered_row(first, sums);
       }
-      emit_for(b_, b_.CreateAdd(first, number(stretch * width_)),
-               b_.CreateAdd(first, number(length)), number(1),
-               [&](Value* at) { add(elements(1, at, 1)); });
-      store(one, load(one, total, zero), outputs_, row);
+      const VectorBuilder one = vectors(1);
+      store(one, load(one, sums.total, b_.getInt64(0)), outputs_, row);
     });
+  }
+
+  /// Memory for the sums of a row.
+  struct RowSums {
+    std::vector<Value*> running, lanes, total;
+  };
+  void begin_row(const RowSums& sums) { store(vectors(1), init_, sums.total, b_.getInt64(0)); }
+  void add(const RowSums& sums, const Values& values) {
+    const VectorBuilder one = vectors(1);
+    Value* zero = b_.getInt64(0);
+    store(one, combined(one, load(one, sums.total, zero), values), sums.total, zero);
+  }
+  /// The running sums of all lanes, in order.
+  void add_lanes(const RowSums& sums) {
+    const VectorBuilder wide = vectors(width_), one = vectors(1);
+    Value* zero = b_.getInt64(0);
+    store(wide, load(wide, sums.running, zero), sums.lanes, zero);
+    emit_for(b_, zero, number(width_), number(1),
+             [&](Value* lane) { add(sums, load(one, sums.lanes, lane)); });
+  }
+  void rest_of_row(const RowSums& sums, Value* begin, Value* end) {
+    emit_for(b_, begin, end, number(1), [&](Value* at) { add(sums, elements(1, at, 1)); });
+  }
+
+  void ordered_row(Value* first, const RowSums& sums) {
+    const std::int64_t length = source_.reduced, stretch = length / width_;
+    const VectorBuilder wide = vectors(width_);
+    Value* zero = b_.getInt64(0);
+    Value* end = b_.CreateAdd(first, number(length));
+    begin_row(sums);
+    if (stretch == 0) return rest_of_row(sums, first, end);
+    store(wide, elements(width_, first, stretch), sums.running, zero);
+    emit_for(b_, number(1), number(stretch), number(1), [&](Value* t) {
+      const Values next = elements(width_, b_.CreateAdd(first, t), stretch);
+      store(wide, combined(wide, load(wide, sums.running, zero), next), sums.running, zero);
+    });
+    add_lanes(sums);
+    rest_of_row(sums, b_.CreateAdd(first, number(stretch * width_)), end);
+  }
+
+  /// Returns whether the row has NaNs; null if there are none in its types.
+  Value* interleaved_row(Value* first, const RowSums& sums, llvm::AllocaInst* nans) {
+    const VectorBuilder wide = vectors(width_), one = vectors(1);
+    Value* zero = b_.getInt64(0);
+    llvm::Type* mask = nans->getAllocatedType();
+    b_.CreateStore(llvm::Constant::getNullValue(mask), nans);
+    bool any = false;
+    const auto look = [&](const VectorBuilder& v, const Values& values) {
+      for (std::size_t k = 0; k < count(); ++k) {
+        Value* found = is_nan(v, k, values[k]);
+        if (found == nullptr) continue;
+        any = true;
+        if (v.width == 1) {
+          Value* one_lane = b_.CreateExtractElement(found, std::uint64_t(0));
+          found = b_.CreateInsertElement(llvm::Constant::getNullValue(mask), one_lane,
+                                         std::uint64_t(0));
+        }
+        b_.CreateStore(b_.CreateOr(b_.CreateLoad(mask, nans), found), nans);
+      }
+    };
+    begin_row(sums);
+    const std::int64_t steps = source_.reduced / width_;
+    const Values before = elements(width_, first, 1);
+    look(wide, before);
+    store(wide, before, sums.running, zero);
+    emit_for(b_, number(1), number(steps), number(1), [&](Value* t) {
+      Value* at = b_.CreateAdd(first, b_.CreateMul(t, number(width_)));
+      const Values next = elements(width_, at, 1);
+      look(wide, next);
+      store(wide, combined(wide, load(wide, sums.running, zero), next), sums.running, zero);
+    });
+    look(one, init_);
+    Value* rest = b_.CreateAdd(first, number(steps * width_));
+    Value* end = b_.CreateAdd(first, number(source_.reduced));
+    add_lanes(sums);
+    emit_for(b_, rest, end, number(1), [&](Value* at) {
+      const Values next = elements(1, at, 1);
+      look(one, next);
+      add(sums, next);
+    });
+    return any ? b_.CreateOrReduce(b_.CreateLoad(mask, nans)) : nullptr;
+  }
+
+  /// Lanes of operand k that are NaN; null if its type has none.
+  Value* is_nan(const VectorBuilder& v, std::size_t k, const Lanes& values) const {
+    const std::uint64_t infinity = source_.operands[k].infinity;
+    if (infinity == 0) return nullptr;
+    const unsigned bits = bytes_[k] * 8;
+    llvm::Type* integers = v.integers(bits);
+    Value* magnitude = b_.CreateAnd(v.as_bits(values, bytes_[k]),
+                                    v.integer(integers, (std::uint64_t(1) << (bits - 1)) - 1));
+    return b_.CreateICmpUGT(magnitude, v.integer(integers, infinity));
+  }
+
+  void emit_if(Value* condition, const std::function<void()>& then) {
+    llvm::Function* f = b_.GetInsertBlock()->getParent();
+    llvm::BasicBlock* yes = llvm::BasicBlock::Create(b_.getContext(), "", f);
+    llvm::BasicBlock* after = llvm::BasicBlock::Create(b_.getContext(), "", f);
+    b_.CreateCondBr(condition, yes, after);
+    b_.SetInsertPoint(yes);
+    then();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
   }
 
   /// Results [begin, end), side by side.

@@ -74,8 +74,8 @@ class ReduceEmitter {
   }
 
  private:
-  /// Columns whose sums are held at a time.
-  static constexpr std::uint64_t kColumns = 1024;
+  /// Memory for the sums of some columns: half of the nearest cache.
+  static constexpr std::uint64_t kSumBytes = 16384;
   VectorBuilder vectors(unsigned width) const { return VectorBuilder(b_, machine_, width); }
 
   /// Elements as they are held.
@@ -215,7 +215,8 @@ class ReduceEmitter {
   /// Some columns' sums are held in memory of the nearest cache while their rows are read.
   void columns(Value* begin, Value* end) {
     const auto number = [&](std::int64_t n) { return b_.getInt64(std::uint64_t(n)); };
-    Value* sums = b_.CreateAlloca(b_.getInt8Ty(), b_.getInt64(kColumns * held_bytes_));
+    const std::uint64_t columns = kSumBytes / held_bytes_;
+    Value* sums = b_.CreateAlloca(b_.getInt8Ty(), b_.getInt64(kSumBytes));
     llvm::cast<llvm::AllocaInst>(sums)->setAlignment(llvm::Align(64));
     Value *a0 = begin, *a1 = end, *c0 = b_.getInt64(0), *c1 = number(source_.b);
     if (!source_.by_rows) {
@@ -228,8 +229,8 @@ class ReduceEmitter {
                            b_.CreateMul(end, number(source_.columns)));
     }
     emit_for(b_, a0, a1, b_.getInt64(1), [&](Value* a) {
-      emit_for(b_, c0, c1, b_.getInt64(kColumns), [&](Value* c) {
-        Value* n = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.getInt64(kColumns),
+      emit_for(b_, c0, c1, b_.getInt64(columns), [&](Value* c) {
+        Value* n = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b_.getInt64(columns),
                                             b_.CreateSub(c1, c));
         each_sum(n, [&](const VectorBuilder& v, Value* k) {
           Lanes init = held(vectors(1), init_);
