@@ -32,6 +32,8 @@ constexpr std::size_t kMaxReads = 6, kMaxRepeats = 3;
 /// less memory; and from how many arrays it may be made.
 constexpr double kCheap = 1.3, kExpensive = 8;
 constexpr int kCheapArrays = 1, kExpensiveArrays = 2;
+/// What is made from none, and so costs less than an array would.
+constexpr double kCheaperThanReading = 4;
 /// And through how many ops it is followed.
 constexpr std::size_t kShortChain = 8, kLongChain = 24;
 /// A chain of views, and the boxes of a composed view: each row looks at all of them.
@@ -420,12 +422,19 @@ class Fuser {
     return options_.recompute_long;
   }
 
+  /// Whether a value is made by the devices that run `root`: by those that make it, or, if it takes
+  /// less than to read it, once more by each.
+  bool run_by_those_of(const Instruction& i, const Instruction& root) const {
+    return classes(root.index) == classes(i.index) ||
+           survey_.costs_at_most(i, kCheaperThanReading, 0, kShortChain);
+  }
+
   bool fits(const Instruction& i, bool loop, const Contexts& contexts) {
     if (loop) {
       for (const Context& c : contexts) {
         if (frames_[std::size_t(c.stack)].leaves_only || only_reads(c) ||
-            classes(root_of(c.root).run_by->index) != classes(i.index) ||
-            sizes_[c.root] >= kMaxOps || !reads(i, c.stack)) {
+            !run_by_those_of(i, *root_of(c.root).run_by) || sizes_[c.root] >= kMaxOps ||
+            !reads(i, c.stack)) {
           return false;
         }
       }

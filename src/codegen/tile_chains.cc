@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -64,6 +65,21 @@ class Tiler {
   };
 
   static const KernelTask* task_of(const Step& step) { return std::get_if<KernelTask>(&step.what); }
+  /// What a kernel or an exchange reads and makes; nothing of other steps.
+  struct Operands {
+    std::vector<SlotId> inputs, outputs;
+  };
+  static std::optional<Operands> operands_of(const Step& step) {
+    if (const KernelTask* task = task_of(step)) return Operands{task->inputs, task->outputs};
+    const auto* exchange = std::get_if<Exchange>(&step.what);
+    if (exchange == nullptr) return std::nullopt;
+    Operands out;
+    for (const Exchange::Part& p : exchange->parts) {
+      out.inputs.push_back(p.input);
+      out.outputs.push_back(p.output);
+    }
+    return out;
+  }
   std::int64_t bytes(SlotId s) const { return plan_.slots[std::size_t(s)].bytes; }
   std::int64_t device_bytes(SlotId s) const {
     return plan_.slots[std::size_t(s)].memory == MemoryKind::device ? bytes(s) : 0;
@@ -132,18 +148,21 @@ class Tiler {
     const std::size_t end = std::min(block.steps.size(), n + kWindow);
     for (std::size_t k = n + 1; k < end && found.chain.links.size() < most_links; ++k) {
       const KernelTask* task = task_of(block.steps[k]);
-      if (task == nullptr || task->has_effects) break;
+      const std::optional<Operands> operands = operands_of(block.steps[k]);
+      if (!operands || (task != nullptr && task->has_effects)) break;
       const auto reads_any = [&](const std::set<SlotId>& slots) {
-        return std::any_of(task->inputs.begin(), task->inputs.end(),
+        return std::any_of(operands->inputs.begin(), operands->inputs.end(),
                            [&](SlotId s) { return slots.count(s) != 0; });
       };
       const bool reads_late = reads_any(late);
-      if (!reads_late) {
+      if (task == nullptr) {
+        if (!reads_late && !reads_any(found.chain.made)) continue;
+      } else if (!reads_late) {
         const bool follows = reads_any(found.chain.made);
         const bool joins = follows || is_sibling(*task, found.chain);
         if ((joins && add(block, k, &found.chain)) || !follows) continue;
       }
-      late.insert(task->outputs.begin(), task->outputs.end());
+      late.insert(operands->outputs.begin(), operands->outputs.end());
       found.behind.insert(k);
     }
     return found;
@@ -194,7 +213,8 @@ class Tiler {
   std::set<SlotId> dying(const std::vector<const Step*>& steps) const {
     std::map<SlotId, int> reads;
     for (const Step* step : steps) {
-      for (const SlotId s : task_of(*step)->inputs) ++reads[s];
+      const std::optional<Operands> operands = operands_of(*step);
+      for (const SlotId s : operands->inputs) ++reads[s];
     }
     std::set<SlotId> out;
     for (const auto& [s, count] : reads) {
@@ -215,7 +235,7 @@ class Tiler {
     std::set<SlotId> made;
     std::int64_t now = 0;
     for (std::size_t n = 0; n < steps.size(); ++n) {
-      const KernelTask& task = *task_of(*steps[n]);
+      const Operands task = *operands_of(*steps[n]);
       for (const SlotId s : task.inputs) {
         if (dying.count(s) == 0) continue;
         if (last.emplace(s, n).second && made.count(s) == 0) now += device_bytes(s);
@@ -225,14 +245,16 @@ class Tiler {
     }
     std::int64_t most = now;
     for (std::size_t n = 0; n < steps.size(); ++n) {
-      const KernelTask& task = *task_of(*steps[n]);
+      const Operands task = *operands_of(*steps[n]);
+      const KernelTask* kernel = task_of(*steps[n]);
       std::int64_t freed = 0, taken = 0;
       std::set<SlotId> seen;
       for (const SlotId s : task.inputs) {
         const auto it = last.find(s);
         if (it == last.end() || it->second != n || !seen.insert(s).second) continue;
         freed += device_bytes(s);
-        if (std::any_of(task.reuse.begin(), task.reuse.end(), [&](const KernelTask::Reuse& r) {
+        if (kernel != nullptr &&
+            std::any_of(kernel->reuse.begin(), kernel->reuse.end(), [&](const auto& r) {
               return task.inputs[std::size_t(r.input)] == s && !r.copy;
             })) {
           taken += device_bytes(s);

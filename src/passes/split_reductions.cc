@@ -17,7 +17,7 @@ using ir::Opcode;
 constexpr std::int64_t kManyResults = 32, kLeastStretch = 16384, kMostStretches = 64;
 /// So many columns are read a stretch of rows at a time, as they stand in memory, if the stretch is
 /// so long that its results are few next to it, and all are not in cache anyway.
-constexpr std::int64_t kManyColumns = 256, kLeastRows = 64, kLeastElements = 1 << 18;
+constexpr std::int64_t kManyColumns = 256, kLeastRows = 16, kLeastElements = 1 << 18;
 
 Instruction* split(const Instruction& reduce, ir::Builder& b) {
   if (reduce.operands().size() != 2 || reduce.shape.is_tuple) return nullptr;

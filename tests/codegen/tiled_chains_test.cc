@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chains of steps that are run by blocks of rows: attention and the like, against the evaluator.
+#include "src/passes/split_reductions.h"
 #include "tests/codegen/random_case.h"
 
 namespace tessera::testing {
@@ -106,6 +107,34 @@ TEST(TiledChains, SumsOverRowsComeAfterwards) {
   Instruction* by_keys = a.product(probabilities, w, 1, 1);
   Instruction* out = a.product(probabilities, v, 2, 1);
   a.p.check(a.p.b.tuple({by_keys, out}), 4, 100);
+}
+
+// Several reductions of one array, along any of its dims, read it together.
+TEST(TiledChains, ReductionsOfOneArrayAreOneStep) {
+  Random r(5);
+  for (const bool columns : {false, true}) {
+    Program p;
+    ir::Builder& b = p.b;
+    Instruction* x = p.argument(r.literal(DType::f32, {1024, 1024}));
+    const auto reduce = [&](Instruction* of, double init, Opcode op, Dims dims) {
+      return b.reduce(of, b.scalar(DType::f32, init), std::move(dims),
+                      ir::scalar_computation(&p.module, op, DType::f32));
+    };
+    std::vector<Instruction*> results = {
+        reduce(x, 0, Opcode::add, {1}), reduce(x, -INFINITY, Opcode::maximum, {1}),
+        reduce(b.unary(Opcode::negate, x), 1, Opcode::minimum, {1})};
+    if (columns) {
+      results.push_back(reduce(x, INFINITY, Opcode::minimum, {0}));
+      results.push_back(reduce(x, 0, Opcode::add, {0, 1}));
+      results.push_back(reduce(b.binary(Opcode::multiply, x, x), 0, Opcode::add, {0}));
+    }
+    Instruction* root = b.tuple(results);
+    p.entry->set_root(root);
+    passes::split_reductions(&p.module);
+    p.check(p.entry->root(), 5, 1000);
+    // One goes over the array; each of the others is cut in pieces, which are put together.
+    EXPECT_EQ(steps_of(plan_of(p.module)), columns ? 4u : 1u) << ir::to_string(p.module);
+  }
 }
 
 // Random elementwise chains with sums of rows in between.
