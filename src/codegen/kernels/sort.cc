@@ -13,6 +13,7 @@
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/radix_sort.h"
 
 namespace tessera::codegen {
 namespace {
@@ -211,11 +212,17 @@ bool integer_keys(const KeyOrder& order, const std::byte* keys, std::int64_t n,
   return ordered;
 }
 
+struct WideWord {
+  std::uint64_t key = 0;
+  std::uint32_t index = 0;
+};
+
 struct Scratch {
   std::vector<std::vector<std::byte>> rows;
   std::vector<std::byte> keys;
   std::vector<std::int64_t> integers, places;
-  std::vector<std::uint64_t> packed;
+  std::vector<std::uint64_t> packed, packed_scratch;
+  std::vector<WideWord> wide, wide_scratch;
   std::vector<std::uint32_t> index, merged;
 };
 
@@ -248,6 +255,33 @@ void load_places(const KeyOrder& order, const std::byte* from, std::size_t n,
   });
 }
 
+/// Sorts the first `n` of the index by the integer keys; equal ones stay in their order.
+void sort_integers(std::size_t n, Scratch* s) {
+  if (n == 0) return;
+  const auto [low, high] = std::minmax_element(s->integers.begin(), s->integers.end());
+  const std::uint64_t least = std::uint64_t(*low), range = std::uint64_t(*high) - least;
+  const auto bits = unsigned(std::bit_width(range));
+  if (bits <= 32) {
+    // Key and place in one word.
+    s->packed.resize(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint32_t at = s->index[i];
+      s->packed[i] = ((std::uint64_t(s->integers[at]) - least) << 32) | at;
+    }
+    radix_sort(&s->packed, &s->packed_scratch, 32, 32 + bits,
+               [](std::uint64_t word) { return word; });
+    for (std::size_t i = 0; i < n; ++i) s->index[i] = std::uint32_t(s->packed[i]);
+    return;
+  }
+  s->wide.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint32_t at = s->index[i];
+    s->wide[i] = {std::uint64_t(s->integers[at]) - least, at};
+  }
+  radix_sort(&s->wide, &s->wide_scratch, 0, bits, [](const WideWord& word) { return word.key; });
+  for (std::size_t i = 0; i < n; ++i) s->index[i] = s->wide[i].index;
+}
+
 bool sort_by_key(const SortAttrs& attrs, Scratch* s) {
   const KeyOrder& order = *attrs.order;
   const std::byte* keys = s->rows[std::size_t(order.operand)].data();
@@ -264,27 +298,12 @@ bool sort_by_key(const SortAttrs& attrs, Scratch* s) {
     // From here on equal keys need only stay in their order; padding is at the end already.
     load_places(order, s->rows[std::size_t(order.places)].data(), n, &s->places);
     const std::vector<std::int64_t>& at = s->places;
-    std::stable_sort(s->index.begin(), s->index.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return at[a] < at[b]; });
+    s->integers.swap(s->places);
+    if (!std::is_sorted(s->integers.begin(), s->integers.end())) sort_integers(n, s);
+    s->integers.swap(s->places);
     while (order.limit >= 0 && n > 0 && at[s->index[n - 1]] >= order.limit) --n;
   }
-  const auto [low, high] = std::minmax_element(s->integers.begin(), s->integers.end());
-  if (*low >= INT32_MIN && *high <= INT32_MAX) {
-    // Key and place in one word: a plain sort of words is stable.
-    s->packed.resize(n);
-    for (std::size_t i = 0; i < n; ++i) {
-      const auto key = std::uint32_t(std::int32_t(s->integers[s->index[i]])) ^ 0x80000000u;
-      s->packed[i] = (std::uint64_t(key) << 32) | i;
-    }
-    std::sort(s->packed.begin(), s->packed.end());
-    s->merged.resize(n);
-    for (std::size_t i = 0; i < n; ++i) s->merged[i] = s->index[std::uint32_t(s->packed[i])];
-    std::copy(s->merged.begin(), s->merged.end(), s->index.begin());
-  } else {
-    std::stable_sort(
-        s->index.begin(), s->index.begin() + std::ptrdiff_t(n),
-        [&](std::uint32_t a, std::uint32_t b) { return s->integers[a] < s->integers[b]; });
-  }
+  sort_integers(n, s);
   return true;
 }
 
@@ -303,11 +322,37 @@ void sort_by_comparator(const SortAttrs& attrs, Scratch* s) {
   });
 }
 
+template <std::size_t kBytes>
+void pick(const std::vector<std::uint32_t>& index, const std::byte* from, std::size_t step,
+          std::byte* to) {
+  for (const std::uint32_t j : index) {
+    std::memcpy(to, from + j * kBytes, kBytes);
+    to += step * kBytes;
+  }
+}
+/// Elements of `from`, in the order of the index; each `step` elements behind the last one.
+void pick(const std::vector<std::uint32_t>& index, const std::byte* from, std::int64_t bytes,
+          std::size_t step, std::byte* to) {
+  switch (bytes) {
+    case 1:
+      return pick<1>(index, from, step, to);
+    case 2:
+      return pick<2>(index, from, step, to);
+    case 4:
+      return pick<4>(index, from, step, to);
+    case 8:
+      return pick<8>(index, from, step, to);
+    default:
+      return pick<16>(index, from, step, to);
+  }
+}
+
 void run_sort(const KernelCall& call) {
   const auto& attrs = *static_cast<const SortAttrs*>(call.attributes);
   const std::size_t k = attrs.bytes.size();
-  Scratch s;
-  s.rows.resize(k);
+  // Kept: the next run needs no new pages.
+  static thread_local Scratch s;
+  s.rows.resize(std::max(k, s.rows.size()));
   for (std::size_t i = 0; i < k; ++i) s.rows[i].resize(std::size_t(attrs.n * attrs.bytes[i]));
   s.index.resize(std::size_t(attrs.n));
   for (std::int64_t r = call.begin; r < call.end; ++r) {
@@ -331,12 +376,8 @@ void run_sort(const KernelCall& call) {
     }
     for (std::size_t i = 0; i < k; ++i) {
       const auto size = std::size_t(attrs.bytes[i]);
-      std::byte* to = call.outputs[i] + std::size_t(first) * size;
-      const std::size_t step = std::size_t(attrs.inner) * size;
-      for (const std::uint32_t j : s.index) {
-        std::memcpy(to, s.rows[i].data() + j * size, size);
-        to += step;
-      }
+      pick(s.index, s.rows[i].data(), attrs.bytes[i], std::size_t(attrs.inner),
+           call.outputs[i] + std::size_t(first) * size);
     }
   }
 }
