@@ -43,6 +43,18 @@ TEST(RandomKernels, Convolution) {
     at(x, c.input_feature) = feature_groups * per_group;
     at(w, c.kernel_input_feature) = per_group;
     at(w, c.kernel_output_feature) = feature_groups * batch_groups * (1 + r.below(2 * more + 3));
+    if (r.chance(0.2)) {
+      // As many groups as features.
+      const std::int64_t groups = 4 + r.below(r.chance(0.3) ? 150 : 20);
+      at(w, c.kernel_output_feature) = groups;
+      if (batch_groups > 1) {
+        c.batch_group_count = groups;
+        at(x, c.input_batch) = groups;
+      } else {
+        c.feature_group_count = at(x, c.input_feature) = groups;
+        at(w, c.kernel_input_feature) = 1;
+      }
+    }
     for (std::int64_t d = 0; d < spatial; ++d) {
       c.input_spatial.push_back(place(xi, d + 1));
       c.kernel_spatial.push_back(place(wi, d));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/shape.h"
+#include "src/codegen/kernels/depthwise_convolution.h"
 #include "src/codegen/kernels/direct_convolution.h"
 #include "src/codegen/kernels/gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
@@ -249,7 +250,9 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
     direct.filter =
         by_role(filter, c.kernel_input_feature, c.kernel_output_feature, c.kernel_spatial);
     direct.result = by_role(result, c.output_batch, c.output_feature, c.output_spatial);
-    if (auto kernel = direct_convolution_kernel(std::move(direct), type)) {
+    auto kernel = depthwise_convolution_kernel(direct, type);
+    if (!kernel) kernel = direct_convolution_kernel(std::move(direct), type);
+    if (kernel) {
       as_it_stands.kernel = *std::move(kernel);
       return as_it_stands;
     }

@@ -10,74 +10,18 @@
 
 #include "src/codegen/kernels/batch_gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/window_taps.h"
 
 namespace tessera::codegen {
 namespace {
 
 using runtime::KernelCall;
 
-/// Taps of a window that see the input from one position of the result, and what they see:
-/// begin + k step sees at + k advance.
-struct Run {
-  std::int64_t begin = 0, step = 1, count = 0, at = 0, advance = 0;
-
-  friend bool operator==(const Run& a, const Run& b) {
-    return a.begin == b.begin && a.step == b.step && a.count == b.count;
-  }
-};
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
-
-Run taps_of(const ir::WindowDim& w, std::int64_t in, std::int64_t position) {
-  // origin + t rhs_dilation is a multiple of lhs_dilation for every step-th t, if for any.
-  const std::int64_t origin = position * w.stride - w.pad_low, l = w.lhs_dilation;
-  Run run;
-  run.step = l / std::gcd(l, w.rhs_dilation);
-  run.advance = run.step * w.rhs_dilation / l;
-  std::int64_t first = 0;
-  const auto divides = [&](std::int64_t t) { return (origin + t * w.rhs_dilation) % l == 0; };
-  while (first < run.step && !divides(first)) ++first;
-  if (first == run.step || in == 0) return run;
-  // The steps k for which 0 <= at + k advance < in, and the tap is one.
-  const std::int64_t at = floor_div(origin + first * w.rhs_dilation, l);
-  const std::int64_t low = std::max<std::int64_t>(0, -floor_div(at, run.advance));
-  const std::int64_t taps = (w.size - first + run.step - 1) / run.step;
-  const std::int64_t high = std::min(taps, floor_div(in - 1 - at, run.advance) + 1);
-  if (first >= w.size || low >= high) return run;
-  run.begin = first + low * run.step;
-  run.at = at + low * run.advance;
-  run.count = high - low;
-  return run;
-}
-
-/// Positions begin, begin + step, ... of the last dim that see the input through the same taps:
-/// each one `advance` elements further on.
-struct Segment {
-  std::int64_t begin = 0, step = 1, count = 0, advance = 0;
-  Run taps;
-};
-
-std::vector<Segment> segments_of(const ir::WindowDim& w, std::int64_t in, std::int64_t out) {
-  const std::int64_t period = w.lhs_dilation / std::gcd(w.lhs_dilation, w.stride);
-  std::vector<Segment> all;
-  for (std::int64_t first = 0; first < std::min(period, out); ++first) {
-    for (std::int64_t p = first; p < out; p += period) {
-      const Run taps = taps_of(w, in, p);
-      if (p != first && all.back().taps == taps) {
-        ++all.back().count;
-      } else {
-        all.push_back({p, period, 1, period * w.stride / w.lhs_dilation, taps});
-      }
-    }
-  }
-  return all;
-}
-
 struct Attrs {
   DirectConvolution c;
   bool rows_are_batch = false;  ///< else positions of the last dim
   bool sums_are_taps = false;   ///< of the last dim, else features
-  std::vector<Segment> segments;
+  std::vector<TapSegment> segments;
   std::int64_t batch_block = 1;  ///< rows of a unit, if they are the batch
 };
 
@@ -106,7 +50,7 @@ class DirectWork {
       unit /= c.out[d];
     }
     if (!a_.rows_are_batch) first = unit;
-    std::vector<Run> taps;
+    std::vector<TapRun> taps;
     T* to = out_ + first * c.result.batch;
     for (std::size_t d = 0; d < outer; ++d) {
       taps.push_back(taps_of(c.window[d], c.in[d], position[d]));
@@ -128,7 +72,7 @@ class DirectWork {
         multiply(from, filter, taps, &gemm, at);
         continue;
       }
-      for (const Segment& s : a_.segments) {
+      for (const TapSegment& s : a_.segments) {
         gemm.m = s.count;
         gemm.a_row = s.advance * c.input.spatial.back();
         gemm.c_row = s.step * c.result.spatial.back();
@@ -141,7 +85,7 @@ class DirectWork {
 
  private:
   /// The products of all combinations of taps.
-  void multiply(const T* from, const T* filter, const std::vector<Run>& taps, BatchGemm<T>* gemm,
+  void multiply(const T* from, const T* filter, const std::vector<TapRun>& taps, BatchGemm<T>* gemm,
                 T* to) {
     terms_.clear();
     add(from, filter, taps, 0, gemm);
@@ -151,14 +95,14 @@ class DirectWork {
     batch_gemm(*gemm);
   }
 
-  void add(const T* from, const T* filter, const std::vector<Run>& taps, std::size_t d,
+  void add(const T* from, const T* filter, const std::vector<TapRun>& taps, std::size_t d,
            BatchGemm<T>* gemm) {
     const DirectConvolution& c = a_.c;
     if (d == taps.size()) {
       terms_.push_back({from, filter, c.per_group});
       return;
     }
-    const Run& run = taps[d];
+    const TapRun& run = taps[d];
     if (run.count == 0) return;
     const std::int64_t first = c.window[d].reversal ? c.window[d].size - 1 - run.begin : run.begin;
     const std::int64_t step = (c.window[d].reversal ? -run.step : run.step) * c.filter.spatial[d];
