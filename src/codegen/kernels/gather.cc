@@ -51,11 +51,54 @@ void run_gather(const KernelCall& call) {
   }
 }
 
+/// Single elements at one index each, which stand in a row `step` elements apart.
+struct ElementIndices {
+  const std::byte* first;
+  std::int64_t step, most;  ///< the largest index; others are clamped
+};
+template <class Index, class Element>
+void gather_elements(const ElementIndices& indices, const std::byte* array, std::int64_t stride,
+                     std::int64_t n, std::byte* out) {
+  const auto* at = reinterpret_cast<const Index*>(indices.first);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto index =
+        std::clamp<std::int64_t>(std::int64_t(at[i * indices.step]), 0, indices.most);
+    std::memcpy(out + std::size_t(i) * sizeof(Element), array + index * stride, sizeof(Element));
+  }
+}
+using GatherElements = void (*)(const ElementIndices&, const std::byte*, std::int64_t, std::int64_t,
+                                std::byte*);
+template <class Index>
+GatherElements gather_elements_of(std::size_t bytes) {
+  switch (bytes) {
+    case 1:
+      return gather_elements<Index, std::uint8_t>;
+    case 2:
+      return gather_elements<Index, std::uint16_t>;
+    case 4:
+      return gather_elements<Index, std::uint32_t>;
+    case 8:
+      return gather_elements<Index, std::uint64_t>;
+    default:
+      return nullptr;
+  }
+}
+/// Null for types that aren't worth a loop of their own.
+GatherElements gather_elements_of(DType index, std::size_t bytes) {
+  if (index == DType::s32) return gather_elements_of<std::int32_t>(bytes);
+  if (index == DType::s64) return gather_elements_of<std::int64_t>(bytes);
+  return nullptr;
+}
+
 class GatheredRows final : public ElementSource {
  public:
   GatheredRows(IndexWindows w, std::int64_t row, std::int64_t vector,
                std::shared_ptr<const FusedLoop> indices)
-      : w_(std::move(w)), row_(row), vector_(vector), indices_(std::move(indices)) {}
+      : w_(std::move(w)), row_(row), vector_(vector), indices_(std::move(indices)) {
+    if (row_ == 1 && w_.mapped.size() == 1 && w_.batching.empty() && w_.indices_in_a_row()) {
+      elements_ = gather_elements_of(w_.index_type, w_.element);
+    }
+  }
 
   void generate(const std::byte* const* inputs, std::int64_t begin, std::int64_t n,
                 std::byte* out) const override {
@@ -73,6 +116,13 @@ class GatheredRows final : public ElementSource {
   void rows(const std::byte* array, const std::byte* indices, std::int64_t first,
             std::int64_t begin, std::int64_t n, std::byte* out) const {
     const auto size = std::int64_t(w_.element), index_size = std::int64_t(byte_size(w_.index_type));
+    if (elements_ != nullptr) {
+      const auto d = std::size_t(w_.mapped[0]);
+      const std::int64_t step = w_.index_strides.empty() ? 0 : w_.index_strides.back();
+      return elements_(
+          {indices + (begin * step - first) * index_size, step, w_.dims[d] - w_.sizes[d]}, array,
+          w_.strides[d], n, out);
+    }
     std::int64_t at = begin / row_, skipped = begin % row_;
     while (n > 0) {
       std::int64_t rest = at, index = 0;
@@ -100,6 +150,7 @@ class GatheredRows final : public ElementSource {
   IndexWindows w_;
   std::int64_t row_, vector_;  ///< elements of a row, and of an index vector
   std::shared_ptr<const FusedLoop> indices_;
+  GatherElements elements_ = nullptr;  ///< if rows are single elements
 };
 
 IndexWindows gather_windows(const ir::Instruction& gather) {

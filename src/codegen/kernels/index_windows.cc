@@ -42,6 +42,13 @@ std::string IndexWindows::key() const {
                     mapped, batching, dims, sizes, strides, part_strides, element);
 }
 
+bool IndexWindows::indices_in_a_row() const {
+  for (std::size_t d = batch_dims.size(); d-- > 1;) {
+    if (index_strides[d - 1] != index_strides[d] * batch_dims[d]) return false;
+  }
+  return true;
+}
+
 IndexWindows index_windows(const Shape& array, const Shape& indices, const Shape& other,
                            const IndexedDims& dims) {
   IndexWindows w;

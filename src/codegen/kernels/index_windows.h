@@ -28,6 +28,8 @@ struct IndexWindows {
   std::size_t element = 4;
 
   std::string key() const;
+  /// Whether the index vectors, in their order, are equally far apart.
+  bool indices_in_a_row() const;
 };
 
 /// How the dims of a gather or scatter belong together.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -21,9 +22,11 @@ using ir::Opcode;
 using ir::WindowDim;
 using runtime::KernelCall;
 
-/// Sums are held wider than their elements and rounded once.
-DType accumulator_type(DType t) {
-  return t == DType::f16 || t == DType::bf16 || t == DType::f32 ? DType::f64 : t;
+/// Sums and products are held wider than their elements and rounded once.
+DType accumulator_type(Opcode op, DType t) {
+  const bool rounds = op == Opcode::add || op == Opcode::multiply;
+  if (t == DType::f16 || t == DType::bf16) return DType::f64;
+  return rounds && t == DType::f32 ? DType::f64 : t;
 }
 
 /// Elements between their own type and the held one.
@@ -31,7 +34,7 @@ struct Types {
   DType element = DType::f32, held = DType::f64;
   BlockFunction widen = nullptr, lift = nullptr, narrow = nullptr;
 
-  explicit Types(DType t) : element(t), held(accumulator_type(t)) {
+  Types(Opcode op, DType t) : element(t), held(accumulator_type(op, t)) {
     if (held == element) return;
     lift = lift_block(element);  // null for f32
     widen = convert_block(DType::f32, held);
@@ -68,7 +71,7 @@ void combine(BlockFunction op, std::byte* acc, const std::byte* value, std::int6
 // -- Running reductions -------------------------------------------------------------------------
 
 struct ScanAttrs {
-  explicit ScanAttrs(DType t) : types(t) {}
+  ScanAttrs(Opcode op, DType t) : types(op, t) {}
   Types types;
   BlockFunction op = nullptr;
   bool sums = false;
@@ -155,7 +158,7 @@ std::optional<KernelDescriptor> scan(const Shape& shape, const Shape& result,
   forward.size = backward.size = n;
   forward.pad_low = backward.pad_high = n - 1;
   if (!(w == forward) && !(w == backward)) return std::nullopt;
-  ScanAttrs s(shape.dtype);
+  ScanAttrs s(op, shape.dtype);
   s.op = f;
   s.sums = op == Opcode::add;
   s.backward = !(w == forward);
@@ -173,7 +176,7 @@ std::optional<KernelDescriptor> scan(const Shape& shape, const Shape& result,
 // -- Other windows ------------------------------------------------------------------------------
 
 struct WindowAttrs {
-  explicit WindowAttrs(DType t) : types(t) {}
+  WindowAttrs(Opcode op, DType t) : types(op, t) {}
   Types types;
   BlockFunction op = nullptr;
   Dims dims, out_dims, strides;
@@ -210,67 +213,136 @@ bool advance(Dims* index, const Dims& begin, const Dims& end) {
   return false;
 }
 
-/// Units are the rows of the result. All windows of a row take their k-th elements together.
-void run_windows(const KernelCall& call) {
-  const auto& w = *static_cast<const WindowAttrs*>(call.attributes);
-  const std::size_t rank = w.dims.size(), last = rank - 1;
-  const auto size = std::int64_t(w.types.element_bytes());
-  const std::int64_t length = w.out_dims[last];
-  std::vector<std::byte> acc(std::size_t(length) * w.types.held_bytes()), value(acc.size()),
-      packed(std::size_t(length * size)), made(std::size_t(w.program ? w.dims[last] * size : 0));
-  Dims position(rank);
-  for (std::int64_t row = call.begin; row < call.end; ++row) {
-    std::int64_t rest = row;
-    for (std::size_t d = last; d-- > 0;) {
-      position[d] = rest % w.out_dims[d];
-      rest /= w.out_dims[d];
+template <std::size_t kBytes>
+void pick(const std::byte* from, std::int64_t stride, std::int64_t n, std::byte* to) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::memcpy(to + std::size_t(i) * kBytes, from + std::size_t(i * stride) * kBytes, kBytes);
+  }
+}
+/// Every stride-th element.
+void pick(std::size_t bytes, const std::byte* from, std::int64_t stride, std::int64_t n,
+          std::byte* to) {
+  switch (bytes) {
+    case 1:
+      return pick<1>(from, stride, n, to);
+    case 2:
+      return pick<2>(from, stride, n, to);
+    case 4:
+      return pick<4>(from, stride, n, to);
+    case 8:
+      return pick<8>(from, stride, n, to);
+    default:
+      return pick<16>(from, stride, n, to);
+  }
+}
+
+/// Units are the rows of the result. The rows of the array that a row sees are combined first, then
+/// the columns of what that makes.
+class WindowRows {
+ public:
+  explicit WindowRows(const KernelCall& call)
+      : call_(call),
+        w_(*static_cast<const WindowAttrs*>(call.attributes)),
+        last_(w_.dims.size() - 1),
+        held_(w_.types.held_bytes()),
+        size_(std::int64_t(w_.types.element_bytes())),
+        length_(w_.out_dims[last_]) {
+    const auto longest = std::size_t(std::max(length_, w_.dims[last_]));
+    rows_.resize(std::size_t(w_.dims[last_]) * held_);
+    acc_.resize(std::size_t(length_) * held_);
+    value_.resize(longest * held_);
+    if (w_.program) made_.resize(std::size_t(w_.dims[last_] * size_));
+  }
+
+  void run(std::int64_t row) {
+    w_.types.load(call_.inputs[w_.init], value_.data(), 1);
+    const std::byte* init[] = {value_.data()};
+    copy_block(held_)({nullptr, acc_.data(), init, 1, length_});
+    if (combine_rows(row)) combine_columns();
+    w_.types.store(acc_.data(), call_.outputs[0] + row * length_ * size_, length_);
+  }
+
+ private:
+  /// False if there is none.
+  bool combine_rows(std::int64_t row) {
+    Dims position(last_), begins(last_), ends(last_);
+    for (std::size_t d = last_; d-- > 0;) {
+      position[d] = row % w_.out_dims[d];
+      row /= w_.out_dims[d];
+      std::tie(begins[d], ends[d]) = offsets(w_.window[d], w_.dims[d], position[d], position[d]);
+      if (begins[d] >= ends[d]) return false;
     }
-    w.types.load(call.inputs[w.init], value.data(), 1);
-    const std::byte* init[] = {value.data()};
-    copy_block(w.types.held_bytes())({nullptr, acc.data(), init, 1, length});
-    Dims begins(rank), ends(rank);
-    bool meets = true;
-    for (std::size_t d = 0; d < rank; ++d) {
-      const std::int64_t first = d == last ? 0 : position[d];
-      std::tie(begins[d], ends[d]) =
-          offsets(w.window[d], w.dims[d], first, d == last ? length - 1 : first);
-      meets = meets && begins[d] < ends[d];
-    }
+    bool any = false;
     Dims offset = begins;
-    for (bool more = meets; more; more = advance(&offset, begins, ends)) {
+    for (bool more = true; more; more = advance(&offset, begins, ends)) {
       std::int64_t base = 0;
       bool inside = true;
-      for (std::size_t d = 0; d < last && inside; ++d) {
-        const std::int64_t at = source(w.window[d], w.dims[d], position[d], offset[d]);
+      for (std::size_t d = 0; d < last_ && inside; ++d) {
+        const std::int64_t at = source(w_.window[d], w_.dims[d], position[d], offset[d]);
         inside = at >= 0;
-        base += at * w.strides[d];
+        base += at * w_.strides[d];
       }
       if (!inside) continue;
-      const std::byte* array_row = call.inputs[0] + base * size;
-      if (w.program) {
-        std::byte* outputs[] = {made.data()};
-        w.program->run(call.inputs, outputs, base, base + w.dims[last], base);
-        array_row = made.data();
+      const std::byte* from = call_.inputs[0] + base * size_;
+      if (w_.program) {
+        std::byte* outputs[] = {made_.data()};
+        w_.program->run(call_.inputs, outputs, base, base + w_.dims[last_], base);
+        from = made_.data();
       }
-      // Runs of outputs whose window element exists.
-      for (std::int64_t j = 0; j < length;) {
-        if (source(w.window[last], w.dims[last], j, offset[last]) < 0) {
-          ++j;
-          continue;
-        }
-        const std::int64_t begin = j;
-        for (; j < length; ++j) {
-          const std::int64_t at = source(w.window[last], w.dims[last], j, offset[last]);
-          if (at < 0) break;
-          std::memcpy(packed.data() + (j - begin) * size, array_row + at * size, std::size_t(size));
-        }
-        w.types.load(packed.data(), value.data(), j - begin);
-        combine(w.op, acc.data() + std::size_t(begin) * w.types.held_bytes(), value.data(),
-                j - begin);
+      const std::int64_t n = w_.dims[last_];
+      if (!any) {
+        w_.types.load(from, rows_.data(), n);
+      } else if (w_.types.held == w_.types.element) {
+        combine(w_.op, rows_.data(), from, n);
+      } else {
+        w_.types.load(from, value_.data(), n);
+        combine(w_.op, rows_.data(), value_.data(), n);
+      }
+      any = true;
+    }
+    return any;
+  }
+
+  void combine_columns() {
+    const WindowDim& w = w_.window[last_];
+    const std::int64_t dim = w_.dims[last_];
+    const auto [begin, end] = offsets(w, dim, 0, length_ - 1);
+    for (std::int64_t offset = begin; offset < end; ++offset) {
+      // Results j, j + step, ... see an element through this offset: neighbours `advance` apart.
+      const std::int64_t step = w.lhs_dilation / std::gcd(w.lhs_dilation, w.stride);
+      std::int64_t j = 0;
+      while (j < length_ && source(w, dim, j, offset) < 0) ++j;
+      if (j == length_) continue;
+      const std::int64_t first = source(w, dim, j, offset);
+      const std::int64_t advance = step * w.stride / w.lhs_dilation;
+      const std::int64_t n = std::min((length_ - 1 - j) / step, (dim - 1 - first) / advance) + 1;
+      const std::byte* from = rows_.data() + std::size_t(first) * held_;
+      if (advance != 1 && n > 1) {
+        pick(held_, from, advance, n, value_.data());
+        from = value_.data();
+      }
+      std::byte* to = acc_.data() + std::size_t(j) * held_;
+      if (step == 1) {
+        combine(w_.op, to, from, n);
+        continue;
+      }
+      for (std::int64_t k = 0; k < n; ++k) {
+        combine(w_.op, to + std::size_t(k * step) * held_, from + std::size_t(k) * held_, 1);
       }
     }
-    w.types.store(acc.data(), call.outputs[0] + row * length * size, length);
   }
+
+  const KernelCall& call_;
+  const WindowAttrs& w_;
+  const std::size_t last_, held_;
+  const std::int64_t size_, length_;
+  std::vector<std::byte> rows_;  ///< combined, as they are held
+  std::vector<std::byte> acc_, value_, made_;
+};
+
+void run_windows(const KernelCall& call) {
+  WindowRows rows(call);
+  for (std::int64_t row = call.begin; row < call.end; ++row) rows.run(row);
 }
 
 }  // namespace
@@ -287,7 +359,7 @@ std::optional<Opcode> window_op(const ir::Instruction& in) {
   const Shape& shape = in.operand(0)->shape;
   const auto op = ir::as_binary_reducer(*in.called().at(0));
   if (!op || shape.dtype != in.shape.dtype || shape.rank() == 0 ||
-      binary_block(*op, accumulator_type(shape.dtype)) == nullptr) {
+      binary_block(*op, accumulator_type(*op, shape.dtype)) == nullptr) {
     return std::nullopt;
   }
   double taps = 1;
@@ -302,7 +374,7 @@ std::optional<Opcode> window_op(const ir::Instruction& in) {
 std::optional<KernelDescriptor> scan(const ir::Instruction& in, Opcode op) {
   const Shape& shape = in.operand(0)->shape;
   return scan(shape, in.shape, in.get<ir::WindowAttrs>().dims, op,
-              binary_block(op, accumulator_type(shape.dtype)));
+              binary_block(op, accumulator_type(op, shape.dtype)));
 }
 
 }  // namespace
@@ -319,8 +391,8 @@ KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
   if (auto running = scan(in, *op)) return *running;
   const Shape& shape = in.operand(0)->shape;
   const auto& window = in.get<ir::WindowAttrs>().dims;
-  WindowAttrs attrs(shape.dtype);
-  attrs.op = binary_block(*op, accumulator_type(shape.dtype));
+  WindowAttrs attrs(*op, shape.dtype);
+  attrs.op = binary_block(*op, accumulator_type(*op, shape.dtype));
   attrs.dims = shape.dims;
   attrs.out_dims = in.shape.dims;
   attrs.strides = row_major_strides(shape.dims);
@@ -331,7 +403,7 @@ KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
   kernel.units = in.shape.element_count() == 0 ? 0 : in.shape.element_count() / length;
   double taps = 1;
   for (const WindowDim& w : window) taps *= double(w.size);
-  double each = 3;
+  double each = 1;
   if (program) {
     // A row for each window of it that is not the row's own.
     each += program->nanoseconds * double(shape.dims.back()) /

@@ -36,6 +36,7 @@ struct ScatterAttrs {
   std::int64_t run = 1;
   /// The run is along `split`: as many elements as the range has.
   bool runs_along_split = false;
+  bool elements = false;      ///< see scatters_elements
   runtime::Combiner combine;  ///< empty: a value replaces what was there
 };
 
@@ -76,8 +77,45 @@ void for_each_run(const WindowLoop* dim, const WindowLoop* end, std::byte* to,
   }
 }
 
+/// Windows of one element at one index each, which stand in a row, as the updates do.
+bool scatters_elements(const IndexWindows& w) {
+  if (w.mapped.size() != 1 || !w.batching.empty() || !w.indices_in_a_row() ||
+      element_count(w.sizes) != 1) {
+    return false;
+  }
+  auto stride = std::int64_t(w.element);
+  for (std::size_t d = w.batch_dims.size(); d-- > 0;) {
+    if (w.batch_strides[d] != stride) return false;
+    stride *= w.batch_dims[d];
+  }
+  return true;
+}
+
+template <class Index, class F>
+void scatter_elements(const KernelCall& call, const ScatterAttrs& a, const F& update) {
+  const IndexWindows& w = a.windows;
+  const auto d = std::size_t(w.mapped[0]);
+  const std::int64_t rows = w.dims[d], stride = w.strides[d];
+  // Ranges are of the dim `split`: of another one, the first has it all.
+  const std::int64_t first = d == a.split ? rows * call.begin / a.ranges : 0;
+  const std::int64_t last = d == a.split ? rows * call.end / a.ranges : call.begin == 0 ? rows : 0;
+  const std::int64_t step = w.index_strides.empty() ? 0 : w.index_strides.back();
+  const auto* at = reinterpret_cast<const Index*>(call.inputs[1]);
+  const std::byte* from = call.inputs[2];
+  for (std::int64_t n = 0; n < a.count; ++n, at += step, from += w.element) {
+    const auto row = std::int64_t(*at);
+    if (row >= first && row < last) update(call.outputs[0] + row * stride, from, 1);
+  }
+}
+
 template <class F>
 void scatter(const KernelCall& call, const ScatterAttrs& a, const F& update) {
+  if (a.elements && a.windows.index_type == DType::s32) {
+    return scatter_elements<std::int32_t>(call, a, update);
+  }
+  if (a.elements && a.windows.index_type == DType::s64) {
+    return scatter_elements<std::int64_t>(call, a, update);
+  }
   const IndexWindows& w = a.windows;
   const std::size_t rank = w.dims.size();
   // A scalar's only element is its only row.
@@ -129,6 +167,38 @@ void run_add(const KernelCall& call) {
   scatter(call, *static_cast<const ScatterAttrs*>(call.attributes), AddTo<T>());
 }
 
+/// The greater one, or NaN; with `least` the lesser one.
+template <class T, bool least>
+struct ExtremumOf {
+  void operator()(std::byte* to, const std::byte* from, std::int64_t n) const {
+    T* held = reinterpret_cast<T*>(to);
+    const T* value = reinterpret_cast<const T*>(from);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const bool stays = (least ? held[i] < value[i] : held[i] > value[i]) || held[i] != held[i];
+      held[i] = stays ? held[i] : value[i];
+    }
+  }
+};
+template <class T, bool least>
+void run_extremum(const KernelCall& call) {
+  scatter(call, *static_cast<const ScatterAttrs*>(call.attributes), ExtremumOf<T, least>());
+}
+template <bool least>
+runtime::KernelFunction extremum_function(DType t) {
+  switch (t) {
+    case DType::f32:
+      return run_extremum<float, least>;
+    case DType::f64:
+      return run_extremum<double, least>;
+    case DType::s32:
+      return run_extremum<std::int32_t, least>;
+    case DType::s64:
+      return run_extremum<std::int64_t, least>;
+    default:
+      return nullptr;
+  }
+}
+
 /// Null for types whose sums are rounded in a way of their own.
 runtime::KernelFunction add_function(DType t) {
   switch (t) {
@@ -162,7 +232,8 @@ void divide(ScatterAttrs* a) {
   }
   // Each range costs a walk over all indices: many are for long windows only.
   const std::int64_t rows = rank == 0 ? 1 : w.dims[a->split];
-  a->ranges = std::max<std::int64_t>(1, std::min(rows, 4 * element_count(w.sizes)));
+  const std::int64_t ranges = a->elements ? 1 : 4 * element_count(w.sizes);
+  a->ranges = std::max<std::int64_t>(1, std::min(rows, ranges));
   const auto element = std::int64_t(w.element);
   bool whole_run = true;
   for (std::size_t d = rank; d-- > 0;) {
@@ -198,14 +269,19 @@ KernelDescriptor scatter_kernel(const ir::Instruction& scatter) {
   const bool assigns = combiner.root() == combiner.parameter(1);
   const CombineDescriptor combine = assigns ? CombineDescriptor() : combine_function(combiner);
   if (!assigns && !combine) return kernel;
-  const bool adds = !assigns && ir::as_binary_reducer(combiner) == ir::Opcode::add;
-  runtime::KernelFunction function = adds ? add_function(scatter.shape.dtype) : nullptr;
+  const auto op = assigns ? std::nullopt : ir::as_binary_reducer(combiner);
+  const DType type = scatter.shape.dtype;
+  runtime::KernelFunction function = op == ir::Opcode::add       ? add_function(type)
+                                     : op == ir::Opcode::maximum ? extremum_function<false>(type)
+                                     : op == ir::Opcode::minimum ? extremum_function<true>(type)
+                                                                 : nullptr;
   if (function == nullptr) function = assigns ? run_assign : run_combine;
   const bool nothing = updates.element_count() == 0 || scatter.shape.element_count() == 0;
   attrs.count = nothing ? 0 : element_count(attrs.windows.batch_dims);
+  attrs.elements = scatters_elements(attrs.windows);
   divide(&attrs);
   kernel.units = nothing ? 0 : attrs.ranges;
-  const double of_a_window = function == run_combine ? 40 : 5;
+  const double of_a_window = function == run_combine ? 40 : attrs.elements ? 1 : 5;
   kernel.nanoseconds = 50 + of_a_window * double(attrs.count) + 0.3 * double(updates.byte_count());
   kernel.key = kernel_key("scatter", attrs.windows.key(), assigns, combine.key, attrs.count);
   kernel.make = [attrs = std::move(attrs), combine, function] {
