@@ -42,12 +42,14 @@ bool emit_dot(Emitter& e, const ir::Instruction& i) {
   same.metadata = i.metadata;
   same.attrs = i.attrs;
   same.shape = i.shape;
+  const bool narrow =
+      dot_takes_narrow(i.operand(0)->shape.dtype, i.operand(1)->shape.dtype, i.shape.dtype);
   ir::Instruction sides[2];
   for (int k = 0; k < 2; ++k) {
-    sides[k].shape = Shape(t, i.operand(std::size_t(k))->shape.dims);
+    const Shape& side = i.operand(std::size_t(k))->shape;
+    sides[k].shape = Shape(narrow ? side.dtype : t, side.dims);
     same.add_operand(&sides[k]);
-    const DType from = i.operand(std::size_t(k))->shape.dtype;
-    if (!converts(Shape(from, sides[k].shape.dims), t)) return false;
+    if (!narrow && !converts(side, t)) return false;
   }
   DotPlan plan = dot_kernel(same);
   if (!plan.kernel) return false;
@@ -58,7 +60,7 @@ bool emit_dot(Emitter& e, const ir::Instruction& i) {
       inputs.push_back(made_in_order(e, i, std::size_t(k)));
       continue;
     }
-    const SlotId s = e.converted(i, e.slot(o), o.shape, t);
+    const SlotId s = e.converted(i, e.slot(o), o.shape, sides[k].shape.dtype);
     inputs.push_back(e.transposed(i, s, sides[k].shape, (k == 0 ? plan.lhs : plan.rhs).transpose));
   }
   e.task(i, std::move(plan.kernel), std::move(inputs), {e.result(i)});

@@ -137,6 +137,37 @@ TEST(RandomKernels, Dot) {
   }
 }
 
+// Sums of 32 bits of 8-bit integers of either sign, in each version.
+TEST(RandomKernels, DotOfBytes) {
+  using codegen::InstructionSet;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Random r(seed);
+    codegen::limit_instruction_set(InstructionSet(r.below(3)));
+    const std::vector<DType> bytes = {DType::s8, DType::u8};
+    const std::int64_t batch = 1 + r.below(2), m = 1 + r.below(r.chance(0.2) ? 120 : 20),
+                       n = 1 + r.below(r.chance(0.1) ? 1200 : 90),
+                       k = 1 + r.below(r.chance(0.2) ? 900 : 40);
+    const bool lhs_last = r.chance(0.5), rhs_last = r.chance(0.5);
+    Program p;
+    Instruction* a = p.argument(
+        r.literal(r.pick(bytes), lhs_last ? Dims{batch, m, k} : Dims{batch, k, m}, r.chance(0.5)));
+    Instruction* b = p.argument(
+        r.literal(r.pick(bytes), rhs_last ? Dims{batch, n, k} : Dims{batch, k, n}, r.chance(0.5)));
+    ir::DotAttrs attrs;
+    attrs.lhs_batch = attrs.rhs_batch = {0};
+    attrs.lhs_contracting = {lhs_last ? 2 : 1};
+    attrs.rhs_contracting = {rhs_last ? 2 : 1};
+    auto dot = std::make_unique<Instruction>();
+    dot->opcode = Opcode::dot;
+    dot->shape = Shape(DType::s32, {batch, m, n});
+    dot->attrs = attrs;
+    dot->add_operand(a);
+    dot->add_operand(b);
+    p.check(p.entry->add(std::move(dot)), seed);
+  }
+  codegen::limit_instruction_set(InstructionSet::avx512);
+}
+
 TEST(RandomKernels, Reduce) {
   const std::vector<Opcode> ops = {Opcode::add, Opcode::maximum, Opcode::minimum, Opcode::multiply};
   const std::vector<Opcode> bit_ops = {Opcode::and_, Opcode::or_, Opcode::xor_};

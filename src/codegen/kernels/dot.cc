@@ -8,7 +8,9 @@
 
 #include "src/base/contains.h"
 #include "src/base/literal_util.h"
+#include "src/codegen/kernels/block_ops.h"
 #include "src/codegen/kernels/gemm.h"
+#include "src/codegen/kernels/integer_gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
 
 namespace tessera::codegen {
@@ -60,33 +62,86 @@ void run_gemm(const KernelCall& call) {
                  [&](const Block& b) { multiply_block(a, b, lhs, rhs, out); });
 }
 
+/// Rows [first, first + rows) of a matrix of 16-bit floats with so many columns, of which some are
+/// taken, in f32.
+void widen(DType half, const std::byte* matrix, std::int64_t columns, std::int64_t first,
+           std::int64_t rows, std::int64_t column, std::int64_t taken, std::vector<float>* out) {
+  out->resize(std::size_t(rows * taken));
+  const BlockFunction lift = lift_block(half);
+  const auto convert = [&](std::int64_t from, std::int64_t n, float* to) {
+    const std::byte* in[] = {matrix + 2 * from};
+    lift({nullptr, reinterpret_cast<std::byte*>(to), in, 0, n});
+  };
+  if (taken == columns) return convert(first * columns, rows * columns, out->data());
+  for (std::int64_t r = 0; r < rows; ++r) {
+    convert((first + r) * columns + column, taken, out->data() + r * taken);
+  }
+}
+
 /// f16 and bf16: products and sums in f32, rounded once.
-template <class H>
+template <DType half>
 void run_half(const KernelCall& call) {
   const auto& a = *static_cast<const DotAttrs*>(call.attributes);
-  const H* lhs = reinterpret_cast<const H*>(call.inputs[0]);
-  const H* rhs = reinterpret_cast<const H*>(call.inputs[1]);
-  H* out = reinterpret_cast<H*>(call.outputs[0]);
-  std::vector<float> l, r, o;
-  for_each_block(a, call.begin, call.end, [&](const Block& block) {
-    l.resize(std::size_t(a.m * a.k));
-    r.resize(std::size_t(a.k * a.n));
-    o.resize(std::size_t(a.m * a.n));
-    for (std::size_t i = 0; i < l.size(); ++i) {
-      l[i] = float(lhs[std::size_t(block.batch * a.m * a.k) + i]);
+  // Kept: the next run needs no new pages.
+  static thread_local std::vector<float> l, r, o;
+  const BlockFunction narrow = convert_block(DType::f32, half);
+  for_each_block(a, call.begin, call.end, [&](const Block& b) {
+    const std::byte* lhs = call.inputs[0] + 2 * b.batch * a.m * a.k;
+    const std::byte* rhs = call.inputs[1] + 2 * b.batch * a.k * a.n;
+    if (a.lhs_transposed) {
+      widen(half, lhs, a.m, 0, a.k, b.m0, b.m, &l);
+    } else {
+      widen(half, lhs, a.k, b.m0, b.m, 0, a.k, &l);
     }
-    for (std::size_t i = 0; i < r.size(); ++i) {
-      r[i] = float(rhs[std::size_t(block.batch * a.k * a.n) + i]);
+    if (a.rhs_transposed) {
+      widen(half, rhs, a.k, b.n0, b.n, 0, a.k, &r);
+    } else {
+      widen(half, rhs, a.n, 0, a.k, b.n0, b.n, &r);
     }
-    Block here = block;
-    here.batch = 0;
-    multiply_block(a, here, l.data(), r.data(), o.data());
-    for (std::int64_t i = block.m0; i < block.m0 + block.m; ++i) {
-      for (std::int64_t j = block.n0; j < block.n0 + block.n; ++j) {
-        out[(block.batch * a.m + i) * a.n + j] = H(o[std::size_t(i * a.n + j)]);
-      }
+    o.resize(std::size_t(b.m * b.n));
+    gemm(a.lhs_transposed ? CblasTrans : CblasNoTrans, a.rhs_transposed ? CblasTrans : CblasNoTrans,
+         int(b.m), int(b.n), int(a.k), l.data(), int(a.lhs_transposed ? b.m : a.k), r.data(),
+         int(a.rhs_transposed ? a.k : b.n), o.data(), int(b.n));
+    for (std::int64_t i = 0; i < b.m; ++i) {
+      const std::byte* in[] = {reinterpret_cast<const std::byte*>(o.data() + i * b.n)};
+      narrow(
+          {nullptr, call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0), in, 0, b.n});
     }
   });
+}
+
+/// 8-bit integers, with sums of 32 bits.
+template <class A, class B>
+void run_integers(const KernelCall& call) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  for_each_block(a, call.begin, call.end, [&](const Block& block) {
+    IntegerGemm<A, B> job;
+    job.m = block.m;
+    job.n = block.n;
+    job.k = a.k;
+    (a.lhs_transposed ? job.a_column : job.a_row) = a.lhs_transposed ? a.m : a.k;
+    (a.lhs_transposed ? job.a_row : job.a_column) = 1;
+    (a.rhs_transposed ? job.b_column : job.b_row) = a.rhs_transposed ? a.k : a.n;
+    (a.rhs_transposed ? job.b_row : job.b_column) = 1;
+    job.a =
+        reinterpret_cast<const A*>(call.inputs[0]) + block.batch * a.m * a.k + block.m0 * job.a_row;
+    job.b = reinterpret_cast<const B*>(call.inputs[1]) + block.batch * a.k * a.n +
+            block.n0 * job.b_column;
+    job.c = reinterpret_cast<std::int32_t*>(call.outputs[0]) + block.batch * a.m * a.n +
+            block.m0 * a.n + block.n0;
+    job.c_row = a.n;
+    integer_gemm(job);
+  });
+}
+
+runtime::KernelFunction integer_function(DType a, DType b) {
+  const bool signed_b = b == DType::s8;
+  if (a == DType::s8) {
+    return signed_b ? run_integers<std::int8_t, std::int8_t>
+                    : run_integers<std::int8_t, std::uint8_t>;
+  }
+  return signed_b ? run_integers<std::uint8_t, std::int8_t>
+                  : run_integers<std::uint8_t, std::uint8_t>;
 }
 
 /// pred: "and" of pairs, "or" of those.
@@ -170,9 +225,9 @@ runtime::KernelFunction dot_function(DType t) {
     case DType::c128:
       return run_gemm<std::complex<double>>;
     case DType::f16:
-      return run_half<Half>;
+      return run_half<DType::f16>;
     case DType::bf16:
-      return run_half<BFloat16>;
+      return run_half<DType::bf16>;
     case DType::s8:
       return run_gemm<std::int8_t>;
     case DType::s16:
@@ -198,21 +253,27 @@ runtime::KernelFunction dot_function(DType t) {
 
 }  // namespace
 
+bool dot_takes_narrow(DType lhs, DType rhs, DType result) {
+  const auto is_byte = [](DType t) { return t == DType::s8 || t == DType::u8; };
+  return result == DType::s32 && is_byte(lhs) && is_byte(rhs);
+}
+
 DotPlan dot_kernel(const ir::Instruction& dot) {
   const auto& attrs = dot.get<ir::DotAttrs>();
   const Shape& l = dot.operand(0)->shape;
   const Shape& r = dot.operand(1)->shape;
   const DType t = dot.shape.dtype;
   DotPlan plan;
-  if (l.dtype != t || r.dtype != t) return plan;
-  runtime::KernelFunction function = dot_function(t);
+  const bool narrow = dot_takes_narrow(l.dtype, r.dtype, t);
+  if (!narrow && (l.dtype != t || r.dtype != t)) return plan;
+  runtime::KernelFunction function = narrow ? integer_function(l.dtype, r.dtype) : dot_function(t);
   if (function == nullptr) return plan;
   keep_blas_to_one_thread();
 
-  // Our own loops run along rows of the right side; BLAS takes either.
+  // Loops run along rows of the right side; BLAS, and what packs its operands, take either.
   const bool blas = is_floating(t) || is_complex(t);
   plan.lhs = side(l.rank(), attrs.lhs_batch, attrs.lhs_contracting, false, true);
-  plan.rhs = side(r.rank(), attrs.rhs_batch, attrs.rhs_contracting, true, blas);
+  plan.rhs = side(r.rank(), attrs.rhs_batch, attrs.rhs_contracting, true, blas || narrow);
   DotAttrs a;
   a.batch = product(l.dims, attrs.lhs_batch);
   a.k = product(l.dims, attrs.lhs_contracting);
@@ -242,11 +303,14 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
     kernel.shares_outputs = !a.split_columns && !(is_floating(t) && bytes < 4);
     kernel.shares_inputs = {!a.lhs_transposed, false};
     kernel.rereads_per_call = true;
-    const double rate = t == DType::f32 ? 0.025 : t == DType::f64 ? 0.05 : blas ? 0.15 : 0.5;
+    const double rate = t == DType::f32 || narrow ? 0.025
+                        : t == DType::f64         ? 0.05
+                        : blas                    ? 0.15
+                                                  : 0.5;
     kernel.nanoseconds = 100 + rate * double(a.batch) * double(a.m) * double(a.n) * double(a.k);
   }
-  kernel.key = kernel_key("dot", t, a.batch, a.m, a.n, a.k, a.lhs_transposed, a.rhs_transposed,
-                          a.split_columns);
+  kernel.key = kernel_key("dot", t, l.dtype, r.dtype, a.batch, a.m, a.n, a.k, a.lhs_transposed,
+                          a.rhs_transposed, a.split_columns);
   kernel.make = kernel_maker(function, a);
   return plan;
 }

@@ -20,6 +20,8 @@ struct DotPlan {
   KernelDescriptor kernel;
 };
 
+/// Whether the kernel takes operands of narrower types than its result as they stand.
+bool dot_takes_narrow(DType lhs, DType rhs, DType result);
 /// The kernel's inputs: both operands after their transposes. Its output is row-major.
 DotPlan dot_kernel(const ir::Instruction& dot);
 
