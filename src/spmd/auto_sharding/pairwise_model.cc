@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <set>
 #include <string_view>
 #include <utility>
+
+#include "src/spmd/auto_sharding/elimination.h"
 
 namespace tessera::spmd::auto_sharding {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 using Edge = PairwiseModel::Edge;
 using Node = PairwiseModel::Node;
+/// Costs that differ by this much of them are the same.
+constexpr double kSame = 1e-9;
 
 int argmin(const std::vector<double>& costs) {
   return int(std::min_element(costs.begin(), costs.end()) - costs.begin());
@@ -149,170 +152,6 @@ class MessagePassing {
   std::vector<double> costs_, decided_, least_;  ///< of one visit
 };
 
-/// Descent on the variables; factors always have their best states.
-class Descent {
- public:
-  Descent(const PairwiseModel& model, std::vector<int> states)
-      : model_(model), states_(std::move(states)) {}
-
-  std::vector<int> run() {
-    constexpr int kRounds = 4;
-    bool better = true;
-    for (int round = 0; round < kRounds && better; ++round) {
-      better = false;
-      for (int s = 0; s < int(model_.nodes.size()); ++s) {
-        better |= model_.nodes[std::size_t(s)].is_factor ? move_all_of(s) : move_one(s);
-      }
-    }
-    return std::move(states_);
-  }
-
- private:
-  /// A factor's least cost, given its variables.
-  double least_of(int factor) const {
-    const Node& node = model_.nodes[std::size_t(factor)];
-    double least = kInfinity;
-    for (std::size_t k = 0; k < node.cost.size(); ++k) {
-      double cost = node.cost[k];
-      for (const int e : node.edges) {
-        const Edge& edge = model_.edges[std::size_t(e)];
-        cost += edge.at(states_[std::size_t(edge.variable)], edge.column[k]);
-        if (cost >= least) break;
-      }
-      least = std::min(least, cost);
-    }
-    return least;
-  }
-
-  bool move_one(int variable) {
-    const Node& node = model_.nodes[std::size_t(variable)];
-    if (node.cost.size() < 2) return false;
-    std::vector<double> costs = node.cost;
-    std::vector<double> by_column;
-    for (const int e : node.edges) {
-      const Edge& edge = model_.edges[std::size_t(e)];
-      const Node& factor = model_.nodes[std::size_t(edge.factor)];
-      by_column.assign(std::size_t(edge.columns), kInfinity);
-      for (std::size_t k = 0; k < factor.cost.size(); ++k) {
-        double cost = factor.cost[k];
-        for (const int other : factor.edges) {
-          if (other == e) continue;
-          const Edge& o = model_.edges[std::size_t(other)];
-          cost += o.at(states_[std::size_t(o.variable)], o.column[k]);
-        }
-        double& least = by_column[std::size_t(edge.column[k])];
-        least = std::min(least, cost);
-      }
-      for (std::size_t x = 0; x < costs.size(); ++x) {
-        double least = kInfinity;
-        for (int c = 0; c < edge.columns; ++c) {
-          least = std::min(least, by_column[std::size_t(c)] + edge.at(int(x), c));
-        }
-        costs[x] += least;
-      }
-    }
-    const int best = argmin(costs);
-    int& now = states_[std::size_t(variable)];
-    if (!lower(costs[std::size_t(best)], costs[std::size_t(now)])) return false;
-    now = best;
-    return true;
-  }
-
-  /// What the variables of a factor cost with all factors around them; where that is above `most`,
-  /// some number above it.
-  double around(const std::vector<int>& variables, const std::vector<int>& factors,
-                double most = kInfinity) const {
-    double cost = 0;
-    for (const int v : variables) {
-      cost += model_.nodes[std::size_t(v)].cost[std::size_t(states_[std::size_t(v)])];
-    }
-    for (const int f : factors) {
-      if (cost > most) break;
-      cost += least_of(f);
-    }
-    return cost;
-  }
-
-  /// All of a factor's variables as one of its states needs them.
-  bool move_all_of(int factor) {
-    const Node& node = model_.nodes[std::size_t(factor)];
-    // Where nothing is paid but for work there is nothing to win.
-    if (!lower(*std::min_element(node.cost.begin(), node.cost.end()), least_of(factor))) {
-      return false;
-    }
-    constexpr std::size_t kMostAround = 40;
-    std::vector<int> variables, factors;
-    for (const int e : node.edges) {
-      const int v = model_.edges[std::size_t(e)].variable;
-      const Node& variable = model_.nodes[std::size_t(v)];
-      if (variable.cost.size() < 2) continue;
-      if (variable.edges.size() > kMostAround) return false;
-      variables.push_back(v);
-    }
-    if (variables.size() < 2) return false;
-    for (const int v : variables) {
-      for (const int e : model_.nodes[std::size_t(v)].edges) {
-        factors.push_back(model_.edges[std::size_t(e)].factor);
-      }
-    }
-    std::sort(factors.begin(), factors.end());
-    factors.erase(std::unique(factors.begin(), factors.end()), factors.end());
-    if (factors.size() > kMostAround) return false;
-    double least = around(variables, factors);
-    bool better = false;
-    // By edge and column: what the variable would best be.
-    std::vector<std::vector<int>> wanted;
-    for (const int e : node.edges) wanted.push_back(best_states(model_.edges[std::size_t(e)]));
-    std::vector<int> before, after;
-    std::set<std::vector<int>> tried;
-    for (std::size_t k = 0; k < node.cost.size(); ++k) {
-      before.clear();
-      after.clear();
-      for (std::size_t i = 0; i < node.edges.size(); ++i) {
-        const Edge& edge = model_.edges[std::size_t(node.edges[i])];
-        const int now = states_[std::size_t(edge.variable)], column = edge.column[k];
-        const int best = wanted[i][std::size_t(column)];
-        before.push_back(now);
-        after.push_back(edge.at(best, column) < edge.at(now, column) ? best : now);
-      }
-      // Many states of the factor ask for the same.
-      if (after == before || !tried.insert(after).second) continue;
-      assign(node, after);
-      const double cost = around(variables, factors, least);
-      if (lower(cost, least)) {
-        least = cost;
-        better = true;
-      } else {
-        assign(node, before);
-      }
-    }
-    return better;
-  }
-
-  static std::vector<int> best_states(const Edge& edge) {
-    std::vector<int> best(std::size_t(edge.columns), 0);
-    const int states = int(edge.cost.size()) / edge.columns;
-    for (int x = 1; x < states; ++x) {
-      for (int c = 0; c < edge.columns; ++c) {
-        int& b = best[std::size_t(c)];
-        if (edge.at(x, c) < edge.at(b, c)) b = x;
-      }
-    }
-    return best;
-  }
-
-  void assign(const Node& factor, const std::vector<int>& states) {
-    for (std::size_t i = 0; i < factor.edges.size(); ++i) {
-      states_[std::size_t(model_.edges[std::size_t(factor.edges[i])].variable)] = states[i];
-    }
-  }
-
-  static bool lower(double cost, double than) { return cost < than * (1 - 1e-9); }
-
-  const PairwiseModel& model_;
-  std::vector<int> states_;
-};
-
 }  // namespace
 
 int PairwiseModel::add_node(std::vector<double> cost, bool is_factor) {
@@ -369,21 +208,34 @@ Assignment with_best_factors(const PairwiseModel& model, std::vector<int> states
 
 Assignment minimize(const PairwiseModel& model, const std::vector<int>& start, int sweeps) {
   Assignment best = with_best_factors(model, start);
+  const auto take = [&](Assignment found) {
+    if (!(found.cost < best.cost * (1 - kSame))) return false;
+    found.bound = best.bound;
+    best = std::move(found);
+    return true;
+  };
+  Elimination elimination(model);
+  if (elimination.is_exact()) {
+    take(with_best_factors(model, elimination.round(best.states)));
+    best.bound = best.cost;
+    return best;
+  }
   MessagePassing messages(model);
   constexpr int kPatience = 10;
   for (int k = 0, in_vain = 0; k < sweeps && in_vain < kPatience; ++k) {
     ++in_vain;
     for (const bool forward : {true, false}) {
-      Assignment found = with_best_factors(model, messages.sweep(forward));
-      if (found.cost < best.cost) {
-        best = std::move(found);
-        in_vain = 0;
-      }
+      if (take(with_best_factors(model, messages.sweep(forward)))) in_vain = 0;
+      best.bound = std::max(best.bound, messages.bound());
       // None is better.
-      if (messages.bound() >= best.cost * (1 - 1e-9)) return best;
+      if (best.bound >= best.cost * (1 - kSame)) return best;
     }
   }
-  return with_best_factors(model, Descent(model, std::move(best.states)).run());
+  constexpr int kRounds = 6, kRoundsInVain = 2;
+  for (int k = 0, in_vain = 0; k < kRounds && in_vain < kRoundsInVain; ++k) {
+    in_vain = take(with_best_factors(model, elimination.round(best.states))) ? 0 : in_vain + 1;
+  }
+  return best;
 }
 
 }  // namespace tessera::spmd::auto_sharding

@@ -60,6 +60,7 @@ struct PairwiseModel {
 struct Assignment {
   std::vector<int> states;  ///< by node
   double cost = 0;
+  double bound = 0;  ///< that no assignment costs less than, where it was looked for
 };
 
 /// Of all factors the best state, given the variables'.

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Eliminates nodes of pairwise models one after the other.
+#include "src/spmd/auto_sharding/elimination.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
+
+namespace tessera::spmd::auto_sharding {
+namespace {
+
+/// Whole numbers, so that sums in any order are the same.
+std::int64_t log_of(double count) { return std::int64_t(std::llround(std::log2(count) * 1024)); }
+
+void insert_sorted(std::vector<int>* list, int x) {
+  const auto at = std::lower_bound(list->begin(), list->end(), x);
+  if (at == list->end() || *at != x) list->insert(at, x);
+}
+void erase_sorted(std::vector<int>* list, int x) {
+  const auto at = std::lower_bound(list->begin(), list->end(), x);
+  if (at != list->end() && *at == x) list->erase(at);
+}
+
+}  // namespace
+
+Elimination::Elimination(const PairwiseModel& model, double limit)
+    : model_(model), limit_(log_of(limit)), times_kept_(model.nodes.size(), 0) {
+  plan();
+}
+
+int Elimination::next_to_keep(const std::vector<std::vector<int>>& neighbors,
+                              const std::vector<char>& gone,
+                              const std::vector<std::int64_t>& log_states) const {
+  int best = -1;
+  std::pair<int, std::int64_t> least;
+  for (std::size_t n = 0; n < gone.size(); ++n) {
+    if (gone[n]) continue;
+    const std::pair<int, std::int64_t> by{times_kept_[n],
+                                          -log_states[n] * std::int64_t(neighbors[n].size())};
+    if (best >= 0 && by >= least) continue;
+    best = int(n);
+    least = by;
+  }
+  return best;
+}
+
+void Elimination::plan() {
+  const std::size_t count = model_.nodes.size();
+  std::vector<std::vector<int>> neighbors(count);
+  std::vector<std::int64_t> log_states, weight;
+  std::vector<char> gone(count, 0);
+  for (std::size_t n = 0; n < count; ++n) log_states.push_back(log_of(double(states_of(int(n)))));
+  for (const PairwiseModel::Edge& e : model_.edges) {
+    // One that has no choice is like a kept one to its neighbors.
+    if (states_of(e.variable) < 2 || states_of(e.factor) < 2) continue;
+    insert_sorted(&neighbors[std::size_t(e.variable)], e.factor);
+    insert_sorted(&neighbors[std::size_t(e.factor)], e.variable);
+  }
+  std::set<std::pair<std::int64_t, int>> next;
+  for (std::size_t n = 0; n < count; ++n) {
+    weight.push_back(log_states[n]);
+    for (const int m : neighbors[n]) weight[n] += log_states[std::size_t(m)];
+    next.emplace(weight[n], int(n));
+  }
+  order_.clear();
+  kept_.clear();
+  place_.assign(count, -1);
+  scope_.assign(count, {});
+  while (!next.empty()) {
+    const bool fits = next.begin()->first <= limit_;
+    const int n = fits ? next.begin()->second : next_to_keep(neighbors, gone, log_states);
+    const std::vector<int> around = std::move(neighbors[std::size_t(n)]);
+    next.erase({weight[std::size_t(n)], n});
+    gone[std::size_t(n)] = 1;
+    for (const int m : around) {
+      std::vector<int>& of_m = neighbors[std::size_t(m)];
+      std::int64_t now = weight[std::size_t(m)] - log_states[std::size_t(n)];
+      erase_sorted(&of_m, n);
+      for (const int o : around) {
+        if (!fits || o == m) continue;
+        const std::size_t before = of_m.size();
+        insert_sorted(&of_m, o);
+        if (of_m.size() > before) now += log_states[std::size_t(o)];
+      }
+      if (now == weight[std::size_t(m)]) continue;
+      next.erase({weight[std::size_t(m)], m});
+      next.emplace(now, m);
+      weight[std::size_t(m)] = now;
+    }
+    if (fits) {
+      place_[std::size_t(n)] = int(order_.size());
+      order_.push_back(n);
+      scope_[std::size_t(n)] = around;
+    } else {
+      kept_.push_back(n);
+      ++times_kept_[std::size_t(n)];
+    }
+  }
+  for (std::vector<int>& scope : scope_) {
+    std::sort(scope.begin(), scope.end(),
+              [&](int a, int b) { return place_[std::size_t(a)] < place_[std::size_t(b)]; });
+    std::erase_if(scope, [&](int m) { return place_[std::size_t(m)] < 0; });
+  }
+}
+
+std::vector<int> Elimination::round(std::vector<int> states) {
+  own_.clear();
+  for (const PairwiseModel::Node& node : model_.nodes) own_.push_back(node.cost);
+  bucket_.assign(model_.nodes.size(), {});
+  for (const PairwiseModel::Edge& e : model_.edges) {
+    const auto v = std::size_t(e.variable), f = std::size_t(e.factor);
+    const bool fixed_v = place_[v] < 0 || states_of(e.variable) < 2,
+               fixed_f = place_[f] < 0 || states_of(e.factor) < 2;
+    const int at_v = place_[v] < 0 ? states[v] : 0, at_f = place_[f] < 0 ? states[f] : 0;
+    if (fixed_v && fixed_f) continue;
+    if (fixed_f) {
+      for (std::size_t x = 0; x < own_[v].size(); ++x) {
+        own_[v][x] += e.at(int(x), e.column[std::size_t(at_f)]);
+      }
+    } else if (fixed_v) {
+      for (std::size_t k = 0; k < own_[f].size(); ++k) own_[f][k] += e.at(at_v, e.column[k]);
+    } else {
+      const bool variable_first = place_[v] < place_[f];
+      Table table;
+      table.scope = {e.variable, e.factor};
+      if (!variable_first) std::swap(table.scope[0], table.scope[1]);
+      table.values.resize(own_[v].size() * own_[f].size());
+      double* out = table.values.data();
+      if (variable_first) {
+        for (std::size_t x = 0; x < own_[v].size(); ++x) {
+          for (std::size_t k = 0; k < own_[f].size(); ++k) *out++ = e.at(int(x), e.column[k]);
+        }
+      } else {
+        for (std::size_t k = 0; k < own_[f].size(); ++k) {
+          for (std::size_t x = 0; x < own_[v].size(); ++x) *out++ = e.at(int(x), e.column[k]);
+        }
+      }
+      add(std::move(table));
+    }
+  }
+  for (const int n : order_) eliminate(n);
+  for (auto n = order_.rbegin(); n != order_.rend(); ++n) {
+    const std::vector<double> costs = costs_of(*n, states);
+    const double least = *std::min_element(costs.begin(), costs.end());
+    // Sums in another order differ in their last bits.
+    const double most = least + 1e-12 * std::abs(least);
+    states[std::size_t(*n)] =
+        int(std::find_if(costs.begin(), costs.end(), [&](double c) { return c <= most; }) -
+            costs.begin());
+  }
+  if (!kept_.empty()) plan();
+  return states;
+}
+
+void Elimination::add(Table table) {
+  std::vector<Table>& bucket = bucket_[std::size_t(table.scope[0])];
+  for (Table& known : bucket) {
+    if (known.scope != table.scope) continue;
+    for (std::size_t k = 0; k < known.values.size(); ++k) known.values[k] += table.values[k];
+    return;
+  }
+  bucket.push_back(std::move(table));
+}
+
+std::vector<double> Elimination::costs_of(int node, const std::vector<int>& states) const {
+  std::vector<double> costs = own_[std::size_t(node)];
+  for (const Table& t : bucket_[std::size_t(node)]) {
+    std::size_t at = 0, stride = 1;
+    for (std::size_t k = t.scope.size(); k-- > 1;) {
+      at += stride * std::size_t(states[std::size_t(t.scope[k])]);
+      stride *= states_of(t.scope[k]);
+    }
+    for (std::size_t s = 0; s < costs.size(); ++s) costs[s] += t.values[at + s * stride];
+  }
+  return costs;
+}
+
+void Elimination::eliminate(int node) {
+  const std::vector<int>& scope = scope_[std::size_t(node)];
+  if (scope.empty()) return;
+  const std::size_t outer = scope.size() - 1, width = states_of(scope.back());
+  /// A table of the bucket, and where its row for the present states begins.
+  struct Reader {
+    const Table* table;
+    std::size_t stride;                ///< of the node
+    std::vector<std::size_t> strides;  ///< by dim of the result but the last
+    bool has_last;
+    const double* at;
+  };
+  std::vector<Reader> readers;
+  for (const Table& t : bucket_[std::size_t(node)]) {
+    Reader r{&t, 1, std::vector<std::size_t>(outer, 0), t.scope.back() == scope.back(),
+             t.values.data()};
+    for (std::size_t k = t.scope.size(); k-- > 1;) {
+      const auto dim = std::find(scope.begin(), scope.end(), t.scope[k]) - scope.begin();
+      if (std::size_t(dim) < outer) r.strides[std::size_t(dim)] = r.stride;
+      r.stride *= states_of(t.scope[k]);
+    }
+    readers.push_back(std::move(r));
+  }
+  // Those with the last dim first.
+  std::stable_partition(readers.begin(), readers.end(), [](const Reader& r) { return r.has_last; });
+  const auto rows = std::size_t(
+      std::count_if(readers.begin(), readers.end(), [](const Reader& r) { return r.has_last; }));
+  Table result;
+  result.scope = scope;
+  std::size_t size = 1;
+  for (const int m : scope) size *= states_of(m);
+  result.values.assign(size, std::numeric_limits<double>::infinity());
+  const std::vector<double>& own = own_[std::size_t(node)];
+  std::vector<std::size_t> index(outer, 0);
+  std::vector<double> sum(width);
+  for (double* out = result.values.data();; out += width) {
+    for (std::size_t s = 0; s < own.size(); ++s) {
+      double base = own[s];
+      for (std::size_t r = rows; r < readers.size(); ++r) {
+        base += readers[r].at[s * readers[r].stride];
+      }
+      const double* row = readers[0].at + s * readers[0].stride;
+      if (rows > 1) {
+        for (std::size_t x = 0; x < width; ++x) sum[x] = row[x];
+        for (std::size_t r = 1; r < rows; ++r) {
+          const double* more = readers[r].at + s * readers[r].stride;
+          for (std::size_t x = 0; x < width; ++x) sum[x] += more[x];
+        }
+        row = sum.data();
+      }
+      for (std::size_t x = 0; x < width; ++x) {
+        const double cost = base + row[x];
+        out[x] = cost < out[x] ? cost : out[x];
+      }
+    }
+    std::size_t d = outer;
+    while (d-- > 0) {
+      const bool wraps = ++index[d] == states_of(scope[d]);
+      for (Reader& r : readers) {
+        if (wraps) {
+          r.at -= (index[d] - 1) * r.strides[d];
+        } else {
+          r.at += r.strides[d];
+        }
+      }
+      if (!wraps) break;
+      index[d] = 0;
+    }
+    if (d == std::size_t(-1)) break;
+  }
+  add(std::move(result));
+}
+
+}  // namespace tessera::spmd::auto_sharding

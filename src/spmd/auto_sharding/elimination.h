@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exact minimum of a pairwise model, or of most of it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/spmd/auto_sharding/pairwise_model.h"
+
+namespace tessera::spmd::auto_sharding {
+
+/// Bucket elimination (Dechter, 1999): a node's least cost, for all states of its neighbours, takes
+/// the node's place as a table; what is cheapest to eliminate goes first. That needs time and
+/// memory by the product of the states of a node and its neighbours. Programs are nearly trees,
+/// so that few have a node for which this is too much; then some nodes keep the states that they
+/// have, and the rest is solved around them.
+class Elimination {
+ public:
+  /// `limit`: of states of a node and its neighbours at the time, multiplied.
+  explicit Elimination(const PairwiseModel& model, double limit = 1 << 18);
+
+  /// No node has to keep its state: a round finds an assignment that none is cheaper than.
+  bool is_exact() const { return kept_.empty(); }
+  /// The cheapest states of all nodes that don't keep theirs; of equal ones the first. Another
+  /// round keeps other nodes, as far as there are any.
+  std::vector<int> round(std::vector<int> states);
+
+ private:
+  /// Costs by the states of some nodes, in the order in which these are eliminated; the last one's
+  /// states are next to each other.
+  struct Table {
+    std::vector<int> scope;
+    std::vector<double> values;
+  };
+
+  void plan();
+  /// The node that stands in the way most, of those that were kept least often.
+  int next_to_keep(const std::vector<std::vector<int>>& neighbors, const std::vector<char>& gone,
+                   const std::vector<std::int64_t>& log_states) const;
+  std::size_t states_of(int node) const { return model_.nodes[std::size_t(node)].cost.size(); }
+  /// What a node and its bucket cost by its own state, in an assignment of those after it.
+  std::vector<double> costs_of(int node, const std::vector<int>& states) const;
+  void add(Table table);
+  void eliminate(int node);
+
+  const PairwiseModel& model_;
+  const std::int64_t limit_;
+  std::vector<int> order_, kept_;
+  std::vector<int> place_;               ///< by node: in order_; -1 of those kept
+  std::vector<std::vector<int>> scope_;  ///< by node: those it has to do with when it is eliminated
+  std::vector<int> times_kept_;          ///< by node
+  std::vector<std::vector<double>> own_;    ///< by node: costs, with edges to those kept
+  std::vector<std::vector<Table>> bucket_;  ///< by node: tables of which it is the first
+};
+
+}  // namespace tessera::spmd::auto_sharding
