@@ -3,8 +3,10 @@
 #include "src/spmd/auto_sharding/auto_sharding.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -32,15 +34,6 @@ std::vector<double> prices_of_memory(const cost::Machine& machine) {
   return out;
 }
 
-std::vector<Propagation::Pin> solve(auto_sharding::ShardingModel* choice) {
-  if (choice->groups() == 0) return {};
-  for (const std::vector<std::size_t>& block : auto_sharding::blocks(choice->groups())) {
-    const auto_sharding::PairwiseModel& model = choice->build(block);
-    choice->take(minimize(model, std::vector<int>(model.nodes.size(), 0)));
-  }
-  return choice->pins();
-}
-
 bool chooses_arguments(const ir::Module& module) {
   const std::vector<ir::Instruction*>& parameters = module.entry()->parameters();
   return std::any_of(parameters.begin(), parameters.end(),
@@ -64,6 +57,132 @@ Partitioned partitioned(const ir::Module& module, const PartitionOptions& option
               cost::estimated_peak_bytes(*reduced),
               count.seconds + options.machine.work(count.dot_flops)};
   return out;
+}
+
+/// The solved program at one price of memory.
+struct Attempt {
+  std::vector<Propagation::Pin> pins;
+  std::vector<ShardingDecision> decisions;
+  std::optional<Partitioned> program;  ///< unless the shardings can't be had
+};
+
+/// Solves one module, which must outlive this, at several prices of memory.
+class Solver {
+ public:
+  Solver(ir::Module* module, const AutoShardingOptions& options)
+      : module_(module), options_(options), propagation_(module) {}
+
+  /// The solution, not partitioned yet.
+  Attempt solve(double passes) {
+    propagation_.run();
+    auto_sharding::ShardingModel choice(*module_, propagation_, options_.partition.machine);
+    choice.set_price_of_memory(passes);
+    Attempt out;
+    if (choice.groups() == 0) return out;
+    double cost = 0, bound = 0;
+    for (const std::vector<std::size_t>& block : auto_sharding::blocks(choice.groups())) {
+      const auto_sharding::PairwiseModel& model = choice.build(block);
+      const auto_sharding::Assignment found =
+          minimize(model, std::vector<int>(model.nodes.size(), 0));
+      choice.take(found);
+      cost += found.cost;
+      bound += found.bound;
+    }
+    out.pins = choice.pins();
+    if (options_.decisions && !out.pins.empty()) {
+      out.decisions = sharding_decisions(propagation_, &choice);
+    }
+    log(LogLevel::debug,
+        fmt::format("solved at {:.3g} passes a byte held: {:.4g} us, no less than {:.4g} us",
+                    passes, cost * 1e6, bound * 1e6));
+    return out;
+  }
+
+  void partition(double passes, Attempt* attempt) {
+    try {
+      propagation_.run(attempt->pins);
+      attempt->program = partitioned(*module_, options_.partition);
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& e) {
+      // What the program states elsewhere rules it out.
+      log(LogLevel::debug, fmt::format("the solved shardings can't be had: {}", e.what()));
+      return;
+    }
+    const ProgramCost& cost = attempt->program->cost;
+    log(LogLevel::debug, fmt::format("auto-sharding at {:.3g} passes a byte held: {:.4g} us, "
+                                     "peak {:.0f}",
+                                     passes, cost.total * 1e6, cost.peak_bytes));
+  }
+
+  /// Leaves the module with the shardings of an attempt.
+  void apply(const Attempt& attempt) { propagation_.run(attempt.pins); }
+
+  std::vector<ShardingDecision> decisions_as_propagated() {
+    propagation_.run();
+    auto_sharding::ShardingModel choice(*module_, propagation_, options_.partition.machine);
+    return sharding_decisions(propagation_, &choice);
+  }
+
+ private:
+  ir::Module* module_;
+  const AutoShardingOptions& options_;
+  Propagation propagation_;
+};
+
+/// The solution at the least price of memory at which it fits; none if that isn't worthwhile.
+std::optional<Attempt> best_that_fits(Solver* solver, const cost::Machine& machine, double budget,
+                                      double most_seconds, bool any_seconds) {
+  std::optional<Attempt> best;
+  std::vector<Propagation::Pin> too_large;
+  double too_low = 0, enough = 0;
+  for (const double passes : prices_of_memory(machine)) {
+    Attempt now = solver->solve(passes);
+    if (now.pins.empty()) return std::nullopt;
+    if (now.pins == too_large) {
+      too_low = passes;
+      continue;
+    }
+    solver->partition(passes, &now);
+    if (!now.program) return std::nullopt;
+    if (!any_seconds && now.program->cost.total >= most_seconds) return std::nullopt;
+    if (now.program->cost.peak_bytes > budget) {
+      too_low = passes;
+      too_large = std::move(now.pins);
+      continue;
+    }
+    best = std::move(now);
+    enough = passes;
+    break;
+  }
+  // The steps are long: a solution between them may fit as well, and cost less.
+  constexpr int kSolved = 4, kPartitioned = 2;
+  bool stands = true;
+  for (int k = 0, tried = 0; best && too_low > 0 && k < kSolved && tried < kPartitioned; ++k) {
+    const double passes = std::sqrt(too_low * enough);
+    Attempt now = solver->solve(passes);
+    stands = false;
+    if (now.pins == too_large) {
+      too_low = passes;
+      continue;
+    }
+    if (now.pins != best->pins) {
+      ++tried;
+      solver->partition(passes, &now);
+      if (!now.program) break;
+      if (now.program->cost.peak_bytes > budget) {
+        too_low = passes;
+        too_large = std::move(now.pins);
+        continue;
+      }
+      if (now.program->cost.total < best->program->cost.total) {
+        best = std::move(now);
+      }
+    }
+    enough = passes;
+  }
+  if (best && !stands) solver->apply(*best);
+  return best;
 }
 
 }  // namespace
@@ -102,50 +221,21 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   if (now.cost.bytes == 0 && fits && !chooses_arguments(*open)) return out;
 
   const ArgumentViews views = add_views(open.get());
-  Propagation propagation(open.get());
-  std::vector<Propagation::Pin> last;
-  for (const double passes : prices_of_memory(options.partition.machine)) {
-    propagation.run();
-    auto_sharding::ShardingModel choice(*open, propagation, options.partition.machine);
-    choice.set_price_of_memory(passes);
-    const std::vector<Propagation::Pin> pins = solve(&choice);
-    if (pins.empty()) break;
-    // The same as at a lower price of memory: too large.
-    if (pins == last) continue;
-    last = pins;
-    std::vector<ShardingDecision> decisions;
-    if (options.decisions) decisions = sharding_decisions(propagation, &choice);
-    try {
-      propagation.run(pins);
-      now = partitioned(*open, options.partition);
-    } catch (const InternalError&) {
-      throw;
-    } catch (const Error& e) {
-      // What the program states elsewhere rules it out.
-      log(LogLevel::debug, fmt::format("the solved shardings can't be had: {}", e.what()));
-      break;
-    }
-    log(LogLevel::debug,
-        fmt::format("auto-sharding at {} passes a byte held: {:.4g} us (propagated {:.4g} us), "
-                    "peak {:.0f} (allowed {:.0f})",
-                    passes, now.cost.total * 1e6, out.propagated.total * 1e6, now.cost.peak_bytes,
-                    budget));
-    if (fits && now.cost.total >= out.propagated.total * (1 - cost::kWorthwhile)) break;
-    if (now.cost.peak_bytes > budget) continue;
-    out.decisions = std::move(decisions);
-    drop_views(open.get(), views);
-    out.module = std::move(open);
-    out.solved = true;
-    out.chosen = now.cost;
-    out.device = std::move(now.device);
-    out.report = std::move(now.report);
-    break;
+  Solver solver(open.get(), options);
+  std::optional<Attempt> best =
+      best_that_fits(&solver, options.partition.machine, budget,
+                     out.propagated.total * (1 - cost::kWorthwhile), /*any_seconds=*/!fits);
+  if (!best) {
+    if (options.decisions) out.decisions = solver.decisions_as_propagated();
+    return out;
   }
-  if (options.decisions && !out.solved) {
-    propagation.run();
-    auto_sharding::ShardingModel choice(*open, propagation, options.partition.machine);
-    out.decisions = sharding_decisions(propagation, &choice);
-  }
+  drop_views(open.get(), views);
+  out.module = std::move(open);
+  out.solved = true;
+  out.chosen = best->program->cost;
+  out.device = std::move(best->program->device);
+  out.report = std::move(best->program->report);
+  out.decisions = std::move(best->decisions);
   return out;
 }
 
