@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -70,13 +71,16 @@ struct Attempt {
 class Solver {
  public:
   Solver(ir::Module* module, const AutoShardingOptions& options)
-      : module_(module), options_(options), propagation_(module) {}
+      : module_(module), options_(options), propagation_(module) {
+    propagation_.run();
+    choice_ = std::make_unique<auto_sharding::ShardingModel>(*module, propagation_,
+                                                             options.partition.machine);
+  }
 
   /// The solution, not partitioned yet.
   Attempt solve(double passes) {
-    propagation_.run();
-    auto_sharding::ShardingModel choice(*module_, propagation_, options_.partition.machine);
-    choice.set_price_of_memory(passes);
+    auto_sharding::ShardingModel& choice = *choice_;
+    choice.restart(passes);
     Attempt out;
     if (choice.groups() == 0) return out;
     double cost = 0, bound = 0;
@@ -119,15 +123,15 @@ class Solver {
   void apply(const Attempt& attempt) { propagation_.run(attempt.pins); }
 
   std::vector<ShardingDecision> decisions_as_propagated() {
-    propagation_.run();
-    auto_sharding::ShardingModel choice(*module_, propagation_, options_.partition.machine);
-    return sharding_decisions(propagation_, &choice);
+    choice_->restart(0);
+    return sharding_decisions(propagation_, choice_.get());
   }
 
  private:
   ir::Module* module_;
   const AutoShardingOptions& options_;
   Propagation propagation_;
+  std::unique_ptr<auto_sharding::ShardingModel> choice_;
 };
 
 /// The solution at the least price of memory at which it fits; none if that isn't worthwhile.
@@ -135,7 +139,7 @@ std::optional<Attempt> best_that_fits(Solver* solver, const cost::Machine& machi
                                       double most_seconds, bool any_seconds) {
   std::optional<Attempt> best;
   std::vector<Propagation::Pin> too_large;
-  double too_low = 0, enough = 0;
+  double too_low = 0, enough = 0, least_seconds = 0;
   for (const double passes : prices_of_memory(machine)) {
     Attempt now = solver->solve(passes);
     if (now.pins.empty()) return std::nullopt;
@@ -148,6 +152,7 @@ std::optional<Attempt> best_that_fits(Solver* solver, const cost::Machine& machi
     if (!any_seconds && now.program->cost.total >= most_seconds) return std::nullopt;
     if (now.program->cost.peak_bytes > budget) {
       too_low = passes;
+      least_seconds = now.program->cost.total;
       too_large = std::move(now.pins);
       continue;
     }
@@ -157,8 +162,10 @@ std::optional<Attempt> best_that_fits(Solver* solver, const cost::Machine& machi
   }
   // The steps are long: a solution between them may fit as well, and cost less.
   constexpr int kSolved = 4, kPartitioned = 2;
+  constexpr double kHopeful = 1.1;
   bool stands = true;
   for (int k = 0, tried = 0; best && too_low > 0 && k < kSolved && tried < kPartitioned; ++k) {
+    if (best->program->cost.total < kHopeful * least_seconds) break;
     const double passes = std::sqrt(too_low * enough);
     Attempt now = solver->solve(passes);
     stands = false;

@@ -76,10 +76,10 @@ class Decisions {
     auto [it, fresh] = found_.try_emplace(node.root);
     ShardingDecision& d = it->second;
     d.seconds = cost_of(variable, 0);
-    d.chosen = node.domain[0];
+    d.chosen = node.domain->shardings[0];
     int next = -1;
     double least = d.next ? d.next_seconds : std::numeric_limits<double>::infinity();
-    for (int s = 1; s < int(node.domain.size()); ++s) {
+    for (int s = 1; s < int(node.domain->shardings.size()); ++s) {
       const double cost = cost_of(variable, s);
       if (cost >= least) continue;
       least = cost;
@@ -93,7 +93,7 @@ class Decisions {
     }
     if (next < 0 && !fresh) return;
     if (next >= 0) {
-      d.next = node.domain[std::size_t(next)];
+      d.next = node.domain->shardings[std::size_t(next)];
       d.next_seconds = least;
     }
     d.edges.clear();

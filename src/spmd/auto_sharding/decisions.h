@@ -44,7 +44,7 @@ struct ShardingDecision {
 };
 
 /// Of all arrays that the model leaves open, as it has them now, in the order of the program. The
-/// propagation is the model's, and nothing has been pinned since.
+/// propagation is the model's,.
 std::vector<ShardingDecision> sharding_decisions(const Propagation& propagation,
                                                  auto_sharding::ShardingModel* choice);
 

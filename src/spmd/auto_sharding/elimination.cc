@@ -23,6 +23,17 @@ void erase_sorted(std::vector<int>* list, int x) {
   if (at != list->end() && *at == x) list->erase(at);
 }
 
+/// out[x] = min(out[x], row[x] + base); four at a time, which compilers make vector code of.
+void lower_to(double* out, const double* row, double base, std::size_t width) {
+  std::size_t x = 0;
+  for (; x + 4 <= width; x += 4) {
+    double cost[4];
+    for (std::size_t j = 0; j < 4; ++j) cost[j] = row[x + j] + base;
+    for (std::size_t j = 0; j < 4; ++j) out[x + j] = cost[j] < out[x + j] ? cost[j] : out[x + j];
+  }
+  for (; x < width; ++x) out[x] = std::min(out[x], row[x] + base);
+}
+
 }  // namespace
 
 Elimination::Elimination(const PairwiseModel& model, double limit)
@@ -227,10 +238,7 @@ void Elimination::eliminate(int node) {
         }
         row = sum.data();
       }
-      for (std::size_t x = 0; x < width; ++x) {
-        const double cost = base + row[x];
-        out[x] = cost < out[x] ? cost : out[x];
-      }
+      lower_to(out, row, base, width);
     }
     std::size_t d = outer;
     while (d-- > 0) {

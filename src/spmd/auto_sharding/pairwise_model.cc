@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -37,6 +38,7 @@ class MessagePassing {
       share_.push_back(most > 0 ? 1 / double(most) : 1);
     }
     states_.assign(model_.nodes.size(), 0);
+    marginals_.resize(model_.nodes.size());
   }
 
   /// Decodes an assignment on the way.
@@ -46,6 +48,8 @@ class MessagePassing {
     for (int k = 0; k < n; ++k) visit(forward ? k : n - 1 - k, forward);
     return states_;
   }
+  /// By node and state: what the last sweep found the rest to cost at least, in part.
+  const std::vector<std::vector<double>>& marginals() const { return marginals_; }
   /// That no assignment costs less than, by the last sweep.
   double bound() const { return bound_; }
 
@@ -80,6 +84,7 @@ class MessagePassing {
       }
     }
     states_[std::size_t(s)] = argmin(decided);
+    marginals_[std::size_t(s)] = costs;
     const double least = *std::min_element(costs.begin(), costs.end());
     bound_ += least;
     for (double& c : costs) c = (c - least) * share_[std::size_t(s)];
@@ -148,9 +153,75 @@ class MessagePassing {
   std::vector<std::vector<double>> to_variable_;  ///< by edge and state
   std::vector<double> share_;
   std::vector<int> states_;
+  std::vector<std::vector<double>> marginals_;
   double bound_ = 0;
   std::vector<double> costs_, decided_, least_;  ///< of one visit
 };
+
+/// A model with some of the states of each node.
+struct Restriction {
+  PairwiseModel model;
+  std::vector<std::vector<int>> states;  ///< by node: of the other model
+};
+
+/// The `count` states of each node that look best by `marginals`, and those of `now`.
+Restriction restricted(const PairwiseModel& model,
+                       const std::vector<std::vector<double>>& marginals,
+                       const std::vector<int>& now, std::size_t count) {
+  Restriction out;
+  for (std::size_t n = 0; n < model.nodes.size(); ++n) {
+    const std::vector<double>& by = marginals[n];
+    std::vector<int> order(by.size());
+    std::iota(order.begin(), order.end(), 0);
+    const std::size_t kept = std::min(count, order.size());
+    std::partial_sort(order.begin(), order.begin() + std::ptrdiff_t(kept), order.end(),
+                      [&](int a, int b) {
+                        const double x = by[std::size_t(a)], y = by[std::size_t(b)];
+                        return x != y ? x < y : a < b;
+                      });
+    order.resize(kept);
+    if (std::find(order.begin(), order.end(), now[n]) == order.end()) order.back() = now[n];
+    std::sort(order.begin(), order.end());
+    std::vector<double> costs;
+    for (const int s : order) costs.push_back(model.nodes[n].cost[std::size_t(s)]);
+    out.model.add_node(std::move(costs), model.nodes[n].is_factor);
+    out.states.push_back(std::move(order));
+  }
+  for (const Edge& e : model.edges) {
+    Edge edge;
+    edge.variable = e.variable;
+    edge.factor = e.factor;
+    edge.columns = e.columns;
+    std::vector<double> costs;
+    for (const int s : out.states[std::size_t(e.variable)]) {
+      for (int c = 0; c < e.columns; ++c) costs.push_back(e.at(s, c));
+    }
+    std::vector<int> column;
+    for (const int s : out.states[std::size_t(e.factor)])
+      column.push_back(e.column[std::size_t(s)]);
+    edge.cost = std::move(costs);
+    edge.column = std::move(column);
+    out.model.add_edge(std::move(edge));
+  }
+  return out;
+}
+
+/// The best assignment of as many states that look best as can be solved exactly.
+std::vector<int> best_of_likely(const PairwiseModel& model,
+                                const std::vector<std::vector<double>>& marginals,
+                                const std::vector<int>& now) {
+  for (const std::size_t count : {16, 12, 9, 7, 5, 4, 3, 2}) {
+    const Restriction part = restricted(model, marginals, now, count);
+    Elimination elimination(part.model);
+    if (!elimination.is_exact()) continue;
+    std::vector<int> states = elimination.round(std::vector<int>(now.size(), 0));
+    for (std::size_t n = 0; n < states.size(); ++n) {
+      states[n] = part.states[n][std::size_t(states[n])];
+    }
+    return states;
+  }
+  return now;
+}
 
 }  // namespace
 
@@ -221,7 +292,7 @@ Assignment minimize(const PairwiseModel& model, const std::vector<int>& start, i
     return best;
   }
   MessagePassing messages(model);
-  constexpr int kPatience = 10;
+  constexpr int kPatience = 5;
   for (int k = 0, in_vain = 0; k < sweeps && in_vain < kPatience; ++k) {
     ++in_vain;
     for (const bool forward : {true, false}) {
@@ -231,6 +302,7 @@ Assignment minimize(const PairwiseModel& model, const std::vector<int>& start, i
       if (best.bound >= best.cost * (1 - kSame)) return best;
     }
   }
+  take(with_best_factors(model, best_of_likely(model, messages.marginals(), best.states)));
   constexpr int kRounds = 6, kRoundsInVain = 2;
   for (int k = 0, in_vain = 0; k < kRounds && in_vain < kRoundsInVain; ++k) {
     in_vain = take(with_best_factors(model, elimination.round(best.states))) ? 0 : in_vain + 1;

@@ -66,9 +66,10 @@ struct Assignment {
 /// Of all factors the best state, given the variables'.
 Assignment with_best_factors(const PairwiseModel& model, std::vector<int> states);
 
-/// An assignment of low cost: exact where the graph is a tree. Sequential tree-reweighted message
-/// passing (TRW-S; Kolmogorov, 2006) in the order of the nodes, then descent: one variable at a
-/// time, and all variables of a factor at once. `start`: one that is known; never worse than that.
-Assignment minimize(const PairwiseModel& model, const std::vector<int>& start, int sweeps = 30);
+/// An assignment of low cost, never worse than `start`: exact where nodes can be eliminated one by
+/// one (elimination.h). Elsewhere sequential tree-reweighted message passing (TRW-S; Kolmogorov,
+/// 2006) gives a bound and a first assignment, of which elimination then solves all but a few
+/// nodes, others each time.
+Assignment minimize(const PairwiseModel& model, const std::vector<int>& start, int sweeps = 12);
 
 }  // namespace tessera::spmd::auto_sharding

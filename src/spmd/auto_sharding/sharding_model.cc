@@ -52,14 +52,24 @@ class ShardingModel::Builder : private ModelState {
     times_ = cost::executions(module_);
     join();
     number();
-    current.resize(graph.values.size());
+    start_.resize(graph.values.size());
+    is_open_.resize(graph.values.size());
     for (std::size_t v = 0; v < graph.values.size(); ++v) {
-      if (takes_part(int(v))) current[v] = propagation_.sharding_of(int(v));
+      const Value& value = graph.values[v];
+      if (takes_part(int(v))) start_[v] = propagation_.sharding_of(int(v));
+      is_open_[v] = value.boundary ? value.open_boundary : !value.given;
     }
+    current = start_;
   }
 
   std::size_t group_count() const { return groups.size(); }
 
+  void restart(double passes) {
+    current = start_;
+    strategy_ = start_strategy_;
+    seconds_per_held_byte_ = machine_.pass(passes);
+  }
+  /// The arrays stay as they are.
   void set_price_of_memory(double passes) { seconds_per_held_byte_ = machine_.pass(passes); }
 
   const PairwiseModel& build(const std::vector<std::size_t>& block) {
@@ -70,7 +80,6 @@ class ShardingModel::Builder : private ModelState {
     node_of_value_.assign(graph.values.size(), -1);
     nodes_.clear();
     edge_tensors_.clear();
-    choices_.clear();
     for (std::size_t o = 0; o < graph.ops.size(); ++o) {
       for (const int v : new_variables_[o]) add_variable(v);
       add_op(graph.ops[o], &strategy_[o], int(o));
@@ -85,7 +94,9 @@ class ShardingModel::Builder : private ModelState {
       if (node.op >= 0) {
         strategy_[std::size_t(node.op)] = (*node.strategies)[state];
       } else {
-        for (const int v : members_.at(node.root)) current[std::size_t(v)] = node.domain[state];
+        for (const int v : members_.at(node.root)) {
+          current[std::size_t(v)] = node.domain->shardings[state];
+        }
       }
     }
   }
@@ -218,36 +229,62 @@ class ShardingModel::Builder : private ModelState {
   }
 
   void add_variable(int root) {
-    const std::vector<int>& members = members_[root];
-    const Value& value = graph.values[std::size_t(root)];
-    const TensorSharding now = current[std::size_t(root)];
     Node node;
     node.root = root;
-    node.domain.push_back(now);
-    const bool is_open = value.boundary ? value.open_boundary : !value.given;
+    node.domain = domain_of(root);
+    std::vector<double> costs;
+    for (const Placement& p : node.domain->placements) {
+      costs.push_back(seconds_per_held_byte_ * p.shard_bytes);
+    }
+    const int at = model_.add_node(std::move(costs), false);
+    nodes_.push_back(std::move(node));
+    for (const int v : members_[root]) node_of_value_[std::size_t(v)] = at;
+  }
+
+  /// Of variables that are alike one.
+  std::shared_ptr<const Domain> domain_of(int root) {
+    const std::vector<int>& members = members_[root];
+    const Value& value = graph.values[std::size_t(root)];
+    const bool is_open = is_open_[std::size_t(root)];
+    KeyWriter key;
+    // Which arguments and results may be split how is a question of its own.
+    key.add_all(value.dims, element_bytes[std::size_t(root)], is_open, active,
+                value.boundary ? root : -1);
+    const TensorSharding* last = nullptr;
+    for (const int v : members) {
+      const TensorSharding& s = current[std::size_t(v)];
+      if (last && s.dims == last->dims && s.unreduced == last->unreduced) continue;
+      if (last && !is_open) break;
+      for (const DimSharding& d : s.dims) key.add(d.axes);
+      key.add_all(s.unreduced, s.manual);
+      last = &s;
+    }
+    std::shared_ptr<const Domain>& known = domains_[key.take()];
+    if (!known) known = std::make_shared<const Domain>(make_domain(root, members, value, is_open));
+    return known;
+  }
+
+  Domain make_domain(int root, const std::vector<int>& members, const Value& value, bool is_open) {
+    Domain out;
+    const TensorSharding& now = current[std::size_t(root)];
+    out.shardings.push_back(now);
     if (is_open) {
       for (const int v : members) {
-        add_state(&node.domain, current[std::size_t(v)], node.domain.size());
+        add_state(&out.shardings, current[std::size_t(v)], out.shardings.size());
       }
       TensorSharding state = now.closed();
       for (DimSharding& d : state.dims) d.axes = without_active(d.axes);
       state.unreduced = without_active(state.unreduced);
       state.replicated.clear();
-      add_states(root, value, std::move(state), &node.domain);
+      add_states(root, value, std::move(state), &out.shardings);
     }
-    for (const TensorSharding& s : node.domain) {
-      node.placements.push_back(placements_.of(s, value.dims, element_bytes[std::size_t(root)]));
-    }
-    std::vector<double> costs;
     KeyWriter key;
-    for (const Placement& p : node.placements) {
-      costs.push_back(seconds_per_held_byte_ * p.shard_bytes);
-      key.add_all(p.number, p.shard_bytes);
+    for (const TensorSharding& s : out.shardings) {
+      out.placements.push_back(placements_.of(s, value.dims, element_bytes[std::size_t(root)]));
+      key.add_all(out.placements.back().number, out.placements.back().shard_bytes);
     }
-    node.domain_number = domains_.try_emplace(key.take(), int(domains_.size())).first->second;
-    const int at = model_.add_node(std::move(costs), false);
-    nodes_.push_back(std::move(node));
-    for (const int v : members) node_of_value_[std::size_t(v)] = at;
+    out.number = domain_numbers_.try_emplace(key.take(), int(domain_numbers_.size())).first->second;
+    return out;
   }
 
   /// Unless it is among the first ones.
@@ -313,7 +350,7 @@ class ShardingModel::Builder : private ModelState {
       // All in one variable: work is shared out as that is split.
       std::vector<double>& cost = model_.nodes[std::size_t(slots[0].node)].cost;
       for (std::size_t s = 0; s < cost.size(); ++s) {
-        const TensorSharding& state = nodes_[std::size_t(slots[0].node)].domain[s];
+        const TensorSharding& state = nodes_[std::size_t(slots[0].node)].domain->shardings[s];
         cost[s] += times * work / double(ways(state));
       }
       return;
@@ -330,13 +367,19 @@ class ShardingModel::Builder : private ModelState {
     nodes_.back().strategies = {choices, &choices->strategies.list};
   }
 
+  /// By state of a variable and column: seconds of reshards, and bytes that are held for them.
+  struct EdgeCosts {
+    std::vector<double> seconds, bytes;
+    double price = -1;  ///< of bytes, in `total`
+    PairwiseModel::Shared<double> total{};
+  };
   /// What the ways to share out an op ask of one slot.
   struct SlotChoices {
     int columns = 0;
     PairwiseModel::Shared<int> column;           ///< by strategy
     std::vector<std::vector<Placement>> needed;  ///< by column and tensor of the slot
     /// What edges cost, by the variable's domain and how often the op runs.
-    std::map<std::pair<int, double>, PairwiseModel::Shared<double>> costs;
+    std::map<std::pair<int, double>, EdgeCosts> costs;
   };
   /// Of ops that are equal, shardings included.
   struct OpChoices {
@@ -363,7 +406,7 @@ class ShardingModel::Builder : private ModelState {
   std::string key_of(const Op& op, const std::vector<Slot>& slots, const FactorAxes& now) const {
     KeyWriter key;
     for (const Factor& f : op.rule->factors) key.add_all(f.size, f.kind, f.blocked);
-    key.add(now);
+    key.add_all(now, active);
     const auto add = [&](const IndexList& values, const std::vector<TensorFactors>& tensors) {
       for (std::size_t k = 0; k < values.size(); ++k) {
         const auto v = std::size_t(values[k]);
@@ -414,31 +457,39 @@ class ShardingModel::Builder : private ModelState {
     edge.factor = factor;
     edge.column = choices->column;
     edge.columns = choices->columns;
-    const ShardingModel::Node& variable = nodes_[std::size_t(slot.node)];
-    auto [it, fresh] = choices->costs.try_emplace({variable.domain_number, times});
-    if (fresh) it->second = edge_costs(op, slot, *choices, variable.placements, times);
-    edge.cost = it->second;
+    const Domain& domain = *nodes_[std::size_t(slot.node)].domain;
+    auto [it, fresh] = choices->costs.try_emplace({domain.number, times});
+    EdgeCosts& costs = it->second;
+    if (fresh) costs = edge_costs(op, slot, *choices, domain.placements, times);
+    if (costs.price != seconds_per_held_byte_) {
+      costs.price = seconds_per_held_byte_;
+      std::vector<double> total = costs.seconds;
+      for (std::size_t k = 0; k < total.size(); ++k) total[k] += costs.price * costs.bytes[k];
+      costs.total = std::move(total);
+    }
+    edge.cost = costs.total;
     edge_tensors_.push_back(slot.tensors);
     model_.add_edge(std::move(edge));
   }
 
-  std::vector<double> edge_costs(const Op& op, const Slot& slot, const SlotChoices& choices,
-                                 const std::vector<Placement>& states, double times) {
+  EdgeCosts edge_costs(const Op& op, const Slot& slot, const SlotChoices& choices,
+                       const std::vector<Placement>& states, double times) {
     const std::size_t columns = choices.needed.size();
-    std::vector<double> costs(states.size() * columns, 0.0);
+    EdgeCosts out;
+    out.seconds.assign(states.size() * columns, 0.0);
+    out.bytes = out.seconds;
     for (std::size_t k = 0; k < slot.tensors.size(); ++k) {
       const bool is_result = slot.tensors[k] >= op.operands.size();
-      for (std::size_t s = 0; s < states.size(); ++s) {
-        for (std::size_t c = 0; c < columns; ++c) {
+      for (std::size_t s = 0, at = 0; s < states.size(); ++s) {
+        for (std::size_t c = 0; c < columns; ++c, ++at) {
           const Placement& need = choices.needed[c][k];
-          double& cost = costs[s * columns + c];
-          if (!(need == states[s])) cost += seconds_per_held_byte_ * need.shard_bytes;
-          cost += times * (is_result ? placements_.price(need, states[s])
-                                     : placements_.price(states[s], need));
+          if (!(need == states[s])) out.bytes[at] += need.shard_bytes;
+          out.seconds[at] += times * (is_result ? placements_.price(need, states[s])
+                                                : placements_.price(states[s], need));
         }
       }
     }
-    return costs;
+    return out;
   }
 
   double work_of(const Op& op) const {
@@ -488,6 +539,7 @@ class ShardingModel::Builder : private ModelState {
       strategy_.push_back(std::move(best));
     }
     active = kept;
+    start_strategy_ = strategy_;
   }
 
   /// By strategy, for the arrays as they are.
@@ -533,13 +585,17 @@ class ShardingModel::Builder : private ModelState {
   std::map<int, std::vector<int>> members_;
   std::vector<IndexList> new_variables_;  ///< by op
 
-  std::vector<FactorAxes> strategy_;  ///< by op
+  std::vector<TensorSharding> start_;  ///< by value
+  std::vector<char> is_open_;          ///< by value: not stated by the program
+  std::vector<FactorAxes> strategy_;   ///< by op
+  std::vector<FactorAxes> start_strategy_;
   PairwiseModel model_;
   std::vector<Node> nodes_;  ///< of the model
   std::vector<std::vector<std::size_t>> edge_tensors_;
   std::unordered_map<std::string, std::shared_ptr<OpChoices>> choices_;
-  std::unordered_map<std::string, int> domains_;  ///< of variables, by their placements
-  std::vector<int> node_of_value_;                ///< -1: none
+  std::unordered_map<std::string, std::shared_ptr<const Domain>> domains_;
+  std::unordered_map<std::string, int> domain_numbers_;  ///< by their placements
+  std::vector<int> node_of_value_;                       ///< -1: none
 };
 
 ShardingModel::ShardingModel(const ir::Module& module, const Propagation& propagation,
@@ -549,6 +605,7 @@ ShardingModel::ShardingModel(const ir::Module& module, const Propagation& propag
 }
 ShardingModel::~ShardingModel() = default;
 
+void ShardingModel::restart(double passes) { builder_->restart(passes); }
 void ShardingModel::set_price_of_memory(double passes) { builder_->set_price_of_memory(passes); }
 std::size_t ShardingModel::groups() const { return builder_->group_count(); }
 const PairwiseModel& ShardingModel::build(const std::vector<std::size_t>& groups) {

@@ -21,27 +21,34 @@ namespace tessera::spmd::auto_sharding {
 /// factors, reshards at the edges.
 class ShardingModel {
  public:
-  /// `propagation` has run on the module; arrays have the shardings that it gave them.
+  /// `propagation` has run on the module, without pins; arrays have the shardings that it gave
+  /// them. What it runs with later is of no concern here.
   ShardingModel(const ir::Module& module, const Propagation& propagation,
                 const cost::Machine& machine);
   ~ShardingModel();
 
-  /// The price of memory, 0 at first: in passes over memory, what each byte of a shard costs
-  /// wherever an array is made or resharded. For models that are built from then on.
+  /// Back to the shardings of the start, at a price of memory, which is 0 at first: in passes over
+  /// memory, what each byte of a shard costs wherever an array is made or resharded.
+  void restart(double passes);
+  /// The price alone, for models that are built from then on.
   void set_price_of_memory(double passes);
   /// Groups of mesh axes that shardings use together. States place them as a whole.
   std::size_t groups() const;
   /// The model in which these groups may be anywhere, and all others stay where they are.
   const PairwiseModel& build(const std::vector<std::size_t>& groups);
+  /// Shardings of an array, the present one first, and those of others like it.
+  struct Domain {
+    std::vector<TensorSharding> shardings;
+    std::vector<Placement> placements;
+    int number = -1;  ///< equal placements have the same
+  };
   /// What a node of the last model stands for: an op and the ways to share out its work, or an
   /// array and its shardings. State 0 is the present one.
   struct Node {
     int op = -1;    ///< of a factor
     int root = -1;  ///< of a variable: one of its values
     std::shared_ptr<const std::vector<FactorAxes>> strategies;
-    std::vector<TensorSharding> domain;
-    std::vector<Placement> placements;
-    int domain_number = -1;  ///< variables with the same placements have the same
+    std::shared_ptr<const Domain> domain;
   };
   const std::vector<Node>& nodes() const;
   /// The values that are one variable with a node's.
