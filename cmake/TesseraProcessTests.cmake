@@ -2,7 +2,8 @@
 # Tests of programs in several processes, which mpirun starts.
 
 add_executable(tessera_processes_tests "${PROJECT_SOURCE_DIR}/tests/processes/processes_test.cc"
-  "${PROJECT_SOURCE_DIR}/tests/support/process_cases.cc")
+  "${PROJECT_SOURCE_DIR}/tests/support/process_cases.cc"
+  "${PROJECT_SOURCE_DIR}/tests/support/process_checkpoints.cc")
 add_executable(tessera_processes_failures "${PROJECT_SOURCE_DIR}/tests/processes/failures.cc")
 foreach(name IN ITEMS tessera_processes_tests tessera_processes_failures)
   target_link_libraries(${name} PRIVATE tessera::tessera tessera_build_flags GTest::gtest)

@@ -20,6 +20,10 @@
 /// so that a process that ends while it saves, however it ends, leaves the checkpoints that were
 /// there. The next save removes what it left. Any number of processes and threads may save to a
 /// directory, and read it meanwhile.
+///
+/// If several processes run the program, they call these functions together, but for
+/// checkpoint_info and verify_checkpoint. Each writes and reads the parts of its own devices, and
+/// if one fails all do. The directory must be on a file system that all have.
 
 namespace tessera {
 
@@ -138,7 +142,9 @@ void restore_tree(const std::string& directory, const std::function<void(TreeVis
 /// @throws IoError, naming the file, if something can't be written. What was there before remains.
 /// @throws ValueError for a step that is there already, a negative one, and `keep` below 1.
 /// @throws TracerError while a function is traced; TypeError for a shape_dtype_struct; RuntimeError
-///   for an array that has been deleted; NotImplementedError for arrays of several processes.
+///   for an array that has been deleted.
+/// @throws ValueError, of several processes, if they save different things; RuntimeError if one of
+///   them fails or ends.
 template <TreeLike T>
 void save_checkpoint(const std::string& directory, const T& tree, std::int64_t step,
                      const SaveCheckpointOptions& options = {},
@@ -216,7 +222,7 @@ std::map<std::string, Array> restore_checkpoint_arrays(const std::string& direct
                                                        Location location = Location::current());
 
 /// Returns the steps of the checkpoints in a directory, in order; none if there is no such
-/// directory.
+/// directory. Of several processes all call it, and get what the first one sees.
 /// @throws IoError if it can't be read.
 std::vector<std::int64_t> all_steps(const std::string& directory,
                                     Location location = Location::current());

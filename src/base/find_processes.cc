@@ -252,4 +252,10 @@ SimulatedProcess::~SimulatedProcess() {
   simulated = nullptr;
 }
 
+ProcessOfThread::ProcessOfThread() : context_(simulated) {}
+ProcessOfThread::Use::Use(const ProcessOfThread& process) : before_(simulated) {
+  simulated = static_cast<Context*>(process.context_);
+}
+ProcessOfThread::Use::~Use() { simulated = static_cast<Context*>(before_); }
+
 }  // namespace tessera

@@ -9,6 +9,7 @@
 
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/mailbox.h"
 
 namespace tessera {
 namespace {
@@ -49,7 +50,8 @@ Processes::Processes(std::shared_ptr<Transport> transport, std::chrono::millisec
       index_(transport_->index()),
       count_(transport_->count()),
       id_(next_id()),
-      timeout_(timeout) {}
+      timeout_(timeout),
+      mail_(std::make_unique<Mail>()) {}
 
 Processes::~Processes() = default;
 
@@ -80,6 +82,8 @@ Processes::Turn::~Turn() {
     p.tell_failure(process(p.index_) + " has failed in " + who_ +
                    (error_.empty() ? "; its own error says why" : ": " + error_));
   }
+  // Between turns that follow each other closely no other thread may get one.
+  if (p.mail_->open > 0 || p.mail_->unsent) p.take_notes();
   p.owner_ = std::thread::id();
   p.mutex_.unlock();
 }
@@ -129,7 +133,10 @@ void Processes::finish(Ticket* ticket, const Activity& activity) {
       return found == why.end() ? nullptr : &found->second;
     };
     if (now - since_ >= kLate) {
-      if (!failures_.empty()) fail(failures_.begin()->second, activity);
+      for (const auto& [from, failure] : failures_) {
+        // What failed in an earlier turn failed there on this process, too.
+        if (failure.turn >= turn_) fail(failure.text, activity);
+      }
       if (const std::string* why = gone(ended_)) fail(*why, activity);
     }
     if (now - since_ >= timeout_) {
@@ -144,13 +151,18 @@ void Processes::finish(Ticket* ticket, const Activity& activity) {
 }
 
 std::string Processes::state() const {
-  if (waiting_ == nullptr) return "computes";
+  if (waiting_ == nullptr) {
+    const std::lock_guard lock(mail_->mutex);
+    return mail_->waits.empty() ? "computes" : mail_->waits;
+  }
   return "waits in " + waiting_->to_string() +
          (waits_for_ < 0 ? std::string() : " for " + process(waits_for_)) + ", for " +
          seconds(Clock::now() - since_);
 }
 
 void Processes::take_notes() {
+  if (closed_) return;
+  post_mail();
   int from = -1;
   std::string note;
   while (transport_->take_note(&from, &note)) {
@@ -162,12 +174,15 @@ void Processes::take_notes() {
       states_[from] = text;
     } else if (kind == kEnded) {
       ended_[from] = text;
+      const std::lock_guard lock(mail_->mutex);
+      mail_->left.insert(from);
     } else if (kind == kFailed) {
       const auto colon = text.find(':');
-      // What failed in an earlier turn failed there on this process, too.
-      if (colon != std::string::npos && std::stoll(text.substr(0, colon)) >= turn_) {
-        failures_[from] = text.substr(colon + 1);
+      if (colon != std::string::npos) {
+        failures_[from] = {std::stoll(text.substr(0, colon)), text.substr(colon + 1)};
       }
+    } else if (kind == kMailNote) {
+      take_mail(from, text);
     }
   }
 }
@@ -257,6 +272,13 @@ std::vector<std::string> Processes::gather(std::span<const int> members, const s
 }
 
 void Processes::close() {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (owner_ != std::this_thread::get_id()) {
+    // A thread that waits for others in a turn won't leave it any more.
+    for (int tries = 0; !lock.try_lock() && tries < 100; ++tries) std::this_thread::sleep_for(1ms);
+  }
+  if (lock.owns_lock()) post_mail();
+  closed_ = true;
   for (int p = 0; p < count_; ++p) {
     if (p != index_) transport_->post(p, kEnded + process(index_) + " has ended");
   }

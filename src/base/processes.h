@@ -40,6 +40,8 @@ class Processes {
   int count() const { return count_; }
   /// A number that no other object of this class has.
   std::uint64_t id() const { return id_; }
+  /// How long a process waits for another one.
+  std::chrono::milliseconds timeout() const { return timeout_; }
 
   /// Held by a thread for as long as what it exchanges must not mix with what others do. Turns nest
   /// within a thread.
@@ -86,9 +88,14 @@ class Processes {
   void close();
 
  private:
+  friend class Mailbox;
   using Clock = std::chrono::steady_clock;
 
   void take_notes();
+  /// Sends and receives mail, unless another thread has the turn: that one does it then.
+  void move_mail();
+  void post_mail();
+  void take_mail(int from, const std::string& note);
   /// Throws, and makes all others that wait do so.
   [[noreturn]] void fail(const std::string& why, const Activity& activity);
   void tell_failure(const std::string& text);
@@ -111,7 +118,17 @@ class Processes {
   int waits_for_ = -1;
   Clock::time_point since_;
   // From notes, by process.
-  std::map<int, std::string> states_, ended_, failures_;
+  std::map<int, std::string> states_, ended_;
+  struct Failure {
+    std::int64_t turn = 0;
+    std::string text;
+  };
+  std::map<int, Failure> failures_;
+  std::atomic<bool> closed_ = false;
+
+  // Mail, which has a lock of its own: who writes or reads some never waits for a turn.
+  struct Mail;
+  std::unique_ptr<Mail> mail_;
 };
 
 /// The processes of this program; null if it runs in one. They are found at the first call, by the
@@ -132,6 +149,26 @@ class SimulatedProcess {
   ~SimulatedProcess();
   SimulatedProcess(const SimulatedProcess&) = delete;
   SimulatedProcess& operator=(const SimulatedProcess&) = delete;
+};
+
+/// Which process a thread is of, for work that it gives to others.
+class ProcessOfThread {
+ public:
+  ProcessOfThread();
+  /// Makes this thread one of that process while it exists.
+  class Use {
+   public:
+    explicit Use(const ProcessOfThread& process);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    void* before_;
+  };
+
+ private:
+  void* context_;  ///< null: there is no simulated one
 };
 
 }  // namespace tessera

@@ -454,6 +454,9 @@ const std::vector<ProcessCase>& process_cases() {
       {"DataOfEachProcess", data_of_each_process},
       {"MeshesOfSomeProcesses", meshes_of_some_processes},
       {"Reshards", reshards},
+      {"CheckpointsOfAllProcesses", checkpoints_of_all_processes},
+      {"CheckpointsWhileProgramsRun", checkpoints_while_programs_run},
+      {"CheckpointsThatFail", checkpoints_that_fail},
   };
   return cases;
 }

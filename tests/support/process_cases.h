@@ -15,4 +15,9 @@ struct ProcessCase {
 /// depend on earlier ones.
 const std::vector<ProcessCase>& process_cases();
 
+// Cases of process_checkpoints.cc.
+void checkpoints_of_all_processes();
+void checkpoints_while_programs_run();
+void checkpoints_that_fail();
+
 }  // namespace tessera::testing

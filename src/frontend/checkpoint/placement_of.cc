@@ -29,12 +29,6 @@ std::optional<Sharding> placement_of(const Array& like, const std::string& who, 
 void check_placement(const Sharding& sharding, const Shape& shape, const std::string& who,
                      Location location) {
   check_devices_exist(sharding, who, location);
-  if (!sharding.is_fully_addressable(location)) {
-    throw NotImplementedError(who + " is requested on devices of other processes as well, " +
-                                  sharding.to_string() +
-                                  "; arrays of several processes can't be read from files yet",
-                              location);
-  }
   check_fits(sharding, shape.dims, who, false, location);
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "src/base/check.h"
+#include "src/base/processes.h"
 #include "src/base/task_pool.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/checkpoint/tensor_files.h"
@@ -238,6 +239,7 @@ Array read_array(const std::vector<PieceSource>& sources, const Shape& shape,
   } else {
     const auto layout = shard_layout(*sharding, shape.dims, location);
     for (std::size_t i = 0; i < layout->devices.size(); ++i) {
+      if (!is_local(layout->devices[i])) continue;
       Part& part = parts[Box{layout->offsets[i], layout->shard_shape}];
       part.places.push_back(i);
       part.devices.push_back(layout->devices[i]);
@@ -260,7 +262,9 @@ Array read_array(const std::vector<PieceSource>& sources, const Shape& shape,
   std::vector<std::pair<const Box, Part>*> list;
   for (auto& entry : parts) list.push_back(&entry);
   const MemoryKind kind = internal::memory_of(*sharding);
+  const ProcessOfThread process;
   parallel_for(std::int64_t(list.size()), [&](std::int64_t i) {
+    const ProcessOfThread::Use use(process);
     auto& [box, part] = *list[std::size_t(i)];
     auto made = compiler::engine_of(part.devices)
                     .copy_in(part.host.get(), box, box, element, part.devices, kind);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -12,6 +14,7 @@
 #include "src/frontend/checkpoint/manifest.h"
 #include "src/frontend/checkpoint/placement_of.h"
 #include "src/frontend/checkpoint/step_folder.h"
+#include "src/frontend/checkpoint/together.h"
 #include "src/frontend/checkpoint/tree_structure.h"
 #include "src/frontend/run/sharding_prefix.h"
 
@@ -156,6 +159,83 @@ auto with_checkpoint(const std::string& directory, std::optional<std::int64_t> s
   }
 }
 
+/// The steps as the first process sees them.
+std::vector<std::int64_t> agreed_steps(const std::string& directory, frontend::Together* together) {
+  const std::string seen = together->first([&] {
+    std::string out;
+    for (const std::int64_t s : frontend::steps_in(directory)) out += std::to_string(s) + " ";
+    return out;
+  });
+  std::istringstream in(seen);
+  return {std::istream_iterator<std::int64_t>(in), {}};
+}
+
+/// ValueError where the processes' lines differ, but for those that all begin with kOwn.
+constexpr char kOwn = '=', kShared = ' ';
+void check_agreement(const std::vector<std::string>& said, const std::string& who) {
+  std::vector<std::vector<std::string>> lines;
+  for (const std::string& text : said) {
+    lines.emplace_back();
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) lines.back().push_back(line);
+  }
+  for (std::size_t p = 1; p < said.size(); ++p) {
+    const std::size_t n = std::max(lines[0].size(), lines[p].size());
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::string a = i < lines[0].size() ? lines[0][i] : " nothing more",
+                        b = i < lines[p].size() ? lines[p][i] : " nothing more";
+      if (a.substr(1) == b.substr(1) || (a[0] == kOwn && b[0] == kOwn)) continue;
+      throw ValueError(who +
+                       ": all processes must restore the same step, and place arrays alike of "
+                       "which each has a part; process 0 requests " +
+                       a.substr(1) + ", and process " + std::to_string(p) + " requests " +
+                       b.substr(1));
+    }
+  }
+}
+
+/// As with_checkpoint, by all processes, which choose the same step: if one fails, all do.
+template <class F>
+auto with_agreed_checkpoint(const std::string& api, const std::string& directory,
+                            std::optional<std::int64_t> step, Location location,
+                            const std::function<std::string()>& request, F&& f) {
+  using Result = decltype(f(std::declval<const Checkpoint&>()));
+  frontend::Together together(api, location);
+  const auto requests = together.all([&] {
+    return kShared + (step ? "step " + std::to_string(*step) : "the latest step") + request();
+  });
+  check_agreement(requests, api + " of " + directory);
+  if (together.alone()) return with_checkpoint(directory, step, std::forward<F>(f));
+  for (int attempt = 1;; ++attempt) {
+    const std::vector<std::int64_t> steps = agreed_steps(directory, &together);
+    if (steps.empty() || (step && !std::binary_search(steps.begin(), steps.end(), *step))) {
+      no_checkpoint(directory, step, steps);
+    }
+    std::optional<Result> out;
+    const bool last = step || attempt == 10;
+    const auto ends = together.all([&]() -> std::string {
+      try {
+        out = with_checkpoint(directory, step.value_or(steps.back()), f);
+        return "read";
+      } catch (const IoError&) {
+        const auto now = frontend::steps_in(directory);
+        if (last || std::binary_search(now.begin(), now.end(), steps.back())) throw;
+        return "gone";  // a saver has removed it since it was found
+      }
+    });
+    if (std::find(ends.begin(), ends.end(), "gone") == ends.end()) return *std::move(out);
+  }
+}
+
+/// A line for check_agreement. Arrays on a process's own devices are its own.
+std::string placement_request(const std::string& path, const std::optional<Sharding>& sharding) {
+  if (process_count() == 1) return "";
+  if (!sharding) return std::string("\n") + kOwn + path + " uncommitted";
+  std::string out = path + " as " + sharding->to_string() + " on devices";
+  for (const Device& d : sharding->device_list()) out += " " + std::to_string(d.id);
+  return std::string("\n") + (sharding->is_fully_addressable() ? kOwn : kShared) + out;
+}
+
 std::string array_of(const std::string& path) {
   return "restore_checkpoint: array" + (path.empty() ? std::string() : " '" + path + "'");
 }
@@ -170,9 +250,11 @@ std::vector<Array> read_arrays(const Checkpoint& checkpoint,
     return arrays[i].same_as && shardings[*arrays[i].same_as] == shardings[i];
   };
   std::vector<Array> out(arrays.size());
+  const ProcessOfThread process;
   // Of several errors the first is thrown, whichever thread was faster.
   std::vector<std::exception_ptr> errors(arrays.size());
   parallel_for(std::int64_t(arrays.size()), [&](std::int64_t n) {
+    const ProcessOfThread::Use use(process);
     const auto i = std::size_t(n);
     try {
       if (!is_copy(i)) out[i] = checkpoint.read(arrays[i], shardings[i], location);
@@ -180,8 +262,10 @@ std::vector<Array> read_arrays(const Checkpoint& checkpoint,
       errors[i] = std::current_exception();
     }
   });
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    if (errors[i]) std::rethrow_exception(errors[i]);
     if (is_copy(i)) out[i] = out[*arrays[i].same_as];
   }
   return out;
@@ -215,14 +299,20 @@ void restore_tree(const std::string& directory, const std::function<void(TreeVis
     const auto requested = frontend::broadcast_prefix(options.sharding, walk,
                                                       "restore_checkpoint's sharding", location);
     std::vector<std::optional<Sharding>> shardings;
-    for (std::size_t i = 0; i < like.size(); ++i) {
-      const std::string mine = array_of(wanted.paths[i]);
-      shardings.push_back(frontend::resolve_leaf(requested[i], mine, true, false, location));
-      if (!shardings[i]) shardings[i] = frontend::placement_of(like[i], mine, location);
-    }
+    const auto request = [&] {
+      std::string out;
+      for (std::size_t i = 0; i < like.size(); ++i) {
+        const std::string mine = array_of(wanted.paths[i]);
+        shardings.push_back(frontend::resolve_leaf(requested[i], mine, true, false, location));
+        if (!shardings[i]) shardings[i] = frontend::placement_of(like[i], mine, location);
+        out += placement_request("array " + wanted.paths[i], shardings[i]);
+      }
+      return out;
+    };
     std::vector<std::string> statics;
-    const std::vector<Array> arrays =
-        with_checkpoint(directory, options.step, [&](const Checkpoint& checkpoint) {
+    const std::vector<Array> arrays = with_agreed_checkpoint(
+        "restore_checkpoint", directory, options.step, location, request,
+        [&](const Checkpoint& checkpoint) {
           const Manifest& manifest = checkpoint.manifest();
           const auto differences =
               frontend::structure_differences(manifest.tree, wanted.root, checkpoint.folder());
@@ -259,23 +349,29 @@ std::map<std::string, Array> restore_checkpoint_arrays(const std::string& direct
                        options.sharding.to_string());
     }
     const auto sharding = frontend::resolve_leaf(options.sharding, who, true, false, location);
-    return with_checkpoint(directory, options.step, [&](const Checkpoint& checkpoint) {
-      for (const ArrayRecord& a : checkpoint.manifest().arrays) {
-        if (sharding) frontend::check_placement(*sharding, a.shape, array_of(a.path), location);
-      }
-      checkpoint.check_files();
-      const std::vector<ArrayRecord>& records = checkpoint.manifest().arrays;
-      const std::vector<Array> arrays =
-          read_arrays(checkpoint, std::vector(records.size(), sharding), location);
-      std::map<std::string, Array> out;
-      for (std::size_t i = 0; i < records.size(); ++i) out[records[i].path] = arrays[i];
-      return out;
-    });
+    const auto request = [&] { return placement_request("all arrays", sharding); };
+    return with_agreed_checkpoint(
+        "restore_checkpoint_arrays", directory, options.step, location, request,
+        [&](const Checkpoint& checkpoint) {
+          for (const ArrayRecord& a : checkpoint.manifest().arrays) {
+            if (sharding) frontend::check_placement(*sharding, a.shape, array_of(a.path), location);
+          }
+          checkpoint.check_files();
+          const std::vector<ArrayRecord>& records = checkpoint.manifest().arrays;
+          const std::vector<Array> arrays =
+              read_arrays(checkpoint, std::vector(records.size(), sharding), location);
+          std::map<std::string, Array> out;
+          for (std::size_t i = 0; i < records.size(); ++i) out[records[i].path] = arrays[i];
+          return out;
+        });
   });
 }
 
 std::vector<std::int64_t> all_steps(const std::string& directory, Location location) {
-  return at_location(location, [&] { return frontend::steps_in(directory); });
+  return at_location(location, [&] {
+    frontend::Together together("all_steps or latest_step", location);
+    return agreed_steps(directory, &together);
+  });
 }
 
 std::optional<std::int64_t> latest_step(const std::string& directory, Location location) {

@@ -78,7 +78,18 @@ void save_safetensors_tree(const std::string& path, const std::function<void(Tre
     const std::string who = "save_safetensors to " + path;
     const frontend::TreeStructure tree = frontend::structure_of(walk);
     check_names(tree, who);
-    const auto arrays = frontend::snapshot(collect_leaves(walk), tree.paths, who, location);
+    const std::vector<Array> leaves = collect_leaves(walk);
+    frontend::check_saved(leaves, tree.paths, who, location);
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      const ArrayImpl& impl = *leaves[i].impl();
+      if (impl.kind != ArrayImpl::Kind::device || impl.sharding.is_fully_addressable()) continue;
+      throw NotImplementedError(who + ": the array " + tree.paths[i] +
+                                " is on devices of other processes as well, " +
+                                impl.sharding.to_string() +
+                                ", and a file is written by one; valid: process_allgather first, "
+                                "or save_checkpoint");
+    }
+    const auto arrays = frontend::snapshot(leaves, tree.paths, who, location);
     std::vector<SafetensorsEntry> entries(arrays.size());
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       entries[i].name = tree.names[i];

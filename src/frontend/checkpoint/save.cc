@@ -2,60 +2,138 @@
 // save_checkpoint, at once and on a thread of its own.
 #include <tessera/checkpoint.h>
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
+#include <sstream>
 #include <thread>
 
 #include "src/base/at_location.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/frontend/checkpoint/manifest.h"
 #include "src/frontend/checkpoint/step_folder.h"
+#include "src/frontend/checkpoint/together.h"
 #include "src/frontend/checkpoint/tree_structure.h"
 
 namespace tessera {
 
 namespace frontend {
 
+namespace {
+
+/// What must be the same of an array in all processes.
+std::string described(const Array& array, const std::string& path, Location location) {
+  const internal::ArrayImpl& impl = internal::impl_of(array, location);
+  std::string out = "array " + path + ": " + impl.shape.to_string();
+  if (impl.kind != internal::ArrayImpl::Kind::device) return out + ", a number";
+  if (!impl.committed) return out + ", uncommitted";
+  out += ", " + impl.sharding.to_string() + " on devices";
+  for (const Device& d : impl.sharding.device_list(location)) out += " " + std::to_string(d.id);
+  return out;
+}
+
+/// The values of each process itself, of which the first one's are written: empty for others.
+std::string fingerprint(const SavedArray& array) {
+  if (array.committed || array.pieces.empty()) return "";
+  std::uint64_t hash = 0;
+  stream_box(array, array.pieces, Box::entire(array.shape.dims),
+             [&](std::span<const std::byte> bytes) {
+               const std::uint64_t both[2] = {hash, hash_bytes(bytes)};
+               hash = hash_bytes(std::as_bytes(std::span(both)));
+             });
+  return std::to_string(hash);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+/// The first line in which a process differs from the first one; empty if there is none.
+std::string difference(const std::vector<std::string>& said) {
+  for (std::size_t p = 1; p < said.size(); ++p) {
+    if (said[p] == said[0]) continue;
+    std::vector<std::string> a = lines_of(said[0]), b = lines_of(said[p]);
+    a.resize(std::max(a.size(), b.size()), "nothing more");
+    b.resize(a.size(), "nothing more");
+    const auto k = std::size_t(std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin());
+    return "process 0 has " + a[k] + ", and process " + std::to_string(p) + " has " + b[k];
+  }
+  return "";
+}
+
+}  // namespace
+
 /// All that a save needs, taken when it begins.
 class CheckpointWriter {
  public:
   CheckpointWriter(const std::string& directory, const TreeWalk& walk, std::int64_t step,
                    const SaveCheckpointOptions& options, Location location)
-      : options_(options), step_(step), who_("save_checkpoint to " + directory) {
-    if (step < 0) {
-      throw ValueError(who_ + ": step " + std::to_string(step) + "; steps count from 0 on");
-    }
-    if (options.keep && *options.keep < 1) {
-      throw ValueError(who_ + ": keep is " + std::to_string(*options.keep) +
-                       "; the new checkpoint is kept, so valid is 1 and more");
-    }
-    if (options.file_bytes < 1) {
-      throw ValueError(who_ + ": file_bytes is " + std::to_string(options.file_bytes) +
-                       "; valid is 1 and more");
-    }
-    tree_ = structure_of(walk);
-    arrays_ = snapshot(internal::collect_leaves(walk), tree_.paths, who_, location);
-    for (std::size_t i = 0; i < arrays_.size(); ++i) {
-      for (const ShardPiece& piece : arrays_[i].pieces) {
-        if (piece.process == kProcess) continue;
-        throw NotImplementedError(who_ + ": the array " + tree_.paths[i] + " is on process " +
-                                  std::to_string(piece.process) +
-                                  "; checkpoints of several processes aren't written yet");
+      : options_(options),
+        step_(step),
+        who_("save_checkpoint to " + directory),
+        together_("save_checkpoint", location) {
+    std::vector<Array> leaves;
+    const auto requests = together_.all([&] {
+      check_options();
+      tree_ = structure_of(walk);
+      leaves = internal::collect_leaves(walk);
+      check_saved(leaves, tree_.paths, who_, location);
+      if (together_.alone()) return std::string();
+      std::string out = "step " + std::to_string(step) +
+                        "\nkeep = " + std::to_string(options.keep.value_or(0)) +
+                        "\nreplace = " + (options.replace ? "true" : "false");
+      for (std::size_t i = 0; i < leaves.size(); ++i) {
+        out += "\n" + described(leaves[i], tree_.paths[i], location);
       }
+      return out + "\nthe tree " + json_text(tree_.root, who_);
+    });
+    if (const std::string differ = difference(requests); !differ.empty()) {
+      throw ValueError(who_ + ": all processes must save the same: " + differ +
+                       "; valid: arrays on devices of all processes, whose parts each writes, or "
+                       "values that are the same in all of them");
     }
-    total_ = piece_bytes(arrays_, kProcess);
-    folder_.emplace(directory, step, options.replace);
+    arrays_ = snapshot(leaves, tree_.paths, who_, location);
+    total_ = piece_bytes(arrays_, together_.index());
+    const auto folders = together_.all([&] {
+      if (together_.index() == 0) folder_.emplace(directory, step, options.replace);
+      std::string out = folder_ ? folder_->name() : "";
+      for (std::size_t i = 0; i < arrays_.size() && !together_.alone(); ++i) {
+        out += "\n" + fingerprint(arrays_[i]);
+      }
+      return out;
+    });
+    check_values(folders);
+    path_ = directory + "/" + folders[0].substr(0, folders[0].find('\n'));
   }
 
   void run() {
-    WriteRequest request;
-    request.folder = folder_->path();
-    request.process = kProcess;
-    request.file_bytes = std::uint64_t(options_.file_bytes);
-    request.metadata = options_.metadata;
-    request.done = &done_;
-    write_manifest(write_pieces(arrays_, tree_.names, request));
-    folder_->commit(options_.keep);
+    const auto written = together_.all([&] {
+      if (!path_exists(path_)) {
+        throw IoError(who_ + ": there is no folder " + path_ +
+                      ", which process 0 has made; the directory must be on a file system that all "
+                      "processes have");
+      }
+      WriteRequest request;
+      request.folder = path_;
+      request.process = together_.index();
+      request.file_bytes = std::uint64_t(options_.file_bytes);
+      request.metadata = options_.metadata;
+      request.done = &done_;
+      mine_ = manifest_of(write_pieces(arrays_, tree_.names, request));
+      return together_.index() == 0 ? "" : manifest_text(mine_, who_);
+    });
+    together_.first([&] {
+      for (std::size_t p = 1; p < written.size(); ++p) {
+        add_pieces(parse_manifest(written[p], who_ + ", from process " + std::to_string(p)));
+      }
+      write_manifest();
+      folder_->commit(options_.keep);
+      return std::string();
+    });
   }
 
   /// Lets go of the memory, and of a folder that isn't committed.
@@ -68,11 +146,39 @@ class CheckpointWriter {
   std::uint64_t done() const { return done_.load(std::memory_order_relaxed); }
 
  private:
-  /// With several processes each writes its parts, and the first one the manifest, of the records
-  /// of all.
-  static constexpr std::int64_t kProcess = 0;
+  void check_options() const {
+    if (step_ < 0) {
+      throw ValueError(who_ + ": step " + std::to_string(step_) + "; steps count from 0 on");
+    }
+    if (options_.keep && *options_.keep < 1) {
+      throw ValueError(who_ + ": keep is " + std::to_string(*options_.keep) +
+                       "; the new checkpoint is kept, so valid is 1 and more");
+    }
+    if (options_.file_bytes < 1) {
+      throw ValueError(who_ + ": file_bytes is " + std::to_string(options_.file_bytes) +
+                       "; valid is 1 and more");
+    }
+  }
 
-  void write_manifest(WrittenPieces written) const {
+  void check_values(const std::vector<std::string>& said) const {
+    for (std::size_t p = 1; p < said.size(); ++p) {
+      std::vector<std::string> first = lines_of(said[0]), other = lines_of(said[p]);
+      // An empty text at the end is no line.
+      first.resize(arrays_.size() + 1);
+      other.resize(arrays_.size() + 1);
+      for (std::size_t i = 0; i < arrays_.size(); ++i) {
+        if (first[i + 1] == other[i + 1]) continue;
+        throw ValueError(who_ + ": the array " + tree_.paths[i] + " (" +
+                         arrays_[i].shape.to_string() +
+                         ") is a value of each process, and must be the same in all of them; "
+                         "those of process 0 and process " +
+                         std::to_string(p) + " differ");
+      }
+    }
+  }
+
+  /// With the parts that this process has written.
+  Manifest manifest_of(WrittenPieces written) const {
     Manifest manifest;
     manifest.step = step_;
     manifest.metadata = options_.metadata;
@@ -91,8 +197,25 @@ class CheckpointWriter {
       record.pieces = std::move(written.pieces[i]);
       manifest.arrays.push_back(std::move(record));
     }
-    File file = File::create(folder_->path() + "/" + kManifestName);
-    file.write(manifest_text(manifest, who_));
+    return manifest;
+  }
+
+  /// Those that another process has written.
+  void add_pieces(const Manifest& other) {
+    const std::size_t before = mine_.files.size();
+    mine_.files.insert(mine_.files.end(), other.files.begin(), other.files.end());
+    TESSERA_CHECK(other.arrays.size() == mine_.arrays.size(), "processes save the same arrays");
+    for (std::size_t i = 0; i < mine_.arrays.size(); ++i) {
+      for (PieceRecord piece : other.arrays[i].pieces) {
+        piece.file += before;
+        mine_.arrays[i].pieces.push_back(std::move(piece));
+      }
+    }
+  }
+
+  void write_manifest() const {
+    File file = File::create(path_ + "/" + kManifestName);
+    file.write(manifest_text(mine_, who_));
     file.sync();
     file.close();
   }
@@ -100,11 +223,14 @@ class CheckpointWriter {
   SaveCheckpointOptions options_;
   std::int64_t step_;
   std::string who_;
+  Together together_;
   TreeStructure tree_;
   std::vector<SavedArray> arrays_;
   std::uint64_t total_ = 0;
   std::atomic<std::uint64_t> done_{0};
-  std::optional<StepFolder> folder_;
+  std::optional<StepFolder> folder_;  ///< of the first process
+  std::string path_;                  ///< where all write
+  Manifest mine_;
 };
 
 }  // namespace frontend

@@ -34,11 +34,8 @@ void SavedArray::read(const ShardPiece& piece, const Box& requested, std::byte* 
 
 namespace {
 
-SavedArray saved(const Array& array, const std::string& who, Location location) {
+void check_has_value(const Array& array, const std::string& who, Location location) {
   const ArrayImpl& impl = internal::impl_of(array, location);
-  SavedArray out;
-  out.shape = Shape(impl.shape.dtype, impl.shape.dims);
-  out.weak = impl.weak;
   switch (impl.kind) {
     case ArrayImpl::Kind::tracer:
       throw TracerError(
@@ -49,45 +46,62 @@ SavedArray saved(const Array& array, const std::string& who, Location location) 
           who + " is a shape_dtype_struct (" + impl.shape.to_string() + "), which has no value",
           location);
     case ArrayImpl::Kind::host_scalar:
-      out.value = *impl.literal;
-      out.pieces = {{Box::entire(impl.shape.dims), 0, 0}};
-      return out;
+      return;
     case ArrayImpl::Kind::device:
       break;
   }
+  if (!impl.memory.given_up()) return;
+  const std::string by = impl.memory.given_up_by();
+  throw RuntimeError(who + " (" + impl.shape.to_string() + ") has been deleted" +
+                         (by.empty() ? "" : ": it was " + by),
+                     location);
+}
+
+SavedArray saved(const Array& array, Location location) {
+  const ArrayImpl& impl = internal::impl_of(array, location);
+  SavedArray out;
+  out.shape = Shape(impl.shape.dtype, impl.shape.dims);
+  out.weak = impl.weak;
+  if (impl.kind == ArrayImpl::Kind::host_scalar) {
+    out.value = *impl.literal;
+    out.pieces = {{Box::entire(impl.shape.dims), 0, 0}};
+    return out;
+  }
   out.committed = impl.committed;
-  if (impl.memory.given_up()) {
-    const std::string by = impl.memory.given_up_by();
-    throw RuntimeError(who + " (" + impl.shape.to_string() + ") has been deleted" +
-                           (by.empty() ? "" : ": it was " + by),
-                       location);
-  }
-  if (!impl.sharding.is_fully_addressable(location)) {
-    throw NotImplementedError(who + " is on devices of other processes as well, " +
-                                  impl.sharding.to_string() +
-                                  "; arrays of several processes can't be written to files yet",
-                              location);
-  }
   const Array whole = without_partial_sums(array, location);
   out.buffers = internal::shared_buffers(*whole.impl(), location);
   out.sharding = whole.impl()->sharding;
   out.pieces = shard_pieces(out.sharding, out.shape.dims, location);
+  if (!out.committed) {
+    for (ShardPiece& piece : out.pieces) piece.process = 0;
+  }
   return out;
+}
+
+std::string name_of(const std::string& who, const std::string& path) {
+  return who + ": the array" + (path.empty() ? "" : " " + path);
 }
 
 }  // namespace
 
+void check_saved(const std::vector<Array>& arrays, const std::vector<std::string>& paths,
+                 const std::string& who, Location location) {
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const std::string mine = name_of(who, paths[i]);
+    if (!arrays[i].valid()) throw ValueError(mine + " is empty: it was never assigned", location);
+    check_has_value(arrays[i], mine, location);
+  }
+}
+
 std::vector<SavedArray> snapshot(const std::vector<Array>& arrays,
                                  const std::vector<std::string>& paths, const std::string& who,
                                  Location location) {
+  check_saved(arrays, paths, who, location);
   std::vector<SavedArray> out;
   std::map<std::uint64_t, std::size_t> first;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    const std::string mine = who + ": the array" + (paths[i].empty() ? "" : " " + paths[i]);
-    const ArrayImpl* impl = arrays[i].impl().get();
-    if (impl == nullptr) throw ValueError(mine + " is empty: it was never assigned", location);
-    const auto [same, is_first] = first.emplace(impl->value_id, i);
-    out.push_back(saved(arrays[i], mine, location));
+    const auto [same, is_first] = first.emplace(arrays[i].impl()->value_id, i);
+    out.push_back(saved(arrays[i], location));
     if (is_first || !(out[same->second].sharding == out[i].sharding)) continue;
     out[i].same_as = same->second;
     out[i].pieces.clear();

@@ -17,7 +17,8 @@ struct ShardPiece {
   std::size_t place = 0;     ///< of the device that holds it, among those of the sharding
   std::int64_t process = 0;  ///< the one that writes it
 };
-/// The distinct parts of an array in the order of their devices; of copies the first.
+/// The distinct parts of an array in the order of their devices, each to be written by the process
+/// of the first device that holds it.
 /// NotImplementedError for partial sums and shardings that don't say what devices hold.
 std::vector<ShardPiece> shard_pieces(const Sharding& sharding, const Dims& dims, Location location);
 
@@ -40,8 +41,13 @@ struct SavedArray {
   void read(const ShardPiece& piece, const Box& requested, std::byte* host) const;
 };
 
-/// TracerError, TypeError (no value), RuntimeError (deleted) or NotImplementedError (parts that
-/// other processes have) that begins with `who` and names the array's path.
+/// TracerError, TypeError (no value) or RuntimeError (deleted) that begins with `who` and names the
+/// array's path.
+void check_saved(const std::vector<Array>& arrays, const std::vector<std::string>& paths,
+                 const std::string& who, Location location);
+/// The same errors. Of arrays that several processes have, all of these must call it: partial sums
+/// are added up. Values of each process (plain scalars, uncommitted arrays) are written by the
+/// first one.
 std::vector<SavedArray> snapshot(const std::vector<Array>& arrays,
                                  const std::vector<std::string>& paths, const std::string& who,
                                  Location location);

@@ -33,6 +33,8 @@ class StepFolder {
 
   /// Where to write.
   const std::string& path() const { return aside_; }
+  /// Its name within the directory.
+  std::string name() const { return aside_.substr(directory_.size() + 1); }
   /// Shows the step, whose files are on the disk, and then removes the oldest ones so that `keep`
   /// are left, this one among them.
   void commit(std::optional<std::int64_t> keep);

@@ -91,8 +91,8 @@ void read_pieces(const std::vector<PieceSource>& sources, std::size_t element_by
 /// Reads all of a part and compares its checksums; IoError as above.
 void check_piece(const PieceSource& source, std::size_t element_bytes);
 
-/// Reads an array onto the devices of a sharding, or with none onto the first device. `committed`:
-/// if there is a sharding.
+/// Reads an array onto the devices of a sharding, of which it reads what those of this process
+/// hold, or with none onto the first device. `committed`: if there is a sharding.
 Array read_array(const std::vector<PieceSource>& sources, const Shape& shape,
                  const std::optional<Sharding>& sharding, bool weak, const std::string& who,
                  Location location);
