@@ -5,7 +5,9 @@ add_executable(tessera_processes_tests "${PROJECT_SOURCE_DIR}/tests/processes/pr
   "${PROJECT_SOURCE_DIR}/tests/support/process_cases.cc"
   "${PROJECT_SOURCE_DIR}/tests/support/process_checkpoints.cc")
 add_executable(tessera_processes_failures "${PROJECT_SOURCE_DIR}/tests/processes/failures.cc")
-foreach(name IN ITEMS tessera_processes_tests tessera_processes_failures)
+add_executable(tessera_processes_checkpoints "${PROJECT_SOURCE_DIR}/tests/processes/checkpoints.cc")
+foreach(name IN ITEMS tessera_processes_tests tessera_processes_failures
+                      tessera_processes_checkpoints)
   target_link_libraries(${name} PRIVATE tessera::tessera tessera_build_flags GTest::gtest)
   # Without a precompiled header: the targets that have one would be built first.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
@@ -26,6 +28,8 @@ tessera_add_process_test(processes_2 cases 2 2 "$<TARGET_FILE:tessera_processes_
 tessera_add_process_test(processes_4 cases 4 1 "$<TARGET_FILE:tessera_processes_tests>")
 tessera_add_process_test(processes_failures failures
   "$<TARGET_FILE:tessera_processes_failures>")
+tessera_add_process_test(processes_checkpoints checkpoints
+  "$<TARGET_FILE:tessera_processes_checkpoints>")
 if(TESSERA_BUILD_TOOLS)
   tessera_add_process_test(processes_corpus corpus 2 "$<TARGET_FILE:tool_tessera>"
     "${PROJECT_SOURCE_DIR}/tests/corpus")

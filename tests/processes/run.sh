@@ -3,6 +3,7 @@
 # Runs tests in several processes.
 # usage: run.sh MPIRUN cases N DEVICES PROGRAM     the cases of PROGRAM, in N processes
 #        run.sh MPIRUN failures PROGRAM            what goes wrong ends all processes with a reason
+#        run.sh MPIRUN checkpoints PROGRAM         saved by some processes, restored by others
 #        run.sh MPIRUN corpus N TOOL CORPUS        TOOL run and check, against one process's results
 # Exit code 77: there is no MPIRUN, or it starts no processes here.
 set -eu
@@ -78,6 +79,49 @@ failures() {
     "process 1: doesn't answer"
   ends differs 20 'run different programs' '\[process 0\]' '\[process 1\]' 'first that differs'
   ends other 20 '\[process 0\]' 'exchanges something else'
+}
+
+# checkpoint N DEVICES HOW STEP ...: by N processes of so many devices.
+checkpoint() {
+  n=$1 how=$3 step=$4
+  TESSERA_NUM_DEVICES=$2
+  export TESSERA_NUM_DEVICES
+  shift 4
+  code=0
+  in_processes "$n" "$program" "$how" "$folder/run" "$step" "$@" >"$folder/out" 2>&1 || code=$?
+}
+good_checkpoint() {
+  checkpoint "$@"
+  [ "$code" -eq 0 ] && return
+  cat "$folder/out"
+  fail "checkpoint $*: exit code $code"
+}
+
+checkpoints() {
+  program=$1
+  good_checkpoint 2 2 save 1
+  good_checkpoint 4 1 check 1
+  good_checkpoint 1 8 check 1
+  good_checkpoint 3 2 check 1
+  good_checkpoint 1 2 save 2
+  good_checkpoint 2 4 check 2
+  good_checkpoint 4 2 save 3
+  good_checkpoint 2 1 check 3
+  # A process is killed at one of the calls of its save: the step before remains.
+  for at in "0 1" "1 1" "2 0" "3 1" "6 0" "8 1" "12 0" "16 0" "20 0"; do
+    # shellcheck disable=SC2086
+    checkpoint 2 2 killed 4 $at
+    [ "$code" -ne 0 ] || fail "nobody noticed that a process was killed ($at)"
+    if [ -e "$folder/run/step_00000004" ]; then
+      good_checkpoint 1 4 check 4
+      rm -r "$folder/run/step_00000004"
+    else
+      good_checkpoint 1 4 check 3
+    fi
+  done
+  good_checkpoint 2 2 save 4
+  [ "$(ls -A "$folder/run")" = "step_00000003
+step_00000004" ] || fail "other things are left: $(ls -A "$folder/run")"
 }
 
 corpus() {
