@@ -21,6 +21,8 @@ constexpr char kAsk = '?', kState = 's', kEnded = 'e', kFailed = 'f';
 
 /// How long others are given to say where they are.
 constexpr auto kAnswers = 1500ms;
+/// So long a process that waits takes whatever time of its core nobody else wants.
+constexpr auto kAwake = 1s;
 /// What a process that has ended, or failed, sent before may still arrive.
 constexpr auto kLate = 500ms;
 
@@ -119,11 +121,12 @@ void Processes::finish(Ticket* ticket, const Activity& activity) {
     if (!error.empty()) fail(error, activity);
     if (tries < 200) continue;
     const auto now = Clock::now();
-    if (now - since_ < 2ms) {
+    // Long messages move in pieces, and only while both ends look: sleeping would slow them down.
+    if (now - since_ < kAwake) {
       std::this_thread::yield();
-      continue;
+    } else {
+      std::this_thread::sleep_for(500us);
     }
-    std::this_thread::sleep_for(now - since_ < 50ms ? 50us : 500us);
     if (now - looked_at < 5ms) continue;
     looked_at = now;
     waits_for_ = transport_->waits_for(*ticket->transfer_);
