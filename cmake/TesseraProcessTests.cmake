@@ -28,6 +28,8 @@ tessera_add_process_test(processes_2 cases 2 2 "$<TARGET_FILE:tessera_processes_
 tessera_add_process_test(processes_4 cases 4 1 "$<TARGET_FILE:tessera_processes_tests>")
 tessera_add_process_test(processes_failures failures
   "$<TARGET_FILE:tessera_processes_failures>")
+tessera_add_process_test(processes_moments moments 10
+  "$<TARGET_FILE:tessera_processes_failures>")
 tessera_add_process_test(processes_checkpoints checkpoints
   "$<TARGET_FILE:tessera_processes_checkpoints>")
 if(TESSERA_BUILD_TOOLS)

@@ -21,7 +21,8 @@ constexpr char kAsk = '?', kState = 's', kEnded = 'e', kFailed = 'f';
 
 /// How long others are given to say where they are.
 constexpr auto kAnswers = 1500ms;
-/// So long a process that waits takes whatever time of its core nobody else wants.
+/// So long a process that waits keeps its core, and so long it takes what nobody else wants of it.
+constexpr auto kBusy = 100us;
 constexpr auto kAwake = 1s;
 /// What a process that has ended, or failed, sent before may still arrive.
 constexpr auto kLate = 500ms;
@@ -121,6 +122,7 @@ void Processes::finish(Ticket* ticket, const Activity& activity) {
     if (!error.empty()) fail(error, activity);
     if (tries < 200) continue;
     const auto now = Clock::now();
+    if (now - since_ < kBusy) continue;
     // Long messages move in pieces, and only while both ends look: sleeping would slow them down.
     if (now - since_ < kAwake) {
       std::this_thread::yield();

@@ -20,6 +20,8 @@ constexpr std::int64_t kSegmentBytes = std::int64_t(1) << 19;
 constexpr std::int64_t kSegmentsPerHop = 4;
 /// Less is sent by everyone to everyone, which takes one step instead of many.
 constexpr std::int64_t kChainFrom = std::int64_t(1) << 16;
+/// Between two devices that is no more bytes, so that only the overlap of sums with sending counts.
+constexpr std::int64_t kChainOfTwoFrom = std::int64_t(1) << 19;
 
 /// Members of a group that follow one another and whose values one process has.
 struct Run {
@@ -52,7 +54,9 @@ bool PlanExecutor::chains(const Exchange& exchange) const {
   if (!local_->crosses(exchange)) return false;
   std::int64_t bytes = 0;
   for (const Exchange::Part& p : exchange.parts) bytes += slot(p.input).bytes;
-  return bytes >= kChainFrom;
+  const bool pairs = std::all_of(exchange.groups.lists().begin(), exchange.groups.lists().end(),
+                                 [](const auto& group) { return group.size() <= 2; });
+  return bytes >= (pairs ? kChainOfTwoFrom : kChainFrom);
 }
 
 void PlanExecutor::chain_reduce(const Step& step, const Exchange& exchange,

@@ -3,9 +3,12 @@
 // of them end.
 #include <tessera/tessera.h>
 
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -18,6 +21,16 @@ int run(const std::string& how) {
   const Mesh mesh(devices(), {device_count()}, {"x"});
   const Array x = device_put(ones({device_count()}), NamedSharding(mesh, P("x")));
   const auto total = jit([](Array a) { return sum(a); });
+  if (how == "loops") {
+    // Until something happens to one of the processes.
+    const auto step = jit([](Array a) { return a / sum(a) + roll(a, 1) * max(a); });
+    if (const char* folder = std::getenv("PIDS")) {
+      std::ofstream(std::string(folder) + "/" + std::to_string(process_index())) << getpid();
+    }
+    for (Array a = device_put(ones({4096 * device_count()}), NamedSharding(mesh, P("x")));;) {
+      a = step(a);
+    }
+  }
   if (how == "differs" && last) {
     (void)jit([](Array a) { return max(a) - min(a); })(x);
     return 0;

@@ -3,6 +3,7 @@
 # Runs tests in several processes.
 # usage: run.sh MPIRUN cases N DEVICES PROGRAM     the cases of PROGRAM, in N processes
 #        run.sh MPIRUN failures PROGRAM            what goes wrong ends all processes with a reason
+#        run.sh MPIRUN moments TIMES PROGRAM       a process is killed or stopped at random moments
 #        run.sh MPIRUN checkpoints PROGRAM         saved by some processes, restored by others
 #        run.sh MPIRUN corpus N TOOL CORPUS        TOOL run and check, against one process's results
 # Exit code 77: there is no MPIRUN, or it starts no processes here.
@@ -79,6 +80,61 @@ failures() {
     "process 1: doesn't answer"
   ends differs 20 'run different programs' '\[process 0\]' '\[process 1\]' 'first that differs'
   ends other 20 '\[process 0\]' 'exchanges something else'
+}
+
+moments() {
+  times=$1 program=$2
+  TESSERA_EXCHANGE_TIMEOUT=2
+  TESSERA_NUM_DEVICES=2
+  PIDS=$folder/pids
+  export TESSERA_NUM_DEVICES PIDS
+  k=0
+  while [ "$k" -lt "$times" ]; do
+    k=$((k + 1))
+    random=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+    victim=$((random % 3)) after=$(printf '0.%03d' $((random / 3 % 400)))
+    signal=KILL
+    [ $((random / 1200 % 2)) -eq 0 ] || signal=STOP
+    rm -rf "$PIDS"
+    mkdir "$PIDS"
+    in_processes 3 "$program" loops >"$folder/out" 2>&1 &
+    launcher=$!
+    tries=0
+    while [ ! -s "$PIDS/0" ] || [ ! -s "$PIDS/1" ] || [ ! -s "$PIDS/2" ]; do
+      sleep 0.05
+      tries=$((tries + 1))
+      [ "$tries" -lt 400 ] || break
+    done
+    sleep "$after"
+    kill -s "$signal" "$(cat "$PIDS/$victim")" || fail "process $victim isn't there"
+    begin=$(date +%s)
+    tries=0
+    while kill -0 "$launcher" 2>/dev/null && [ "$tries" -lt 300 ]; do
+      sleep 0.05
+      tries=$((tries + 1))
+    done
+    what="$signal of process $victim after $after s"
+    if [ "$tries" -ge 300 ]; then
+      kill -s KILL "$launcher" 2>/dev/null || true
+      fail "$what: still there after $(($(date +%s) - begin)) seconds"
+    fi
+    code=0
+    wait "$launcher" || code=$?
+    [ "$code" -ne 0 ] || fail "$what: exit code 0"
+    for p in 0 1 2; do
+      if kill -0 "$(cat "$PIDS/$p")" 2>/dev/null; then
+        sleep 1
+        if kill -s KILL "$(cat "$PIDS/$p")" 2>/dev/null; then
+          fail "$what: process $p is left behind"
+        fi
+      fi
+    done
+    if [ "$signal" = STOP ]; then
+      grep -q 'TESSERA_EXCHANGE_TIMEOUT' "$folder/out" || fail "$what: no process says why"
+    fi
+    [ "$failed" -eq 0 ] || cat "$folder/out"
+  done
+  echo "$times moments"
 }
 
 # checkpoint N DEVICES HOW STEP ...: by N processes of so many devices.
