@@ -122,11 +122,15 @@ moments() {
     wait "$launcher" || code=$?
     [ "$code" -ne 0 ] || fail "$what: exit code 0"
     for p in 0 1 2; do
-      if kill -0 "$(cat "$PIDS/$p")" 2>/dev/null; then
-        sleep 1
-        if kill -s KILL "$(cat "$PIDS/$p")" 2>/dev/null; then
-          fail "$what: process $p is left behind"
-        fi
+      # One that has ended may wait for its parent to notice.
+      sleeps=0
+      while ps -o stat= -p "$(cat "$PIDS/$p")" | grep -qv '^Z' && [ "$sleeps" -lt 20 ]; do
+        sleep 0.1
+        sleeps=$((sleeps + 1))
+      done
+      if [ "$sleeps" -ge 20 ]; then
+        kill -s KILL "$(cat "$PIDS/$p")" 2>/dev/null || true
+        fail "$what: process $p is left behind"
       fi
     done
     if [ "$signal" = STOP ]; then
