@@ -14,9 +14,9 @@ namespace tessera::codegen {
 ///   dot(p, v)
 ///
 /// all six are one step then: a block of rows of s, e and p is in scratch memory, so that neither
-/// the memory traffic nor the memory of the plan grows with the square of the sequence. Kernels that
-/// read the rows of one large array are joined, too: of several reductions of it, each reads a block
-/// while it is in cache. Before memory is planned.
+/// the memory traffic nor the memory of the plan grows with the square of the sequence. Kernels
+/// that read the rows of one large array are joined, too: of several reductions of it, each reads a
+/// block while it is in cache. Before memory is planned.
 void tile_chains(runtime::Plan* plan, KernelTable* kernels);
 
 }  // namespace tessera::codegen

@@ -24,8 +24,8 @@ class Together {
   bool alone() const { return count_ == 1; }
   /// Runs `mine` and returns what those of all processes return, by process. If one throws, that
   /// error is thrown in its process, and in the others an IoError, ValueError or RuntimeError that
-  /// has its message. RuntimeError as well if a process ends, does something else, or isn't heard of for as
-  /// long as exchanges may take; how long `mine` takes doesn't matter.
+  /// has its message. RuntimeError as well if a process ends, does something else, or isn't heard
+  /// of for as long as exchanges may take; how long `mine` takes doesn't matter.
   std::vector<std::string> all(const std::function<std::string()>& mine);
   /// The same where only the first process has something to say, which is returned.
   std::string first(const std::function<std::string()>& its) {
