@@ -28,10 +28,18 @@ std::vector<int> cores() {
   return out;
 }
 
+/// Never destroyed.
+const std::vector<int>& all_cores() {
+  static const std::vector<int>& all = *new std::vector<int>(cores());
+  return all;
+}
+
 }  // namespace
 
+void prepare_to_bind_workers() { all_cores(); }
+
 void bind_worker(int index) {
-  static const std::vector<int> all = cores();
+  const std::vector<int>& all = all_cores();
   thread_local int bound = -1;
   if (index < 0 || std::size_t(index) >= all.size() || index == bound) return;
   bound = index;

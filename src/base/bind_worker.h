@@ -10,5 +10,8 @@ namespace tessera {
 /// hasn't one worker for each of these cores (others may use the rest), or if
 /// `TESSERA_BIND_WORKERS` is 0.
 void bind_worker(int index);
+/// To be called before workers are made: they may come while the process ends, when the environment
+/// can't be asked any more.
+void prepare_to_bind_workers();
 
 }  // namespace tessera

@@ -58,6 +58,7 @@ struct Job {
 class Pool {
  public:
   Pool() {
+    prepare_to_bind_workers();
     for (int i = 1; i < worker_count(); ++i) {
       threads_.emplace_back([this, i](std::stop_token stop) {
         bind_worker(i);

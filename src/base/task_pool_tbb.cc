@@ -17,7 +17,10 @@ namespace {
 
 class Binder : public tbb::task_scheduler_observer {
  public:
-  explicit Binder(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
+  explicit Binder(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) {
+    prepare_to_bind_workers();
+    observe(true);
+  }
   void on_scheduler_entry(bool is_worker) override {
     if (is_worker) bind_worker(tbb::this_task_arena::current_thread_index());
   }
