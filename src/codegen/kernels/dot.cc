@@ -108,6 +108,11 @@ void run_half(const KernelCall& call) {
           {nullptr, call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0), in, 0, b.n});
     }
   });
+  // But not what is large: the pages are then the least of it.
+  constexpr std::size_t kMostKept = 4 << 20;
+  for (std::vector<float>* v : {&l, &r, &o}) {
+    if (v->size() > kMostKept) std::vector<float>().swap(*v);
+  }
 }
 
 /// 8-bit integers, with sums of 32 bits.

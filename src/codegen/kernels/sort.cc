@@ -380,6 +380,9 @@ void run_sort(const KernelCall& call) {
            call.outputs[i] + std::size_t(first) * size);
     }
   }
+  // But not what is large: the pages are then the least of it.
+  constexpr std::int64_t kMostKept = 4 << 20;
+  if (attrs.n > kMostKept) s = Scratch();
 }
 
 }  // namespace
