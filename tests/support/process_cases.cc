@@ -12,6 +12,8 @@
 #include <functional>
 #include <string>
 
+#include "tests/support/refused.h"
+
 namespace tessera::testing {
 namespace {
 
@@ -34,18 +36,6 @@ Array split(const Array& x, const Mesh& mesh, const PartitionSpec& spec) {
 std::vector<float> everything(const Array& x) {
   return astype(process_allgather(x, {.tiled = !x.is_fully_addressable()}), DType::f32)
       .to_vector<float>();
-}
-
-template <class E>
-void refused(const std::function<void()>& f, const std::vector<std::string>& parts) {
-  try {
-    f();
-    ADD_FAILURE() << "no error with " << parts[0];
-  } catch (const E& e) {
-    for (const std::string& part : parts) {
-      EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
-    }
-  }
 }
 
 /// The function gives the same of arrays that are split over all processes as within one.

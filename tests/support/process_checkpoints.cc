@@ -16,6 +16,7 @@
 
 #include "src/base/file_io.h"
 #include "tests/support/process_cases.h"
+#include "tests/support/refused.h"
 
 namespace tessera::testing {
 namespace {
@@ -105,18 +106,6 @@ void expect_tree(const Tree& have, float first) {
         }
         ASSERT_EQ(values[i], first + float(at)) << i;
       }
-    }
-  }
-}
-
-template <class E>
-void refused(const std::function<void()>& f, const std::vector<std::string>& parts) {
-  try {
-    f();
-    ADD_FAILURE() << "no error with " << parts[0];
-  } catch (const E& e) {
-    for (const std::string& part : parts) {
-      EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
     }
   }
 }

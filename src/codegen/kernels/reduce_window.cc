@@ -11,6 +11,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/block_ops.h"
+#include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/ir/rewrite/builder.h"
@@ -213,29 +214,6 @@ bool advance(Dims* index, const Dims& begin, const Dims& end) {
   return false;
 }
 
-template <std::size_t kBytes>
-void pick(const std::byte* from, std::int64_t stride, std::int64_t n, std::byte* to) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    std::memcpy(to + std::size_t(i) * kBytes, from + std::size_t(i * stride) * kBytes, kBytes);
-  }
-}
-/// Every stride-th element.
-void pick(std::size_t bytes, const std::byte* from, std::int64_t stride, std::int64_t n,
-          std::byte* to) {
-  switch (bytes) {
-    case 1:
-      return pick<1>(from, stride, n, to);
-    case 2:
-      return pick<2>(from, stride, n, to);
-    case 4:
-      return pick<4>(from, stride, n, to);
-    case 8:
-      return pick<8>(from, stride, n, to);
-    default:
-      return pick<16>(from, stride, n, to);
-  }
-}
-
 /// Units are the rows of the result. The rows of the array that a row sees are combined first, then
 /// the columns of what that makes.
 class WindowRows {
@@ -318,7 +296,8 @@ class WindowRows {
       const std::int64_t n = std::min((length_ - 1 - j) / step, (dim - 1 - first) / advance) + 1;
       const std::byte* from = rows_.data() + std::size_t(first) * held_;
       if (advance != 1 && n > 1) {
-        pick(held_, from, advance, n, value_.data());
+        const auto held = std::int64_t(held_);
+        copy_box(value_.data(), from, {n}, {held}, {advance * held}, held_);
         from = value_.data();
       }
       std::byte* to = acc_.data() + std::size_t(j) * held_;

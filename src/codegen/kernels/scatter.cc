@@ -36,7 +36,7 @@ struct ScatterAttrs {
   std::int64_t run = 1;
   /// The run is along `split`: as many elements as the range has.
   bool runs_along_split = false;
-  bool elements = false;      ///< see scatters_elements
+  bool elements = false;      ///< see scatters_elements; in one range
   runtime::Combiner combine;  ///< empty: a value replaces what was there
 };
 
@@ -79,8 +79,8 @@ void for_each_run(const WindowLoop* dim, const WindowLoop* end, std::byte* to,
 
 /// Windows of one element at one index each, which stand in a row, as the updates do.
 bool scatters_elements(const IndexWindows& w) {
-  if (w.mapped.size() != 1 || !w.batching.empty() || !w.indices_in_a_row() ||
-      element_count(w.sizes) != 1) {
+  if ((w.index_type != DType::s32 && w.index_type != DType::s64) || w.mapped.size() != 1 ||
+      !w.batching.empty() || !w.indices_in_a_row() || element_count(w.sizes) != 1) {
     return false;
   }
   auto stride = std::int64_t(w.element);
@@ -96,25 +96,20 @@ void scatter_elements(const KernelCall& call, const ScatterAttrs& a, const F& up
   const IndexWindows& w = a.windows;
   const auto d = std::size_t(w.mapped[0]);
   const std::int64_t rows = w.dims[d], stride = w.strides[d];
-  // Ranges are of the dim `split`: of another one, the first has it all.
-  const std::int64_t first = d == a.split ? rows * call.begin / a.ranges : 0;
-  const std::int64_t last = d == a.split ? rows * call.end / a.ranges : call.begin == 0 ? rows : 0;
   const std::int64_t step = w.index_strides.empty() ? 0 : w.index_strides.back();
   const auto* at = reinterpret_cast<const Index*>(call.inputs[1]);
   const std::byte* from = call.inputs[2];
   for (std::int64_t n = 0; n < a.count; ++n, at += step, from += w.element) {
     const auto row = std::int64_t(*at);
-    if (row >= first && row < last) update(call.outputs[0] + row * stride, from, 1);
+    if (row >= 0 && row < rows) update(call.outputs[0] + row * stride, from, 1);
   }
 }
 
 template <class F>
 void scatter(const KernelCall& call, const ScatterAttrs& a, const F& update) {
-  if (a.elements && a.windows.index_type == DType::s32) {
-    return scatter_elements<std::int32_t>(call, a, update);
-  }
-  if (a.elements && a.windows.index_type == DType::s64) {
-    return scatter_elements<std::int64_t>(call, a, update);
+  if (a.elements) {
+    return a.windows.index_type == DType::s32 ? scatter_elements<std::int32_t>(call, a, update)
+                                              : scatter_elements<std::int64_t>(call, a, update);
   }
   const IndexWindows& w = a.windows;
   const std::size_t rank = w.dims.size();
