@@ -10,8 +10,8 @@
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/block_ops.h"
 #include "src/codegen/kernels/gemm.h"
-#include "src/codegen/kernels/integer_gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/narrow_gemm.h"
 
 namespace tessera::codegen {
 namespace {
@@ -78,11 +78,17 @@ void widen(DType half, const std::byte* matrix, std::int64_t columns, std::int64
   }
 }
 
+/// Memory is kept, so that the next run needs no new pages; but not what is large: the pages are
+/// then the least of it.
+void give_back(std::vector<float>* memory) {
+  constexpr std::size_t kMostKept = 4 << 20;
+  if (memory->size() > kMostKept) std::vector<float>().swap(*memory);
+}
+
 /// f16 and bf16: products and sums in f32, rounded once.
 template <DType half>
 void run_half(const KernelCall& call) {
   const auto& a = *static_cast<const DotAttrs*>(call.attributes);
-  // Kept: the next run needs no new pages.
   static thread_local std::vector<float> l, r, o;
   const BlockFunction narrow = convert_block(DType::f32, half);
   for_each_block(a, call.begin, call.end, [&](const Block& b) {
@@ -108,45 +114,67 @@ void run_half(const KernelCall& call) {
           {nullptr, call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0), in, 0, b.n});
     }
   });
-  // But not what is large: the pages are then the least of it.
-  constexpr std::size_t kMostKept = 4 << 20;
-  for (std::vector<float>* v : {&l, &r, &o}) {
-    if (v->size() > kMostKept) std::vector<float>().swap(*v);
-  }
+  for (std::vector<float>* v : {&l, &r, &o}) give_back(v);
 }
 
-/// 8-bit integers, with sums of 32 bits.
-template <class A, class B>
-void run_integers(const KernelCall& call) {
+/// A block of the result, in 4-byte sums, with rows so far apart.
+NarrowGemm narrow_block(const DotAttrs& a, const Block& block, DType lhs, DType rhs,
+                        const std::byte* const* inputs, std::byte* c, std::int64_t c_row) {
+  NarrowGemm job;
+  job.a_type = lhs;
+  job.b_type = rhs;
+  job.m = block.m;
+  job.n = block.n;
+  job.k = a.k;
+  (a.lhs_transposed ? job.a_column : job.a_row) = a.lhs_transposed ? a.m : a.k;
+  (a.lhs_transposed ? job.a_row : job.a_column) = 1;
+  (a.rhs_transposed ? job.b_column : job.b_row) = a.rhs_transposed ? a.k : a.n;
+  (a.rhs_transposed ? job.b_row : job.b_column) = 1;
+  const auto bytes = std::int64_t(byte_size(lhs));
+  job.a = inputs[0] + bytes * (block.batch * a.m * a.k + block.m0 * job.a_row);
+  job.b = inputs[1] + bytes * (block.batch * a.k * a.n + block.n0 * job.b_column);
+  job.c = c;
+  job.c_row = c_row;
+  return job;
+}
+
+/// Sums of 4 bytes, of products of narrow types.
+template <DType lhs, DType rhs>
+void run_narrow(const KernelCall& call) {
   const auto& a = *static_cast<const DotAttrs*>(call.attributes);
-  for_each_block(a, call.begin, call.end, [&](const Block& block) {
-    IntegerGemm<A, B> job;
-    job.m = block.m;
-    job.n = block.n;
-    job.k = a.k;
-    (a.lhs_transposed ? job.a_column : job.a_row) = a.lhs_transposed ? a.m : a.k;
-    (a.lhs_transposed ? job.a_row : job.a_column) = 1;
-    (a.rhs_transposed ? job.b_column : job.b_row) = a.rhs_transposed ? a.k : a.n;
-    (a.rhs_transposed ? job.b_row : job.b_column) = 1;
-    job.a =
-        reinterpret_cast<const A*>(call.inputs[0]) + block.batch * a.m * a.k + block.m0 * job.a_row;
-    job.b = reinterpret_cast<const B*>(call.inputs[1]) + block.batch * a.k * a.n +
-            block.n0 * job.b_column;
-    job.c = reinterpret_cast<std::int32_t*>(call.outputs[0]) + block.batch * a.m * a.n +
-            block.m0 * a.n + block.n0;
-    job.c_row = a.n;
-    integer_gemm(job);
+  for_each_block(a, call.begin, call.end, [&](const Block& b) {
+    std::byte* c = call.outputs[0] + 4 * (b.batch * a.m * a.n + b.m0 * a.n + b.n0);
+    narrow_gemm(narrow_block(a, b, lhs, rhs, call.inputs, c, a.n));
   });
 }
 
-runtime::KernelFunction integer_function(DType a, DType b) {
-  const bool signed_b = b == DType::s8;
-  if (a == DType::s8) {
-    return signed_b ? run_integers<std::int8_t, std::int8_t>
-                    : run_integers<std::int8_t, std::uint8_t>;
-  }
-  return signed_b ? run_integers<std::uint8_t, std::int8_t>
-                  : run_integers<std::uint8_t, std::uint8_t>;
+/// The same for bf16, rounded.
+void run_bf16(const KernelCall& call) {
+  constexpr std::int64_t kBlockRows = 256;
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  static thread_local std::vector<float> sums;
+  const BlockFunction narrow = convert_block(DType::f32, DType::bf16);
+  for_each_block(a, call.begin, call.end, [&](const Block& all) {
+    for (std::int64_t m = 0; m < all.m; m += kBlockRows) {
+      Block b = all;
+      b.m0 = all.m0 + m;
+      b.m = std::min(kBlockRows, all.m - m);
+      sums.resize(std::size_t(b.m * b.n));
+      auto* c = reinterpret_cast<std::byte*>(sums.data());
+      narrow_gemm(narrow_block(a, b, DType::bf16, DType::bf16, call.inputs, c, b.n));
+      for (std::int64_t i = 0; i < b.m; ++i) {
+        const std::byte* in[] = {c + 4 * i * b.n};
+        narrow(
+            {nullptr, call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0), in, 0, b.n});
+      }
+    }
+  });
+  give_back(&sums);
+}
+
+template <DType lhs>
+runtime::KernelFunction narrow_function(DType rhs) {
+  return rhs == DType::s8 ? run_narrow<lhs, DType::s8> : run_narrow<lhs, DType::u8>;
 }
 
 /// pred: "and" of pairs, "or" of those.
@@ -232,7 +260,7 @@ runtime::KernelFunction dot_function(DType t) {
     case DType::f16:
       return run_half<DType::f16>;
     case DType::bf16:
-      return run_half<DType::bf16>;
+      return has_bf16_gemm() ? run_bf16 : run_half<DType::bf16>;
     case DType::s8:
       return run_gemm<std::int8_t>;
     case DType::s16:
@@ -260,7 +288,8 @@ runtime::KernelFunction dot_function(DType t) {
 
 bool dot_takes_narrow(DType lhs, DType rhs, DType result) {
   const auto is_byte = [](DType t) { return t == DType::s8 || t == DType::u8; };
-  return result == DType::s32 && is_byte(lhs) && is_byte(rhs);
+  if (result == DType::s32) return is_byte(lhs) && is_byte(rhs);
+  return result == DType::f32 && lhs == DType::bf16 && rhs == DType::bf16 && has_bf16_gemm();
 }
 
 DotPlan dot_kernel(const ir::Instruction& dot) {
@@ -271,7 +300,10 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
   DotPlan plan;
   const bool narrow = dot_takes_narrow(l.dtype, r.dtype, t);
   if (!narrow && (l.dtype != t || r.dtype != t)) return plan;
-  runtime::KernelFunction function = narrow ? integer_function(l.dtype, r.dtype) : dot_function(t);
+  runtime::KernelFunction function = !narrow                ? dot_function(t)
+                                     : l.dtype == DType::s8 ? narrow_function<DType::s8>(r.dtype)
+                                     : l.dtype == DType::u8 ? narrow_function<DType::u8>(r.dtype)
+                                                            : run_narrow<DType::bf16, DType::bf16>;
   if (function == nullptr) return plan;
   keep_blas_to_one_thread();
 
@@ -308,10 +340,11 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
     kernel.shares_outputs = !a.split_columns && !(is_floating(t) && bytes < 4);
     kernel.shares_inputs = {!a.lhs_transposed, false};
     kernel.rereads_per_call = true;
-    const double rate = t == DType::f32 || narrow ? 0.025
-                        : t == DType::f64         ? 0.05
-                        : blas                    ? 0.15
-                                                  : 0.5;
+    const double rate = l.dtype == DType::bf16 && has_bf16_gemm() ? 0.006
+                        : t == DType::f32 || narrow               ? 0.025
+                        : t == DType::f64                         ? 0.05
+                        : blas                                    ? 0.15
+                                                                  : 0.5;
     kernel.nanoseconds = 100 + rate * double(a.batch) * double(a.m) * double(a.n) * double(a.k);
   }
   kernel.key = kernel_key("dot", t, l.dtype, r.dtype, a.batch, a.m, a.n, a.k, a.lhs_transposed,

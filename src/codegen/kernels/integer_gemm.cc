@@ -148,13 +148,11 @@ void pack_rows(const A* from, std::int64_t a_row, std::int64_t a_column, std::in
     if (depth % 2 != 0) *to++ = 0;
   }
 }
-#endif
-
-}  // namespace
-
-#if defined(__x86_64__)
 template <class A, class B>
-void integer_gemm(const IntegerGemm<A, B>& job) {
+void multiply(const NarrowGemm& job) {
+  const A* const job_a = reinterpret_cast<const A*>(job.a);
+  const B* const job_b = reinterpret_cast<const B*>(job.b);
+  auto* const job_c = reinterpret_cast<std::int32_t*>(job.c);
   const auto block = version_for_machine(&block_16, &block_32, &block_64);
   const std::int64_t strip = version_for_machine(strip_of(16), strip_of(32), strip_of(64));
   const std::int64_t deepest = (std::min(job.k, kDepth) + 1) / 2;  // in pairs
@@ -168,37 +166,46 @@ void integer_gemm(const IntegerGemm<A, B>& job) {
     for (std::int64_t k0 = 0; k0 < job.k; k0 += kDepth) {
       const std::int64_t depth = std::min(kDepth, job.k - k0), pairs = (depth + 1) / 2;
       for (std::int64_t n = 0; n < columns; n += strip) {
-        pack_columns(job.b + k0 * job.b_row + (n0 + n) * job.b_column, job.b_row, job.b_column,
+        pack_columns(job_b + k0 * job.b_row + (n0 + n) * job.b_column, job.b_row, job.b_column,
                      depth, std::min(strip, columns - n), strip, b + n * 2 * pairs);
       }
       for (std::int64_t m0 = 0; m0 < job.m; m0 += kRows) {
         const std::int64_t rows = std::min(kRows, job.m - m0);
-        pack_rows(job.a + m0 * job.a_row + k0 * job.a_column, job.a_row, job.a_column, rows, depth,
+        pack_rows(job_a + m0 * job.a_row + k0 * job.a_column, job.a_row, job.a_column, rows, depth,
                   a);
-        block({a, b, rows, pairs, columns, job.c + m0 * job.c_row + n0, job.c_row, k0 > 0});
+        block({a, b, rows, pairs, columns, job_c + m0 * job.c_row + n0, job.c_row, k0 > 0});
       }
     }
   }
 }
 #else
 template <class A, class B>
-void integer_gemm(const IntegerGemm<A, B>& job) {
+void multiply(const NarrowGemm& job) {
+  const A* const job_a = reinterpret_cast<const A*>(job.a);
+  const B* const job_b = reinterpret_cast<const B*>(job.b);
+  auto* const job_c = reinterpret_cast<std::int32_t*>(job.c);
   for (std::int64_t m = 0; m < job.m; ++m) {
     for (std::int64_t n = 0; n < job.n; ++n) {
       std::uint32_t sum = 0;
       for (std::int64_t k = 0; k < job.k; ++k) {
-        sum += std::uint32_t(std::int32_t(job.a[m * job.a_row + k * job.a_column]) *
-                             std::int32_t(job.b[k * job.b_row + n * job.b_column]));
+        sum += std::uint32_t(std::int32_t(job_a[m * job.a_row + k * job.a_column]) *
+                             std::int32_t(job_b[k * job.b_row + n * job.b_column]));
       }
-      job.c[m * job.c_row + n] = std::int32_t(sum);
+      job_c[m * job.c_row + n] = std::int32_t(sum);
     }
   }
 }
 #endif
 
-template void integer_gemm(const IntegerGemm<std::int8_t, std::int8_t>&);
-template void integer_gemm(const IntegerGemm<std::int8_t, std::uint8_t>&);
-template void integer_gemm(const IntegerGemm<std::uint8_t, std::int8_t>&);
-template void integer_gemm(const IntegerGemm<std::uint8_t, std::uint8_t>&);
+template <class A>
+void multiply(const NarrowGemm& job) {
+  job.b_type == DType::s8 ? multiply<A, std::int8_t>(job) : multiply<A, std::uint8_t>(job);
+}
+
+}  // namespace
+
+void integer_gemm(const NarrowGemm& job) {
+  job.a_type == DType::s8 ? multiply<std::int8_t>(job) : multiply<std::uint8_t>(job);
+}
 
 }  // namespace tessera::codegen

@@ -10,7 +10,7 @@
 namespace tessera::codegen {
 namespace {
 
-using Kind = LoopExpr::Kind;
+using RegisterKind = LoopExpr::Kind;
 
 /// Shorter rows aren't worth finding where each begins.
 constexpr std::int64_t kShortRow = 64;
@@ -23,7 +23,7 @@ std::set<std::int64_t> steps_of(const LoopExpr::Register& r) {
     if (inner > 1) out.insert(inner);
     inner *= r.dims[d];
   }
-  if (r.kind == Kind::iota && r.dims[1] * r.dims[2] > 1) out.insert(r.dims[1] * r.dims[2]);
+  if (r.kind == RegisterKind::iota && r.dims[1] * r.dims[2] > 1) out.insert(r.dims[1] * r.dims[2]);
   return out;
 }
 
@@ -44,10 +44,10 @@ std::vector<std::int64_t> strides_in(const LoopExpr::Register& r,
   std::int64_t inner = 1;
   for (std::size_t d = r.dims.size(); d-- > 0;) {
     const std::int64_t outer = inner * r.dims[d];
-    const std::int64_t stride = r.kind == Kind::iota ? iota[d] : r.strides[d];
+    const std::int64_t stride = r.kind == RegisterKind::iota ? iota[d] : r.strides[d];
     for (std::size_t k = 0; k < steps.size(); ++k) {
       const bool inside =
-          steps[k] >= inner && (steps[k] < outer || (d == 0 && r.kind != Kind::iota));
+          steps[k] >= inner && (steps[k] < outer || (d == 0 && r.kind != RegisterKind::iota));
       if (inside) out[k] = stride * (steps[k] / inner);
     }
     inner = outer;
@@ -72,8 +72,8 @@ LoopNest nest_of(const LoopExpr& program) {
   bool small = true, gathers = true;
   for (std::size_t k = 0; k < n; ++k) {
     const LoopExpr::Register& r = program.registers[k];
-    nest.made[k] = r.kind == Kind::composed || r.kind == Kind::source;
-    if (r.kind != Kind::broadcast && r.kind != Kind::iota) continue;
+    nest.made[k] = r.kind == RegisterKind::composed || r.kind == RegisterKind::source;
+    if (r.kind != RegisterKind::broadcast && r.kind != RegisterKind::iota) continue;
     std::set<std::int64_t> joined = steps_of(r);
     joined.insert(steps.begin(), steps.end());
     if (is_chain(joined)) {
@@ -87,10 +87,11 @@ LoopNest nest_of(const LoopExpr& program) {
   nest.by_rows = nest.row() >= kShortRow;
   for (std::size_t k = 0; k < n; ++k) {
     const LoopExpr::Register& r = program.registers[k];
-    if ((r.kind != Kind::broadcast && r.kind != Kind::iota) || nest.made[k]) continue;
+    if ((r.kind != RegisterKind::broadcast && r.kind != RegisterKind::iota) || nest.made[k])
+      continue;
     nest.strides[k] = strides_in(r, nest.steps);
     // Indices of 32 bits; an iota alone doesn't say how many there are.
-    small = small && r.kind == Kind::broadcast &&
+    small = small && r.kind == RegisterKind::broadcast &&
             elements(r) < std::numeric_limits<std::int32_t>::max();
     gathers = gathers && (r.element_bytes == 4 || r.element_bytes == 8);
   }

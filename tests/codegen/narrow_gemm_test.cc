@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of 8-bit integers and of bf16, for all instructions that this machine has, against the
+// sums written out.
+#include "src/codegen/kernels/narrow_gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "src/codegen/kernels/instruction_sets.h"
+#include "src/codegen/kernels/narrow_instructions.h"
+
+namespace tessera::codegen {
+namespace {
+
+class NarrowGemmTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    limit_instruction_set(InstructionSet::avx512);
+    limit_narrow_instructions(NarrowInstructions::tiles);
+  }
+  std::int64_t below(std::int64_t n) { return std::int64_t(random_() % std::uint64_t(n)); }
+
+  static float number(DType t, const std::byte* at) {
+    if (t == DType::s8) return float(std::to_integer<std::int8_t>(*at));
+    if (t == DType::u8) return float(std::to_integer<std::uint8_t>(*at));
+    std::uint16_t high = 0;
+    std::memcpy(&high, at, sizeof high);
+    const std::uint32_t bits = std::uint32_t(high) << 16;
+    float out = 0;
+    std::memcpy(&out, &bits, sizeof out);
+    return out;
+  }
+  std::vector<std::byte> numbers(DType t, std::int64_t n) {
+    std::vector<std::byte> out(std::size_t(n) * byte_size(t));
+    for (std::byte& x : out) x = std::byte(random_());
+    if (t != DType::bf16) return out;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float x = float(below(2001) - 1000) / 1000;
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &x, sizeof bits);
+      const auto high = std::uint16_t(bits >> 16);
+      std::memcpy(&out[std::size_t(2 * i)], &high, sizeof high);
+    }
+    return out;
+  }
+
+  std::mt19937_64 random_{5};
+};
+
+TEST_F(NarrowGemmTest, SumsUpProductsOfAllTypes) {
+  for (int trial = 0; trial < 500; ++trial) {
+    SCOPED_TRACE(trial);
+    limit_instruction_set(below(4) == 0 ? InstructionSet(below(3)) : InstructionSet::avx512);
+    limit_narrow_instructions(NarrowInstructions(below(3)));
+    NarrowGemm job;
+    const bool floats = below(3) == 0 && has_bf16_gemm();
+    job.a_type = floats ? DType::bf16 : below(2) == 0 ? DType::s8 : DType::u8;
+    job.b_type = floats ? DType::bf16 : below(2) == 0 ? DType::s8 : DType::u8;
+    const bool large = below(8) == 0;
+    job.m = 1 + below(large ? 300 : 40);
+    job.n = 1 + below(large ? 1200 : 70);
+    job.k = 1 + below(large ? 1200 : 150);
+    const std::int64_t pad = below(3);
+    const bool a_by_columns = below(2) == 0, b_by_columns = below(2) == 0;
+    (a_by_columns ? job.a_column : job.a_row) = (a_by_columns ? job.m : job.k) + pad;
+    (a_by_columns ? job.a_row : job.a_column) = 1;
+    (b_by_columns ? job.b_column : job.b_row) = (b_by_columns ? job.k : job.n) + pad;
+    (b_by_columns ? job.b_row : job.b_column) = 1;
+    const auto a = numbers(job.a_type, job.m * job.a_row + job.k * job.a_column);
+    const auto b = numbers(job.b_type, job.k * job.b_row + job.n * job.b_column);
+    job.a = a.data();
+    job.b = b.data();
+    job.c_row = job.n + below(3);
+    const std::vector<std::uint32_t> before(std::size_t(job.m * job.c_row), 0xdeadbeef);
+    auto c = before;
+    job.c = reinterpret_cast<std::byte*>(c.data());
+    narrow_gemm(job);
+    const auto bytes = std::int64_t(byte_size(job.a_type));
+    for (std::int64_t i = 0; i < job.m; ++i) {
+      for (std::int64_t j = 0; j < job.c_row; ++j) {
+        const std::uint32_t got = c[std::size_t(i * job.c_row + j)];
+        if (j >= job.n) {
+          ASSERT_EQ(got, 0xdeadbeef) << i << ", " << j;
+          continue;
+        }
+        double sum = 0;
+        for (std::int64_t k = 0; k < job.k; ++k) {
+          sum += double(number(job.a_type, job.a + bytes * (i * job.a_row + k * job.a_column))) *
+                 double(number(job.b_type, job.b + bytes * (k * job.b_row + j * job.b_column)));
+        }
+        if (!floats) {
+          ASSERT_EQ(std::int32_t(got), std::int32_t(sum)) << i << ", " << j;
+          continue;
+        }
+        float value = 0;
+        std::memcpy(&value, &got, sizeof value);
+        ASSERT_NEAR(value, sum, 1e-6 * double(job.k + 4)) << i << ", " << j;
+      }
+    }
+  }
+}
+
+TEST_F(NarrowGemmTest, KeepsInfinitiesAndNaN) {
+  for (const auto most : {NarrowInstructions::vectors, NarrowInstructions::tiles}) {
+    limit_narrow_instructions(most);
+    if (!has_bf16_gemm()) continue;
+    // 1, infinity and NaN, each times 1; and infinity times zero.
+    const std::vector<std::uint16_t> a{0x3f80, 0x7f80, 0x7fc0, 0x7f80}, b{0x3f80, 0x0000};
+    std::vector<float> c(8);
+    NarrowGemm job;
+    job.a_type = job.b_type = DType::bf16;
+    job.a = reinterpret_cast<const std::byte*>(a.data());
+    job.b = reinterpret_cast<const std::byte*>(b.data());
+    job.c = reinterpret_cast<std::byte*>(c.data());
+    job.m = 4;
+    job.n = 2;
+    job.k = job.a_row = 1;
+    job.b_row = job.c_row = 2;
+    narrow_gemm(job);
+    EXPECT_EQ(c[0], 1);
+    EXPECT_EQ(c[1], 0);
+    EXPECT_EQ(c[2], std::numeric_limits<float>::infinity());
+    EXPECT_TRUE(std::isnan(c[3]));
+    EXPECT_TRUE(std::isnan(c[4]));
+    EXPECT_TRUE(std::isnan(c[5]));
+    EXPECT_EQ(c[6], std::numeric_limits<float>::infinity());
+  }
+}
+
+}  // namespace
+}  // namespace tessera::codegen
