@@ -114,6 +114,38 @@ TYPED_TEST(BatchGemmTest, MultipliesLargeMatrices) {
   }
 }
 
+// Sides of few rows or columns, which matrix_vector.h multiplies.
+TYPED_TEST(BatchGemmTest, MultipliesThinMatrices) {
+  using T = TypeParam;
+  for (int trial = 0; trial < 200; ++trial) {
+    SCOPED_TRACE(trial);
+    limit_instruction_set(InstructionSet(this->below(3)));
+    const bool tall = this->below(2) == 0;
+    const int thin = int(1 + this->below(5)),
+              wide = int(1 + this->below(this->below(10) == 0 ? 9000 : 90));
+    const int m = tall ? wide : thin, n = tall ? thin : wide, k = int(1 + this->below(70));
+    const bool ta = this->below(2) == 1, tb = this->below(2) == 1;
+    const int pad = int(this->below(3));
+    const int lda = (ta ? m : k) + pad, ldb = (tb ? k : n) + pad, ldc = n + pad;
+    const auto a = this->numbers(std::int64_t(lda) * (ta ? k : m)),
+               b = this->numbers(std::int64_t(ldb) * (tb ? n : k));
+    std::vector<T> c(std::size_t(m) * std::size_t(ldc), T(-5));
+    gemm(ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n, k, a.data(), lda,
+         b.data(), ldb, c.data(), ldc);
+    for (std::ptrdiff_t i = 0; i < m; ++i) {
+      for (std::ptrdiff_t j = 0; j < ldc; ++j) {
+        double want = j < n ? 0 : -5;
+        for (std::ptrdiff_t p = 0; p < k && j < n; ++p) {
+          want += double(a[std::size_t(ta ? p * lda + i : i * lda + p)]) *
+                  double(b[std::size_t(tb ? j * ldb + p : p * ldb + j)]);
+        }
+        ASSERT_NEAR(double(c[std::size_t(i * ldc + j)]), want, this->tolerance(k))
+            << i << ", " << j;
+      }
+    }
+  }
+}
+
 // What isn't finite stays where it belongs, also beside columns that fill no vector.
 TYPED_TEST(BatchGemmTest, DoesNotMixColumns) {
   using T = TypeParam;

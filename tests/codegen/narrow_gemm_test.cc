@@ -61,10 +61,10 @@ TEST_F(NarrowGemmTest, SumsUpProductsOfAllTypes) {
     const bool floats = below(3) == 0 && has_bf16_gemm();
     job.a_type = floats ? DType::bf16 : below(2) == 0 ? DType::s8 : DType::u8;
     job.b_type = floats ? DType::bf16 : below(2) == 0 ? DType::s8 : DType::u8;
-    const bool large = below(8) == 0;
-    job.m = 1 + below(large ? 300 : 40);
-    job.n = 1 + below(large ? 1200 : 70);
-    job.k = 1 + below(large ? 1200 : 150);
+    const std::int64_t large = below(12);  // one dim of several blocks
+    job.m = 1 + below(large == 0 ? 600 : 40);
+    job.n = 1 + below(large == 1 ? 2200 : 70);
+    job.k = 1 + below(large == 2 ? 2500 : 150);
     const std::int64_t pad = below(3);
     const bool a_by_columns = below(2) == 0, b_by_columns = below(2) == 0;
     (a_by_columns ? job.a_column : job.a_row) = (a_by_columns ? job.m : job.k) + pad;

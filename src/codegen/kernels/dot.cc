@@ -345,7 +345,12 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
                         : t == DType::f64                         ? 0.05
                         : blas                                    ? 0.15
                                                                   : 0.5;
-    kernel.nanoseconds = 100 + rate * double(a.batch) * double(a.m) * double(a.n) * double(a.k);
+    // A few rows or columns are read as fast as memory gives them.
+    constexpr double kByte = 0.03;
+    const auto read = double(byte_size(l.dtype)) * double(a.k) * double(a.m + a.n);
+    kernel.nanoseconds =
+        100 +
+        double(a.batch) * std::max(rate * double(a.m) * double(a.n) * double(a.k), kByte * read);
   }
   kernel.key = kernel_key("dot", t, l.dtype, r.dtype, a.batch, a.m, a.n, a.k, a.lhs_transposed,
                           a.rhs_transposed, a.split_columns);

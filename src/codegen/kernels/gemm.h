@@ -13,6 +13,7 @@
 
 #include "src/codegen/kernels/batch_gemm.h"
 #include "src/codegen/kernels/instruction_sets.h"
+#include "src/codegen/kernels/matrix_vector.h"
 
 namespace tessera::codegen {
 
@@ -46,8 +47,44 @@ void multiply_ourselves(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, in
   batch_gemm(job);
 }
 
+/// A side of few rows or columns is read with the other one, once; false if there is none.
+template <class T>
+bool multiply_vectors(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
+                      int lda, const T* b, int ldb, T* c, int ldc) {
+  if (std::min(m, n) > kMostVectors || m == 0 || n == 0 || k == 0) return false;
+  MatrixVectors<T> job;
+  job.depth = k;
+  job.y = c;
+  if (n <= m) {
+    job.matrix = a;
+    job.rows = m;
+    job.line = lda;
+    job.by_columns = ta == CblasTrans;
+    job.x = b;
+    job.vectors = n;
+    job.x_vector = tb == CblasTrans ? ldb : 1;
+    job.x_depth = tb == CblasTrans ? 1 : ldb;
+    job.y_vector = 1;
+    job.y_row = ldc;
+  } else {
+    job.matrix = b;
+    job.rows = n;
+    job.line = ldb;
+    job.by_columns = tb == CblasNoTrans;
+    job.x = a;
+    job.vectors = m;
+    job.x_vector = ta == CblasTrans ? 1 : lda;
+    job.x_depth = ta == CblasTrans ? lda : 1;
+    job.y_vector = ldc;
+    job.y_row = 1;
+  }
+  multiply(job);
+  return true;
+}
+
 inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float* a,
                  int lda, const float* b, int ldb, float* c, int ldc) {
+  if (multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc)) return;
   if (batch_gemm_pays(tb, m, n, k)) {
     return multiply_ourselves(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
   }
@@ -55,6 +92,7 @@ inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, co
 }
 inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const double* a,
                  int lda, const double* b, int ldb, double* c, int ldc) {
+  if (multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc)) return;
   if (batch_gemm_pays(tb, m, n, k)) {
     return multiply_ourselves(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <complex>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -36,7 +37,7 @@ struct ScatterAttrs {
   std::int64_t run = 1;
   /// The run is along `split`: as many elements as the range has.
   bool runs_along_split = false;
-  bool elements = false;      ///< see scatters_elements; in one range
+  std::int64_t row = 0;       ///< elements of each window, if it is a row; see scatters_rows
   runtime::Combiner combine;  ///< empty: a value replaces what was there
 };
 
@@ -44,27 +45,47 @@ struct ScatterAttrs {
 struct CombineInto {
   const runtime::Combiner& combiner;
   std::size_t element;
+  template <std::int64_t n>
+  void row(std::byte* to, const std::byte* from) const {
+    (*this)(to, from, n);
+  }
   void operator()(std::byte* to, const std::byte* from, std::int64_t n) const {
     combiner.function(combiner.attributes.get(), to, from, n);
   }
 };
 struct AssignTo {
   std::size_t element;
+  template <std::int64_t n>
+  void row(std::byte* to, const std::byte* from) const {
+    (*this)(to, from, n);
+  }
   void operator()(std::byte* to, const std::byte* from, std::int64_t n) const {
     std::memcpy(to, from, std::size_t(n) * element);
   }
 };
-/// Integers wrap.
-template <class T>
-struct AddTo {
+/// Of each element and its update by a function of both.
+template <class T, class F>
+struct Elementwise {
   void operator()(std::byte* to, const std::byte* from, std::int64_t n) const {
-    T* sum = reinterpret_cast<T*>(to);
+    T* held = reinterpret_cast<T*>(to);
     const T* value = reinterpret_cast<const T*>(from);
-    if (n == 1) {
-      *sum += *value;
-      return;
-    }
-    for (std::int64_t i = 0; i < n; ++i) sum[i] += value[i];
+    for (std::int64_t i = 0; i < n; ++i) held[i] = F()(held[i], value[i]);
+  }
+  /// All are read first, so that a vector's instructions do it.
+  template <std::int64_t n>
+  void row(std::byte* to, const std::byte* from) const {
+    T held[n], value[n];
+    std::memcpy(held, to, sizeof held);
+    std::memcpy(value, from, sizeof value);
+    for (std::int64_t i = 0; i < n; ++i) held[i] = F()(held[i], value[i]);
+    std::memcpy(to, held, sizeof held);
+  }
+};
+/// The greater one, or NaN; with `least` the lesser one.
+template <class T, bool least>
+struct ExtremumOf {
+  T operator()(T held, T value) const {
+    return (least ? held < value : held > value) || held != held ? held : value;
   }
 };
 
@@ -77,13 +98,21 @@ void for_each_run(const WindowLoop* dim, const WindowLoop* end, std::byte* to,
   }
 }
 
-/// Windows of one element at one index each, which stand in a row, as the updates do.
-bool scatters_elements(const IndexWindows& w) {
+/// Windows that are one run in both arrays, at one index each, which stand in a row, as the updates
+/// do.
+bool scatters_rows(const IndexWindows& w) {
   if ((w.index_type != DType::s32 && w.index_type != DType::s64) || w.mapped.size() != 1 ||
-      !w.batching.empty() || !w.indices_in_a_row() || element_count(w.sizes) != 1) {
+      !w.batching.empty() || !w.indices_in_a_row() || w.sizes[std::size_t(w.mapped[0])] != 1) {
     return false;
   }
   auto stride = std::int64_t(w.element);
+  for (std::size_t d = w.dims.size(); d-- > 0;) {
+    if (w.sizes[d] == 1) continue;
+    if (w.sizes[d] != w.dims[d] || w.strides[d] != stride || w.part_strides[d] != stride) {
+      return false;
+    }
+    stride *= w.sizes[d];
+  }
   for (std::size_t d = w.batch_dims.size(); d-- > 0;) {
     if (w.batch_strides[d] != stride) return false;
     stride *= w.batch_dims[d];
@@ -91,25 +120,53 @@ bool scatters_elements(const IndexWindows& w) {
   return true;
 }
 
-template <class Index, class F>
-void scatter_elements(const KernelCall& call, const ScatterAttrs& a, const F& update) {
+/// `length`: elements of a row; 0: many.
+template <class Index, std::int64_t length, class F>
+void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update) {
   const IndexWindows& w = a.windows;
   const auto d = std::size_t(w.mapped[0]);
-  const std::int64_t rows = w.dims[d], stride = w.strides[d];
+  const std::int64_t stride = w.strides[d];
+  const std::int64_t run = length == 0 ? a.row : length;
   const std::int64_t step = w.index_strides.empty() ? 0 : w.index_strides.back();
+  const std::int64_t bytes = run * std::int64_t(w.element);
+  const std::int64_t first = w.dims[d] * call.begin / a.ranges;
+  const std::int64_t last = w.dims[d] * call.end / a.ranges;
   const auto* at = reinterpret_cast<const Index*>(call.inputs[1]);
   const std::byte* from = call.inputs[2];
-  for (std::int64_t n = 0; n < a.count; ++n, at += step, from += w.element) {
+  std::byte* const out = call.outputs[0];
+  for (std::int64_t n = 0; n < a.count; ++n, at += step, from += bytes) {
     const auto row = std::int64_t(*at);
-    if (row >= 0 && row < rows) update(call.outputs[0] + row * stride, from, 1);
+    if (row < first || row >= last) continue;
+    if constexpr (length == 0) {
+      update(out + row * stride, from, run);
+    } else {
+      update.template row<length>(out + row * stride, from);
+    }
+  }
+}
+template <class Index, class F>
+void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update) {
+  switch (a.row) {
+    case 1:
+      return scatter_rows<Index, 1>(call, a, update);
+    case 2:
+      return scatter_rows<Index, 2>(call, a, update);
+    case 4:
+      return scatter_rows<Index, 4>(call, a, update);
+    case 8:
+      return scatter_rows<Index, 8>(call, a, update);
+    case 16:
+      return scatter_rows<Index, 16>(call, a, update);
+    default:
+      return scatter_rows<Index, 0>(call, a, update);
   }
 }
 
 template <class F>
 void scatter(const KernelCall& call, const ScatterAttrs& a, const F& update) {
-  if (a.elements) {
-    return a.windows.index_type == DType::s32 ? scatter_elements<std::int32_t>(call, a, update)
-                                              : scatter_elements<std::int64_t>(call, a, update);
+  if (a.row > 0) {
+    return a.windows.index_type == DType::s32 ? scatter_rows<std::int32_t>(call, a, update)
+                                              : scatter_rows<std::int64_t>(call, a, update);
   }
   const IndexWindows& w = a.windows;
   const std::size_t rank = w.dims.size();
@@ -159,24 +216,14 @@ void run_combine(const KernelCall& call) {
 }
 template <class T>
 void run_add(const KernelCall& call) {
-  scatter(call, *static_cast<const ScatterAttrs*>(call.attributes), AddTo<T>());
+  // Integers wrap.
+  scatter(call, *static_cast<const ScatterAttrs*>(call.attributes), Elementwise<T, std::plus<T>>());
 }
 
-/// The greater one, or NaN; with `least` the lesser one.
-template <class T, bool least>
-struct ExtremumOf {
-  void operator()(std::byte* to, const std::byte* from, std::int64_t n) const {
-    T* held = reinterpret_cast<T*>(to);
-    const T* value = reinterpret_cast<const T*>(from);
-    for (std::int64_t i = 0; i < n; ++i) {
-      const bool stays = (least ? held[i] < value[i] : held[i] > value[i]) || held[i] != held[i];
-      held[i] = stays ? held[i] : value[i];
-    }
-  }
-};
 template <class T, bool least>
 void run_extremum(const KernelCall& call) {
-  scatter(call, *static_cast<const ScatterAttrs*>(call.attributes), ExtremumOf<T, least>());
+  scatter(call, *static_cast<const ScatterAttrs*>(call.attributes),
+          Elementwise<T, ExtremumOf<T, least>>());
 }
 template <bool least>
 runtime::KernelFunction extremum_function(DType t) {
@@ -220,14 +267,16 @@ runtime::KernelFunction add_function(DType t) {
 void divide(ScatterAttrs* a) {
   const IndexWindows& w = a->windows;
   const std::size_t rank = w.dims.size();
+  if (a->row > 0) a->split = std::size_t(w.mapped[0]);
   constexpr std::int64_t kEnoughRows = 64;
-  for (std::size_t d = 0; d < rank; ++d) {
+  for (std::size_t d = 0; d < rank && a->row == 0; ++d) {
     if (w.dims[d] > w.dims[a->split]) a->split = d;
     if (w.dims[a->split] >= kEnoughRows) break;
   }
   // Each range costs a walk over all indices: many are for long windows only.
   const std::int64_t rows = rank == 0 ? 1 : w.dims[a->split];
-  const std::int64_t ranges = a->elements ? 1 : 4 * element_count(w.sizes);
+  constexpr std::int64_t kShortRow = 16;
+  const std::int64_t ranges = a->row > 0 && a->row <= kShortRow ? 1 : 4 * element_count(w.sizes);
   a->ranges = std::max<std::int64_t>(1, std::min(rows, ranges));
   const auto element = std::int64_t(w.element);
   bool whole_run = true;
@@ -273,10 +322,10 @@ KernelDescriptor scatter_kernel(const ir::Instruction& scatter) {
   if (function == nullptr) function = assigns ? run_assign : run_combine;
   const bool nothing = updates.element_count() == 0 || scatter.shape.element_count() == 0;
   attrs.count = nothing ? 0 : element_count(attrs.windows.batch_dims);
-  attrs.elements = scatters_elements(attrs.windows);
+  if (scatters_rows(attrs.windows)) attrs.row = element_count(attrs.windows.sizes);
   divide(&attrs);
   kernel.units = nothing ? 0 : attrs.ranges;
-  const double of_a_window = function == run_combine ? 40 : attrs.elements ? 1 : 5;
+  const double of_a_window = function == run_combine ? 40 : attrs.row > 0 ? 1 : 5;
   kernel.nanoseconds = 50 + of_a_window * double(attrs.count) + 0.3 * double(updates.byte_count());
   kernel.key = kernel_key("scatter", attrs.windows.key(), assigns, combine.key, attrs.count);
   kernel.make = [attrs = std::move(attrs), combine, function] {
