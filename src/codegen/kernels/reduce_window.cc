@@ -182,6 +182,7 @@ struct WindowAttrs {
   BlockFunction op = nullptr;
   Dims dims, out_dims, strides;
   std::vector<WindowDim> window;
+  std::int64_t inner = 1;  ///< elements of each position: of dims without windows behind these
   std::shared_ptr<const FusedLoop> program;  ///< that makes the array
   std::size_t init = 1;                      ///< the input
 };
@@ -214,8 +215,8 @@ bool advance(Dims* index, const Dims& begin, const Dims& end) {
   return false;
 }
 
-/// Units are the rows of the result. The rows of the array that a row sees are combined first, then
-/// the columns of what that makes.
+/// Units are the rows of the result, positions of so many elements each. The rows of the array that
+/// a row sees are combined first, then the positions of what that makes.
 class WindowRows {
  public:
   explicit WindowRows(const KernelCall& call)
@@ -224,12 +225,12 @@ class WindowRows {
         last_(w_.dims.size() - 1),
         held_(w_.types.held_bytes()),
         size_(std::int64_t(w_.types.element_bytes())),
-        length_(w_.out_dims[last_]) {
-    const auto longest = std::size_t(std::max(length_, w_.dims[last_]));
-    rows_.resize(std::size_t(w_.dims[last_]) * held_);
+        length_(w_.out_dims[last_] * w_.inner),
+        row_(w_.dims[last_] * w_.inner) {
+    rows_.resize(std::size_t(row_) * held_);
     acc_.resize(std::size_t(length_) * held_);
-    value_.resize(longest * held_);
-    if (w_.program) made_.resize(std::size_t(w_.dims[last_] * size_));
+    value_.resize(std::size_t(std::max(length_, row_)) * held_);
+    if (w_.program) made_.resize(std::size_t(row_ * size_));
   }
 
   void run(std::int64_t row) {
@@ -264,17 +265,16 @@ class WindowRows {
       const std::byte* from = call_.inputs[0] + base * size_;
       if (w_.program) {
         std::byte* outputs[] = {made_.data()};
-        w_.program->run(call_.inputs, outputs, base, base + w_.dims[last_], base);
+        w_.program->run(call_.inputs, outputs, base, base + row_, base);
         from = made_.data();
       }
-      const std::int64_t n = w_.dims[last_];
       if (!any) {
-        w_.types.load(from, rows_.data(), n);
+        w_.types.load(from, rows_.data(), row_);
       } else if (w_.types.held == w_.types.element) {
-        combine(w_.op, rows_.data(), from, n);
+        combine(w_.op, rows_.data(), from, row_);
       } else {
-        w_.types.load(from, value_.data(), n);
-        combine(w_.op, rows_.data(), value_.data(), n);
+        w_.types.load(from, value_.data(), row_);
+        combine(w_.op, rows_.data(), value_.data(), row_);
       }
       any = true;
     }
@@ -282,31 +282,32 @@ class WindowRows {
   }
 
   void combine_columns() {
+    constexpr std::int64_t kLong = 32;  // bytes of a position that are worth a call
     const WindowDim& w = w_.window[last_];
-    const std::int64_t dim = w_.dims[last_];
-    const auto [begin, end] = offsets(w, dim, 0, length_ - 1);
+    const std::int64_t dim = w_.dims[last_], positions = w_.out_dims[last_];
+    const std::int64_t bytes = w_.inner * std::int64_t(held_);
+    const auto [begin, end] = offsets(w, dim, 0, positions - 1);
     for (std::int64_t offset = begin; offset < end; ++offset) {
-      // Results j, j + step, ... see an element through this offset: neighbours `advance` apart.
+      // Results j, j + step, ... see a position through this offset: neighbours `advance` apart.
       const std::int64_t step = w.lhs_dilation / std::gcd(w.lhs_dilation, w.stride);
       std::int64_t j = 0;
-      while (j < length_ && source(w, dim, j, offset) < 0) ++j;
-      if (j == length_) continue;
+      while (j < positions && source(w, dim, j, offset) < 0) ++j;
+      if (j == positions) continue;
       const std::int64_t first = source(w, dim, j, offset);
       const std::int64_t advance = step * w.stride / w.lhs_dilation;
-      const std::int64_t n = std::min((length_ - 1 - j) / step, (dim - 1 - first) / advance) + 1;
-      const std::byte* from = rows_.data() + std::size_t(first) * held_;
-      if (advance != 1 && n > 1) {
-        const auto held = std::int64_t(held_);
-        copy_box(value_.data(), from, {n}, {held}, {advance * held}, held_);
-        from = value_.data();
-      }
-      std::byte* to = acc_.data() + std::size_t(j) * held_;
-      if (step == 1) {
-        combine(w_.op, to, from, n);
+      const std::int64_t n = std::min((positions - 1 - j) / step, (dim - 1 - first) / advance) + 1;
+      const std::byte* from = rows_.data() + first * bytes;
+      std::byte* to = acc_.data() + j * bytes;
+      if (step == 1 && (advance == 1 || bytes < kLong)) {
+        if (advance != 1 && n > 1) {
+          copy_box(value_.data(), from, {n}, {bytes}, {advance * bytes}, std::size_t(bytes));
+          from = value_.data();
+        }
+        combine(w_.op, to, from, n * w_.inner);
         continue;
       }
       for (std::int64_t k = 0; k < n; ++k) {
-        combine(w_.op, to + std::size_t(k * step) * held_, from + std::size_t(k) * held_, 1);
+        combine(w_.op, to + k * step * bytes, from + k * advance * bytes, w_.inner);
       }
     }
   }
@@ -314,8 +315,9 @@ class WindowRows {
   const KernelCall& call_;
   const WindowAttrs& w_;
   const std::size_t last_, held_;
-  const std::int64_t size_, length_;
-  std::vector<std::byte> rows_;  ///< combined, as they are held
+  const std::int64_t size_;
+  const std::int64_t length_, row_;  ///< elements of a row of the result, of the array
+  std::vector<std::byte> rows_;      ///< combined, as they are held
   std::vector<std::byte> acc_, value_, made_;
 };
 
@@ -372,25 +374,39 @@ KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
   const auto& window = in.get<ir::WindowAttrs>().dims;
   WindowAttrs attrs(*op, shape.dtype);
   attrs.op = binary_block(*op, accumulator_type(*op, shape.dtype));
-  attrs.dims = shape.dims;
-  attrs.out_dims = in.shape.dims;
-  attrs.strides = row_major_strides(shape.dims);
-  attrs.window = window;
+  // Dims without windows that come last are done as one, unless that leaves too few rows.
+  std::size_t rank = window.size();
+  constexpr std::int64_t kEnoughRows = 32;
+  std::int64_t rows = in.shape.element_count();
+  for (std::size_t d = rank; d-- > 0 && rows > 0;) {
+    rows /= in.shape.dims[d];
+    if (window[d] == WindowDim{}) continue;
+    if (rows >= kEnoughRows) rank = d + 1;
+    break;
+  }
+  for (std::size_t d = rank; d < window.size(); ++d) attrs.inner *= shape.dims[d];
+  const auto taken = std::ptrdiff_t(rank);
+  attrs.dims.assign(shape.dims.begin(), shape.dims.begin() + taken);
+  attrs.out_dims.assign(in.shape.dims.begin(), in.shape.dims.begin() + taken);
+  const Dims strides = row_major_strides(shape.dims);
+  attrs.strides.assign(strides.begin(), strides.begin() + taken);
+  attrs.window.assign(window.begin(), window.begin() + taken);
   attrs.init = std::size_t(inputs);
   KernelDescriptor kernel;
-  const std::int64_t length = in.shape.dims.back();
+  const std::int64_t length = attrs.inner * attrs.out_dims.back();
   kernel.units = in.shape.element_count() == 0 ? 0 : in.shape.element_count() / length;
   double taps = 1;
   for (const WindowDim& w : window) taps *= double(w.size);
   double each = 1;
   if (program) {
     // A row for each window of it that is not the row's own.
-    each += program->nanoseconds * double(shape.dims.back()) /
-            double(std::max<std::int64_t>(1, length * window.back().size));
+    each += program->nanoseconds * double(attrs.inner * attrs.dims.back()) /
+            double(std::max<std::int64_t>(1, length * attrs.window.back().size));
   }
   kernel.nanoseconds = 100 + each * taps * double(in.shape.element_count());
-  kernel.key = kernel_key("reduce-window", shape.dtype, *op, attrs.dims, attrs.out_dims, window,
-                          program ? program->key() : std::string(), attrs.init);
+  kernel.key =
+      kernel_key("reduce-window", shape.dtype, *op, attrs.dims, attrs.out_dims, attrs.window,
+                 attrs.inner, program ? program->key() : std::string(), attrs.init);
   kernel.make = [attrs = std::move(attrs), program = std::move(program)] {
     auto made = std::make_shared<WindowAttrs>(attrs);
     made->program = make_loop(program);

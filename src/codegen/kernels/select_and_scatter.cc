@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compiled alone: versions of it for several instruction sets.
 // Kernel of select-and-scatter with a comparison as selector and addition as scatter.
 #include "src/codegen/kernels/select_and_scatter.h"
 
@@ -9,7 +10,9 @@
 
 #include "src/base/contains.h"
 #include "src/base/literal_util.h"
+#include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/window_taps.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -18,15 +21,22 @@ namespace {
 using ir::Direction;
 using runtime::KernelCall;
 
-/// Dims in which windows are single elements are independent of each other: they make the units.
+/// So many neighbours are done at once, whose windows lie beside each other.
+constexpr std::int64_t kLanes = 64;
+
+/// Dims in which windows are single elements are independent of each other: they make the units,
+/// and the last ones the lanes.
 struct Attrs {
   std::vector<ir::WindowDim> window;      ///< of the other dims
   Dims in, out, in_strides, out_strides;  ///< of the other dims; `out`: of the source
   Dims unit_dims, unit_in_strides, unit_out_strides;
+  std::int64_t lanes = 1;  ///< a unit has kLanes of them, the last one maybe fewer
+  /// For each dim and each position of the source, the window's elements that are inside.
+  std::vector<std::vector<TapRun>> taps;
 };
 
 template <Direction direction, class T>
-bool keeps(const T& chosen, const T& next) {
+TESSERA_INLINE bool keeps(T chosen, T next) {
   if constexpr (direction == Direction::ge) return chosen >= next;
   if constexpr (direction == Direction::gt) return chosen > next;
   if constexpr (direction == Direction::le) return chosen <= next;
@@ -34,7 +44,7 @@ bool keeps(const T& chosen, const T& next) {
 }
 
 template <class T>
-T sum(T a, T b) {
+TESSERA_INLINE T sum(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     return T(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));  // wraps
   } else {
@@ -50,50 +60,139 @@ bool advance(Dims* index, const Dims& dims) {
   return false;
 }
 
-template <class T, Direction direction>
-void run(const KernelCall& call) {
-  const auto& a = *static_cast<const Attrs*>(call.attributes);
-  const T* x = reinterpret_cast<const T*>(call.inputs[0]);
-  const T* source = reinterpret_cast<const T*>(call.inputs[1]);
+/// The windows of some lanes at one position.
+template <class T>
+struct Windows {
+  const T* x;
+  const T* source;
+  T* out;
+  const std::int64_t* elements;  ///< of a window, from its lane's first
+  std::int64_t count;            ///< of those, at least one
+  std::int64_t lanes;
+};
+
+template <class Element, Direction how>
+struct Choice {
+  using T = Element;
+  static constexpr Direction direction = how;
+};
+
+/// Chooses in each lane, then adds. `lanes`: 0 if they aren't kLanes.
+template <class How, std::int64_t lanes>
+TESSERA_INLINE void choose(const Windows<typename How::T>& w) {
+  using T = typename How::T;
+  using Number = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+  const std::int64_t n = lanes == 0 ? w.lanes : lanes;
+  T best[kLanes];
+  Number chosen[kLanes];
+  const T* first = w.x + w.elements[0];
+  for (std::int64_t l = 0; l < n; ++l) {
+    best[l] = first[l];
+    chosen[l] = 0;
+  }
+  for (std::int64_t k = 1; k < w.count; ++k) {
+    const T* x = w.x + w.elements[k];
+    for (std::int64_t l = 0; l < n; ++l) {
+      const bool stays = keeps<How::direction>(best[l], x[l]);
+      best[l] = stays ? best[l] : x[l];
+      chosen[l] = stays ? chosen[l] : Number(k);
+    }
+  }
+  T add[kLanes];
+  for (std::int64_t l = 0; l < n; ++l) add[l] = w.source[l];
+  for (std::int64_t k = 0; k < w.count; ++k) {
+    T* out = w.out + w.elements[k];
+    for (std::int64_t l = 0; l < n; ++l)
+      out[l] = chosen[l] == Number(k) ? sum(out[l], add[l]) : out[l];
+  }
+}
+/// One lane: what was chosen is known.
+template <class How>
+TESSERA_INLINE void choose_one(const Windows<typename How::T>& w) {
+  std::int64_t chosen = w.elements[0];
+  for (std::int64_t k = 1; k < w.count; ++k) {
+    const bool stays = keeps<How::direction>(w.x[chosen], w.x[w.elements[k]]);
+    chosen = stays ? chosen : w.elements[k];
+  }
+  w.out[chosen] = sum(w.out[chosen], w.source[0]);
+}
+
+template <class How>
+struct Job {
+  const Attrs* attrs;
+  const KernelCall* call;
+};
+
+template <class How, int bytes>
+TESSERA_INLINE void run_units(const Job<How>& job) {
+  using T = typename How::T;
+  const Attrs& a = *job.attrs;
+  const KernelCall& call = *job.call;
   const T init = *reinterpret_cast<const T*>(call.inputs[2]);
-  T* out = reinterpret_cast<T*>(call.outputs[0]);
   const std::size_t rank = a.in.size();
-  Dims sizes;
-  for (const ir::WindowDim& w : a.window) sizes.push_back(w.size);
+  const std::int64_t chunks = ceil_div(a.lanes, kLanes);
+  std::vector<std::int64_t> elements;
   for (std::int64_t unit = call.begin; unit < call.end; ++unit) {
-    std::int64_t rest = unit, in_base = 0, out_base = 0;
+    const std::int64_t lane = unit % chunks * kLanes;
+    std::int64_t rest = unit / chunks, in_base = lane, out_base = lane;
     for (std::size_t d = a.unit_dims.size(); d-- > 0;) {
       in_base += rest % a.unit_dims[d] * a.unit_in_strides[d];
       out_base += rest % a.unit_dims[d] * a.unit_out_strides[d];
       rest /= a.unit_dims[d];
     }
+    Windows<T> w{reinterpret_cast<const T*>(call.inputs[0]) + in_base,
+                 nullptr,
+                 reinterpret_cast<T*>(call.outputs[0]) + in_base,
+                 nullptr,
+                 0,
+                 std::min(kLanes, a.lanes - lane)};
     Dims at(rank);
     do {
-      std::int64_t i = in_base;
+      std::int64_t i = 0;
       for (std::size_t d = 0; d < rank; ++d) i += at[d] * a.in_strides[d];
-      out[i] = init;
+      std::fill_n(w.out + i, w.lanes, init);
     } while (advance(&at, a.in));
     if (contains(a.out, 0)) continue;
     Dims position(rank);
     do {
-      std::int64_t chosen = -1;
-      Dims offset(rank);
-      do {
-        std::int64_t i = in_base;
-        bool inside = true;
-        for (std::size_t d = 0; d < rank && inside; ++d) {
-          const std::int64_t p = position[d] * a.window[d].stride + offset[d] - a.window[d].pad_low;
-          inside = p >= 0 && p < a.in[d];
-          i += p * a.in_strides[d];
-        }
-        if (inside && (chosen < 0 || !keeps<direction>(x[chosen], x[i]))) chosen = i;
-      } while (advance(&offset, sizes));
-      if (chosen < 0) continue;
       std::int64_t s = out_base;
-      for (std::size_t d = 0; d < rank; ++d) s += position[d] * a.out_strides[d];
-      out[chosen] = sum(out[chosen], source[s]);
+      elements.assign(1, 0);
+      for (std::size_t d = 0; d < rank; ++d) {
+        s += position[d] * a.out_strides[d];
+        const TapRun& taps = a.taps[d][std::size_t(position[d])];
+        const std::size_t before = elements.size();
+        if (before == 1 && taps.count > 0) elements.reserve(std::size_t(taps.count));
+        elements.resize(before * std::size_t(taps.count));
+        // Backwards, as what is read is overwritten last.
+        for (std::size_t k = before; k-- > 0;) {
+          const std::int64_t of = elements[k];
+          for (std::int64_t t = taps.count; t-- > 0;) {
+            elements[k * std::size_t(taps.count) + std::size_t(t)] =
+                of + (taps.at + t) * a.in_strides[d];
+          }
+        }
+        if (elements.empty()) break;
+      }
+      if (elements.empty()) continue;  // all in the padding
+      w.source = reinterpret_cast<const T*>(call.inputs[1]) + s;
+      w.elements = elements.data();
+      w.count = std::int64_t(elements.size());
+      if (w.lanes == 1) {
+        choose_one<How>(w);
+      } else if (w.lanes == kLanes) {
+        choose<How, kLanes>(w);
+      } else {
+        choose<How, 0>(w);
+      }
     } while (advance(&position, a.out));
   }
+}
+TESSERA_VERSIONS(version, run_units, Job<T>)
+
+template <class T, Direction direction>
+void run(const KernelCall& call) {
+  using How = Choice<T, direction>;
+  version<How>()({static_cast<const Attrs*>(call.attributes), &call});
 }
 
 template <class T>
@@ -163,7 +262,10 @@ KernelDescriptor select_and_scatter_kernel(const ir::Instruction& in) {
   const auto& window = in.get<ir::WindowAttrs>().dims;
   Attrs a;
   double taps = 1;
-  for (std::size_t d = 0; d < window.size(); ++d) {
+  std::size_t rank = window.size();
+  while (rank > 0 && window[rank - 1] == ir::WindowDim()) a.lanes *= in.shape.dims[--rank];
+  kernel.units = ceil_div(a.lanes, kLanes);
+  for (std::size_t d = 0; d < rank; ++d) {
     const ir::WindowDim& w = window[d];
     if (w.lhs_dilation != 1 || w.rhs_dilation != 1 || w.reversal) return {};
     if (w == ir::WindowDim()) {
@@ -178,15 +280,19 @@ KernelDescriptor select_and_scatter_kernel(const ir::Instruction& in) {
       a.in_strides.push_back(in_strides[d]);
       a.out_strides.push_back(out_strides[d]);
       taps *= double(w.size);
+      auto& inside = a.taps.emplace_back();
+      for (std::int64_t p = 0; p < source.dims[d]; ++p) {
+        inside.push_back(taps_of(w, in.shape.dims[d], p));
+      }
     }
   }
   if (taps == 0) return {};
   if (in.shape.element_count() == 0) kernel.units = 0;
-  kernel.nanoseconds =
-      100 + 3 * taps * double(source.element_count()) + double(in.shape.element_count());
-  kernel.key =
-      kernel_key("select-and-scatter", in.shape.dtype, *direction, a.window, a.in, a.out,
-                 a.in_strides, a.out_strides, a.unit_dims, a.unit_in_strides, a.unit_out_strides);
+  kernel.nanoseconds = 100 + (a.lanes > 1 ? 0.3 : 2) * taps * double(source.element_count()) +
+                       double(in.shape.element_count());
+  kernel.key = kernel_key("select-and-scatter", in.shape.dtype, *direction, a.window, a.in, a.out,
+                          a.in_strides, a.out_strides, a.unit_dims, a.unit_in_strides,
+                          a.unit_out_strides, a.lanes);
   kernel.make = kernel_maker(function, std::move(a));
   return kernel;
 }
