@@ -17,6 +17,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/kernel_compiler.h"
+#include "tests/codegen/program_of_op.h"
 
 namespace tessera::codegen {
 namespace {
@@ -103,30 +104,6 @@ std::vector<std::byte> random_bytes(DType t, std::mt19937_64& random, bool small
     }
   }
   return out;
-}
-
-/// One op on contiguous arrays.
-LoopExpr program_of_op(const BlockOp& op, const std::vector<DType>& operands, unsigned scalars,
-                       std::size_t out_bytes) {
-  LoopExpr program;
-  LoopExpr::Op made;
-  made.op = op;
-  made.scalars = scalars;
-  for (std::size_t k = 0; k < operands.size(); ++k) {
-    LoopExpr::Register r;
-    r.kind = (scalars >> k & 1) != 0 ? LoopExpr::Kind::scalar : LoopExpr::Kind::contiguous;
-    r.index = int(k);
-    r.element_bytes = int(byte_size(operands[k]));
-    program.registers.push_back(r);
-    made.operands.push_back(int(k));
-  }
-  LoopExpr::Register out;
-  out.kind = LoopExpr::Kind::output;
-  out.element_bytes = int(out_bytes);
-  made.out = int(program.registers.size());
-  program.registers.push_back(out);
-  program.ops.push_back(made);
-  return program;
 }
 
 std::vector<std::byte> run(const FusedLoop& loop, const std::vector<std::vector<std::byte>>& inputs,
