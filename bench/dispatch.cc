@@ -40,7 +40,7 @@ bool measure(const char* what, Array x, double limit) {
 int main() {
   const Array x = zeros({256});
   const Mesh mesh = make_mesh({{"x", 8}});
-  const bool one = measure("one device", x, 10);
-  const bool eight = measure("eight devices", device_put(x, NamedSharding(mesh, P("x"))), 20);
+  const bool one = measure("one device", x, 1);
+  const bool eight = measure("eight devices", device_put(x, NamedSharding(mesh, P("x"))), 2);
   return one && eight ? 0 : 1;
 }

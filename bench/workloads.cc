@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times programs of the kinds that users run, on one device and on meshes of 8: compilation, runs
-// and memory, as a table and as JSON, which a later run compares itself with.
-// usage: bench_workloads [--only REGEX] [--repeat N] [--json OUT] [--compare FILE] [--list]
+// and memory, as a table, as a chart, and as JSON, which a later run compares itself with.
+// usage: bench_workloads [--only REGEX] [--repeat N] [--json OUT] [--compare FILE] [--svg OUT]
+//                        [--list]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <regex>
 
+#include "bench/chart.h"
 #include "bench/workload_list.h"
 
 namespace tessera::bench {
@@ -24,7 +26,7 @@ double ms_since(Clock::time_point start) {
 }
 
 struct Flags {
-  std::string only = ".", json, compare;
+  std::string only = ".", json, compare, svg;
   int repeat = 10;
   bool list = false;
 };
@@ -32,7 +34,7 @@ struct Flags {
 [[noreturn]] void usage(const std::string& fault) {
   std::cerr << "bench_workloads: " << fault
             << "\nusage: bench_workloads [--only REGEX] [--repeat N] [--json OUT] [--compare FILE] "
-               "[--list]\n";
+               "[--svg OUT] [--list]\n";
   std::exit(2);
 }
 
@@ -52,6 +54,8 @@ Flags flags_of(int count, char** arguments) {
       out.json = value;
     } else if (flag == "--compare") {
       out.compare = value;
+    } else if (flag == "--svg") {
+      out.svg = value;
     } else if (flag == "--repeat") {
       out.repeat = std::atoi(value.c_str());
       if (out.repeat < 1) usage("--repeat takes a number from 1 on");
@@ -100,14 +104,17 @@ Timing measure(const Workload& workload, const Variant* variant, int repeat) {
   return out;
 }
 
-/// The times of an earlier run by name.
+/// The times of an earlier run by name, or of another program's runs: rows with a "jax" object.
 Json earlier_times(const std::string& path) {
   Json out = Json::object();
   if (path.empty()) return out;
   std::ifstream file(path);
   const Json rows = Json::parse(file, nullptr, false);
   if (!rows.is_array()) usage("can't read " + path);
-  for (const Json& row : rows) out[row.value("name", "")] = row;
+  for (const Json& row : rows) {
+    const Json& times = row.contains("jax") ? row["jax"] : row;
+    if (times.contains("run_ms")) out[row.value("name", "")] = times["run_ms"];
+  }
   return out;
 }
 
@@ -124,6 +131,7 @@ int run_all(const Flags& flags) {
     std::printf("%-36s %10s %10s %10s %10s%s\n", "workload", "compile ms", "run ms", "least ms",
                 "peak MB", before.empty() ? "" : "   run before  ratio");
   }
+  std::vector<Bar> bars;
   int failures = 0;
   for (const Workload& workload : workloads()) {
     for (std::size_t v = 0; v <= workload.variants.size(); ++v) {
@@ -139,8 +147,11 @@ int run_all(const Flags& flags) {
         std::printf("%-36s %10.1f %10.3f %10.3f %10.1f", name.c_str(), t.compile_ms, t.median_ms,
                     t.least_ms, double(t.peak_bytes) / 1e6);
         if (before.contains(name)) {
-          const double then = before[name]["run_ms"].get<double>();
+          const double then = before[name].get<double>();
           std::printf(" %12.3f %6.2f", then, t.median_ms / then);
+          bars.push_back({name, t.median_ms / then});
+        } else if (before.empty()) {
+          bars.push_back({name, t.median_ms});
         }
         std::printf("\n");
         rows.push_back({{"name", name},
@@ -159,6 +170,12 @@ int run_all(const Flags& flags) {
     std::ofstream file(flags.json);
     file << rows.dump(1) << "\n";
     if (!file) usage("can't write " + flags.json);
+  }
+  if (!flags.svg.empty() && !bars.empty()) {
+    std::ofstream file(flags.svg);
+    file << (before.empty() ? bar_chart("Run time in milliseconds", bars, 0)
+                            : bar_chart("Run time in units of the compared run", bars, 1));
+    if (!file) usage("can't write " + flags.svg);
   }
   return failures == 0 ? 0 : 1;
 }

@@ -44,3 +44,14 @@ if(TESSERA_BUILD_TESTS AND TARGET tool_tessera)
   set_tests_properties(tools PROPERTIES LABELS tools TIMEOUT ${TESSERA_TEST_TIMEOUT}
                                         ENVIRONMENT "TESSERA_VERIFY=1;TESSERA_CACHE_DIR=${PROJECT_BINARY_DIR}/test_cache")
 endif()
+
+# Counts of instructions are recorded for one kind of build.
+find_program(TESSERA_VALGRIND valgrind)
+if(TESSERA_BUILD_TESTS AND TARGET tool_tessera AND TESSERA_VALGRIND AND NOT TESSERA_SANITIZE
+   AND CMAKE_BUILD_TYPE STREQUAL "Release" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU"
+   AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13 AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  add_test(NAME instructions
+           COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/check_instructions"
+                   "$<TARGET_FILE:tool_tessera>")
+  set_tests_properties(instructions PROPERTIES LABELS bench TIMEOUT 300)
+endif()
