@@ -233,7 +233,9 @@ void Loop::store(const ir::Instruction& of, Value v, SlotId to) {
   std::vector<runtime::KernelTask::Reuse> reuse;
   for (const int k : contiguous_) reuse.push_back({k, 0, false, false});
   const std::shared_ptr<const LoopExpr> made = program(v);
-  KernelDescriptor kernel = loop_kernel(made, count_, inputs_.size());
+  const runtime::Plan& plan = e_.state().plan();
+  const auto classes = plan.classes[std::size_t(plan.slots[std::size_t(to)].classes)].count();
+  KernelDescriptor kernel = loop_kernel(made, count_, inputs_.size(), classes);
   kernel.shares_outputs = true;
   kernel.shares_inputs = shared_inputs(*made, count_, inputs_.size());
   e_.task(of, std::move(kernel), inputs_, {to}, std::move(reuse));

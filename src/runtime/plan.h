@@ -38,6 +38,8 @@ struct KernelCall {
   const std::byte* const* inputs;
   std::byte* const* outputs;
   std::int64_t begin, end;
+  /// Whether large outputs may be written past the caches: nothing reads them soon.
+  bool may_stream = true;
 };
 using KernelFunction = void (*)(const KernelCall&);
 

@@ -20,7 +20,7 @@ struct Code {
 void run(const runtime::KernelCall& call) {
   const auto& c = *static_cast<const Code*>(call.attributes);
   reinterpret_cast<LoopFunction>(c.code->entry())(call.inputs + c.first_input, call.outputs,
-                                                  nullptr, call.begin, call.end, 0);
+                                                  nullptr, call.begin, call.end, 0, 0);
 }
 
 std::optional<runtime::Kernel> kernel_of(std::shared_ptr<const MachineCode> code, int first_input) {

@@ -9,6 +9,7 @@
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/bytes16.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/transpose.h"
 
 namespace tessera::codegen {
 namespace {
@@ -53,6 +54,10 @@ void plane(std::byte* to, const std::byte* from, std::int64_t rows, std::int64_t
     for (std::int64_t r = 0; r < rows; ++r) {
       std::memcpy(to + r * to_row, from + r * from_row, std::size_t(columns) * element);
     }
+    return;
+  }
+  if (to_column == e && from_row == e &&
+      transpose({to, from, rows, columns, to_row, from_column}, element)) {
     return;
   }
   const auto go = [&](auto tag) {

@@ -160,18 +160,29 @@ ScratchMemory::ScratchMemory(std::size_t bytes) {
 ScratchMemory::~ScratchMemory() { --scratch_buffers().open; }
 
 void FusedLoop::run(const std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
-                    std::int64_t end, std::int64_t first) const {
+                    std::int64_t end, std::int64_t first, bool stream) const {
   if (code_) {
-    run_code(inputs, outputs, begin, end, first);
+    run_code(inputs, outputs, begin, end, first, stream && !overwrites(inputs, outputs));
   } else {
     interpret(inputs, outputs, begin, end, first);
   }
 }
 
+bool FusedLoop::overwrites(const std::byte* const* inputs, std::byte* const* outputs) const {
+  for (const Register& out : registers_) {
+    if (out.kind != Kind::output) continue;
+    for (const Register& r : registers_) {
+      if (r.kind == Kind::contiguous && inputs[r.index] == outputs[out.index]) return true;
+    }
+  }
+  return false;
+}
+
 void FusedLoop::run_code(const std::byte* const* inputs, std::byte* const* outputs,
-                         std::int64_t begin, std::int64_t end, std::int64_t first) const {
+                         std::int64_t begin, std::int64_t end, std::int64_t first,
+                         bool stream) const {
   const auto code = reinterpret_cast<LoopFunction>(code_->entry());
-  if (made_.empty()) return code(inputs, outputs, nullptr, begin, end, first);
+  if (made_.empty()) return code(inputs, outputs, nullptr, begin, end, first, stream ? 1 : 0);
   constexpr std::int64_t kBlock = 2048;
   std::vector<std::byte*> made(registers_.size(), nullptr);
   std::int64_t bytes = 0;
@@ -198,7 +209,7 @@ void FusedLoop::run_code(const std::byte* const* inputs, std::byte* const* outpu
         make(r, inputs, at, n, made[std::size_t(k)]);
       }
     }
-    code(inputs, outputs, made.data(), at, at + n, first);
+    code(inputs, outputs, made.data(), at, at + n, first, stream ? 1 : 0);
   }
 }
 
@@ -268,8 +279,28 @@ void FusedLoop::interpret(const std::byte* const* inputs, std::byte* const* outp
   }
 }
 
+namespace {
+
+/// So many bytes don't stay in a cache until they are read again: measured.
+constexpr std::int64_t kStreamFrom = std::int64_t(24) << 20;
+
+struct LoopAttrs {
+  FusedLoop loop;
+  bool streams;
+};
+
+std::int64_t bytes_of_element(const LoopExpr& program) {
+  std::int64_t out = 0;
+  for (const LoopExpr::Register& r : program.registers) {
+    if (r.kind == LoopExpr::Kind::output) out += r.element_bytes;
+  }
+  return out;
+}
+
+}  // namespace
+
 KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64_t elements,
-                             std::size_t inputs) {
+                             std::size_t inputs, std::int64_t classes) {
   constexpr double kStart = 20, kPerInput = 0.1;
   KernelDescriptor kernel;
   kernel.units = elements;
@@ -277,13 +308,16 @@ KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64
       kStart + double(elements) * (program->nanoseconds + kPerInput * double(inputs));
   // The number of elements is the task's.
   const bool compiled = worth_compiling(kernel.nanoseconds, program.get());
-  kernel.key = kernel_key("loop", program->key(), compiled);
-  kernel.make = [program = std::move(program), compiled] {
-    return runtime::Kernel{[](const runtime::KernelCall& call) {
-                             static_cast<const FusedLoop*>(call.attributes)
-                                 ->run(call.inputs, call.outputs, call.begin, call.end);
-                           },
-                           std::make_shared<const FusedLoop>(*program, compiled)};
+  const bool streams = elements * bytes_of_element(*program) * classes >= kStreamFrom;
+  kernel.key = kernel_key("loop", program->key(), compiled, streams);
+  kernel.make = [program = std::move(program), compiled, streams] {
+    return runtime::Kernel{
+        [](const runtime::KernelCall& call) {
+          const auto& a = *static_cast<const LoopAttrs*>(call.attributes);
+          a.loop.run(call.inputs, call.outputs, call.begin, call.end, 0,
+                     a.streams && call.may_stream);
+        },
+        std::make_shared<const LoopAttrs>(LoopAttrs{FusedLoop(*program, compiled), streams})};
   };
   return kernel;
 }

@@ -42,9 +42,10 @@ class FusedLoop {
   explicit FusedLoop(const LoopExpr& program, bool compiled = false);
 
   /// Elements [begin, end) of the outputs. A contiguous input may be an output's memory. `first`:
-  /// the element at which the outputs' memory begins.
+  /// the element at which the outputs' memory begins. `stream`: write past the caches, unless over
+  /// an input.
   void run(const std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
-           std::int64_t end, std::int64_t first = 0) const;
+           std::int64_t end, std::int64_t first = 0, bool stream = false) const;
   bool is_compiled() const { return code_ != nullptr; }
 
  private:
@@ -60,7 +61,9 @@ class FusedLoop {
   void interpret(const std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
                  std::int64_t end, std::int64_t first) const;
   void run_code(const std::byte* const* inputs, std::byte* const* outputs, std::int64_t begin,
-                std::int64_t end, std::int64_t first) const;
+                std::int64_t end, std::int64_t first, bool stream) const;
+  /// Whether an output is where a contiguous input is.
+  bool overwrites(const std::byte* const* inputs, std::byte* const* outputs) const;
   /// Gives temporaries places in scratch memory, which are given back after the last use.
   void place_registers();
   /// What is neither composed nor computed by the ops.
@@ -89,8 +92,8 @@ inline std::shared_ptr<const FusedLoop> make_loop(const std::shared_ptr<const Lo
   return program ? std::make_shared<const FusedLoop>(*program, compiled) : nullptr;
 }
 
-/// The kernel that runs a program over so many elements.
+/// The kernel that runs a program over so many elements, in each of so many classes of devices.
 KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64_t elements,
-                             std::size_t inputs = 0);
+                             std::size_t inputs = 0, std::int64_t classes = 1);
 
 }  // namespace tessera::codegen

@@ -16,10 +16,11 @@
 namespace tessera::codegen {
 
 /// Elements [begin, end) of a loop. `made`: by register, the block of what is filled before, from
-/// element `begin`. Outputs begin at element `first`.
+/// element `begin`. Outputs begin at element `first`, and are written past the caches if `stream`
+/// isn't 0.
 using LoopFunction = void (*)(const std::byte* const* inputs, std::byte* const* outputs,
                               const std::byte* const* made, std::int64_t begin, std::int64_t end,
-                              std::int64_t first);
+                              std::int64_t first, std::int64_t stream);
 
 struct LoopSource {
   const LoopExpr& program;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <utility>
 
 #include "src/codegen/kernels/fused_loop.h"
@@ -20,18 +21,31 @@ struct ChainAttrs {
     runtime::Kernel kernel;
     std::int64_t units_of_row = 1;
     std::vector<Place> inputs, outputs;
+    bool is_read = false;  ///< what it makes, by links behind it or as scratch memory
   };
   std::vector<Link> links;
   std::int64_t block = 1;
   std::vector<std::int64_t> row_bytes;  ///< of scratch
   std::size_t operands = 0;             ///< of the link that has most
+  std::size_t inputs = 0, outputs = 0;  ///< of the chain
 };
 
 /// Scratch memory of rows is at addresses that end here.
 std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
+/// Whether an output is where an input is, which links may have read just before.
+bool overwrites(const KernelCall& call, const ChainAttrs& a) {
+  for (std::size_t o = 0; o < a.outputs; ++o) {
+    if (std::find(call.inputs, call.inputs + a.inputs, call.outputs[o]) != call.inputs + a.inputs) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void run_chain(const KernelCall& call) {
   const auto& a = *static_cast<const ChainAttrs*>(call.attributes);
+  const bool may_stream = call.may_stream && !overwrites(call, a);
   const std::int64_t most = std::min(a.block, call.end - call.begin);
   std::int64_t bytes = 0;
   for (const std::int64_t row : a.row_bytes) bytes += rounded(row * most);
@@ -60,7 +74,8 @@ void run_chain(const KernelCall& call) {
             kind == Place::Kind::output ? call.outputs[number] : scratch[std::size_t(number)];
       }
       link.kernel.function({link.kernel.attributes.get(), inputs.data(), outputs.data(),
-                            begin * link.units_of_row, end * link.units_of_row});
+                            begin * link.units_of_row, end * link.units_of_row,
+                            may_stream && !link.is_read});
     }
   }
 }
@@ -85,9 +100,24 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
     auto made = std::make_shared<ChainAttrs>();
     made->block = chain.block;
     made->row_bytes = chain.scratch;
-    for (const TiledChain::Link& link : chain.links) {
-      made->links.push_back(
-          {link.kernel.make(), link.units / chain.rows, link.inputs, link.outputs});
+    std::set<int> read;  // outputs of the chain that later links read
+    for (std::size_t l = chain.links.size(); l-- > 0;) {
+      const TiledChain::Link& link = chain.links[l];
+      bool is_read = false;
+      for (const Place& p : link.outputs) {
+        is_read = is_read || p.kind != Place::Kind::output || read.count(p.number) != 0;
+        if (p.kind == Place::Kind::output) {
+          made->outputs = std::max(made->outputs, std::size_t(p.number) + 1);
+        }
+      }
+      for (const Place& p : link.inputs) {
+        if (p.kind == Place::Kind::output) read.insert(p.number);
+        if (p.kind == Place::Kind::input) {
+          made->inputs = std::max(made->inputs, std::size_t(p.number) + 1);
+        }
+      }
+      made->links.insert(made->links.begin(), {link.kernel.make(), link.units / chain.rows,
+                                               link.inputs, link.outputs, is_read});
       made->operands = std::max({made->operands, link.inputs.size(), link.outputs.size()});
     }
     return runtime::Kernel{run_chain, std::move(made)};

@@ -42,6 +42,8 @@ struct Vectors {
     if constexpr (kLanes > 2) swap_blocks<2>(rows);
     if constexpr (kLanes > 4) swap_blocks<4>(rows);
     if constexpr (kLanes > 8) swap_blocks<8>(rows);
+    if constexpr (kLanes > 16) swap_blocks<16>(rows);
+    if constexpr (kLanes > 32) swap_blocks<32>(rows);
   }
 
  private:
@@ -74,7 +76,7 @@ struct Vectors {
   }
   template <int h>
   static TESSERA_INLINE void swap_blocks(V* rows) {
-#pragma GCC unroll 16
+#pragma GCC unroll 64
     for (int i = 0; i < kLanes; ++i) {
       if ((i & h) != 0) continue;
       const V a = rows[i], b = rows[i + h];

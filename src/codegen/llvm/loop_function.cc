@@ -2,6 +2,8 @@
 // Emits loops over elements, by vectors.
 #include "src/codegen/llvm/loop_function.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
+
 #include <algorithm>
 
 #include "src/codegen/llvm/elementwise.h"
@@ -223,8 +225,49 @@ void LoopBody::store(unsigned width, Value* at) {
   const VectorBuilder v(b_, machine_, width);
   for (std::size_t k = 0; k < outputs_.size(); ++k) {
     const unsigned bytes = output_bytes(k);
-    v.store(output(k), bytes, offset(bases_[outputs_[k]], at, bytes));
+    Value* to = offset(bases_[outputs_[k]], at, bytes);
+    // Lines of the cache are written as a whole: half a line at least, and where one begins.
+    if (streams_ == nullptr || width != width_ || width * bytes < 32) {
+      v.store(output(k), bytes, to);
+      continue;
+    }
+    Function* f = b_.GetInsertBlock()->getParent();
+    BasicBlock* past = BasicBlock::Create(b_.getContext(), "past_caches", f);
+    BasicBlock* plain = BasicBlock::Create(b_.getContext(), "plain", f);
+    BasicBlock* stored = BasicBlock::Create(b_.getContext(), "stored", f);
+    Value* into = b_.CreateAnd(b_.CreatePtrToInt(to, b_.getInt64Ty()),
+                               b_.getInt64(std::uint64_t(width * bytes - 1)));
+    b_.CreateCondBr(b_.CreateAnd(streams_, b_.CreateIsNull(into)), past, plain);
+    b_.SetInsertPoint(past);
+    v.store_past_caches(output(k), bytes, to);
+    b_.CreateBr(stored);
+    b_.SetInsertPoint(plain);
+    v.store(output(k), bytes, to);
+    b_.CreateBr(stored);
+    b_.SetInsertPoint(stored);
   }
+}
+
+void LoopBody::may_stream(Value* condition) {
+#if defined(__x86_64__)
+  streams_ = condition;
+#else
+  (void)condition;
+#endif
+}
+
+/// Such stores come in no order: others may read them behind a fence.
+void LoopBody::finish_streams() {
+#if defined(__x86_64__)
+  Function* f = b_.GetInsertBlock()->getParent();
+  BasicBlock* fence = BasicBlock::Create(b_.getContext(), "fence", f);
+  BasicBlock* end = BasicBlock::Create(b_.getContext(), "end", f);
+  b_.CreateCondBr(streams_, fence, end);
+  b_.SetInsertPoint(fence);
+  b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+  b_.CreateBr(end);
+  b_.SetInsertPoint(end);
+#endif
 }
 
 void emit_counts(llvm::IRBuilder<>& b, Value* n, llvm::ArrayRef<unsigned> widths,
@@ -307,8 +350,9 @@ Function* add_loop_function(llvm::Module* module, const char* name) {
   llvm::LLVMContext& context = module->getContext();
   llvm::Type* pointer = llvm::PointerType::getUnqual(context);
   llvm::Type* number = llvm::Type::getInt64Ty(context);
-  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context),
-                                       {pointer, pointer, pointer, number, number, number}, false);
+  auto* type =
+      llvm::FunctionType::get(llvm::Type::getVoidTy(context),
+                              {pointer, pointer, pointer, number, number, number, number}, false);
   Function* f = Function::Create(type, Function::ExternalLinkage, name, module);
   BasicBlock::Create(context, "entry", f);
   return f;
@@ -322,12 +366,14 @@ bool emit_loop_function(llvm::Module* module, const Machine& machine, const Loop
   Value* begin = f->getArg(3);
   LoopBody body(b, machine, source, width,
                 {f->getArg(0), f->getArg(1), f->getArg(2), begin, f->getArg(5)});
+  body.may_stream(b.CreateIsNotNull(f->getArg(6)));
   bool complete = true;
   emit_range(b, &body, source.nest, {width, 1}, begin, f->getArg(4),
              [&](unsigned w, Value* at, Value* column) {
                complete = complete && body.run(w, at, column);
                if (complete) body.store(w, at);
              });
+  body.finish_streams();
   b.CreateRetVoid();
   return complete;
 }

@@ -34,6 +34,10 @@ class LoopBody {
   std::size_t output_count() const { return outputs_.size(); }
   /// Stores what run() computed.
   void store(unsigned width, llvm::Value* at);
+  /// If the condition holds, full vectors are stored past the caches from now on.
+  void may_stream(llvm::Value* condition);
+  /// Behind the last store.
+  void finish_streams();
 
  private:
   using Register = LoopExpr::Register;
@@ -56,6 +60,7 @@ class LoopBody {
   std::vector<std::size_t> outputs_;  ///< registers
   unsigned width_;
   std::int64_t lane_step_ = 1;
+  llvm::Value* streams_ = nullptr;  ///< null: never
 };
 
 /// Emits a counted loop: from `begin` while it is less than `end`, by `step`. The body gets the

@@ -100,6 +100,15 @@ void VectorBuilder::store(const Lanes& v, unsigned element_bytes, Value* pointer
                        llvm::Align(element_bytes == 16 ? 8 : element_bytes));
 }
 
+void VectorBuilder::store_past_caches(const Lanes& v, unsigned element_bytes,
+                                      Value* pointer) const {
+  llvm::StoreInst* store =
+      b.CreateAlignedStore(as_bits(v, element_bytes), pointer, llvm::Align(width * element_bytes));
+  llvm::LLVMContext& context = b.getContext();
+  store->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                     llvm::MDNode::get(context, llvm::ConstantAsMetadata::get(b.getInt32(1))));
+}
+
 Lanes VectorBuilder::load_splat(Value* pointer, unsigned element_bytes) const {
   if (element_bytes == 16) {
     Value* re = b.CreateAlignedLoad(b.getDoubleTy(), pointer, llvm::Align(8));

@@ -68,6 +68,8 @@ class VectorBuilder {
   /// `width` elements from there on. 16-byte elements are complex.
   Lanes load(llvm::Value* pointer, unsigned element_bytes) const;
   void store(const Lanes& v, unsigned element_bytes, llvm::Value* pointer) const;
+  /// The same to an address that is a multiple of the vector's bytes, past the caches.
+  void store_past_caches(const Lanes& v, unsigned element_bytes, llvm::Value* pointer) const;
   /// One element for all lanes.
   Lanes load_splat(llvm::Value* pointer, unsigned element_bytes) const;
   /// Elements at pointer + index * element_bytes, an index per lane.

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled alone: versions of it for several instruction sets.
+#include "src/codegen/kernels/transpose.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/codegen/kernels/instruction_sets.h"
+#include "src/codegen/kernels/vectors.h"
+
+namespace tessera::codegen {
+namespace {
+
+template <class Element>
+struct Job : Plane {};
+
+template <class T>
+TESSERA_INLINE void one_by_one(const Job<T>& p, std::int64_t r0, std::int64_t r1, std::int64_t c0,
+                               std::int64_t c1) {
+  constexpr auto kBytes = std::int64_t(sizeof(T));
+  for (std::int64_t r = r0; r < r1; ++r) {
+    for (std::int64_t c = c0; c < c1; ++c) {
+      std::memcpy(p.to + r * p.to_row + c * kBytes, p.from + r * kBytes + c * p.from_column,
+                  sizeof(T));
+    }
+  }
+}
+
+/// A square whose sides are a vector: each line of memory on both sides is touched once, so that it
+/// doesn't matter whether lines that are far apart push each other out of the cache.
+template <class T, int bytes>
+TESSERA_INLINE void square(const Job<T>& p, std::int64_t r, std::int64_t c) {
+  using W = Vectors<T, bytes>;
+  constexpr auto kBytes = std::int64_t(sizeof(T));
+  typename W::V lines[W::kLanes];
+  for (int i = 0; i < W::kLanes; ++i) {
+    lines[i] = W::load(reinterpret_cast<const T*>(p.from + r * kBytes + (c + i) * p.from_column));
+  }
+  W::transpose(lines);
+  for (int i = 0; i < W::kLanes; ++i) {
+    W::store(reinterpret_cast<T*>(p.to + (r + i) * p.to_row + c * kBytes), lines[i]);
+  }
+}
+
+template <class T, int bytes>
+TESSERA_INLINE void by_squares(const Job<T>& p) {
+  // Tiles, so that the pages of both sides stay known.
+  constexpr std::int64_t kTile = 64, kLanes = Vectors<T, bytes>::kLanes;
+  const std::int64_t rows = p.rows / kLanes * kLanes, columns = p.columns / kLanes * kLanes;
+  for (std::int64_t r0 = 0; r0 < rows; r0 += kTile) {
+    const std::int64_t r1 = std::min(r0 + kTile, rows);
+    for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
+      const std::int64_t c1 = std::min(c0 + kTile, columns);
+      for (std::int64_t r = r0; r < r1; r += kLanes) {
+        for (std::int64_t c = c0; c < c1; c += kLanes) square<T, bytes>(p, r, c);
+      }
+    }
+  }
+  one_by_one(p, 0, rows, columns, p.columns);
+  one_by_one(p, rows, p.rows, 0, p.columns);
+}
+TESSERA_VERSIONS(version, by_squares, Job<T>)
+
+}  // namespace
+
+bool transpose(const Plane& plane, std::size_t element_bytes) {
+  switch (element_bytes) {
+    case 1:
+      version<std::uint8_t>()({plane});
+      return true;
+    case 2:
+      version<std::uint16_t>()({plane});
+      return true;
+    case 4:
+      version<std::uint32_t>()({plane});
+      return true;
+    case 8:
+      version<std::uint64_t>()({plane});
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace tessera::codegen
