@@ -234,8 +234,10 @@ void Loop::store(const ir::Instruction& of, Value v, SlotId to) {
   for (const int k : contiguous_) reuse.push_back({k, 0, false, false});
   const std::shared_ptr<const LoopExpr> made = program(v);
   const runtime::Plan& plan = e_.state().plan();
-  const auto classes = plan.classes[std::size_t(plan.slots[std::size_t(to)].classes)].count();
-  KernelDescriptor kernel = loop_kernel(made, count_, inputs_.size(), classes);
+  // A device's part of what is read next may still be in a cache, a result's parts are not.
+  const std::int64_t apart =
+      e_.is_result(of) ? plan.classes[std::size_t(plan.slots[std::size_t(to)].classes)].count() : 1;
+  KernelDescriptor kernel = loop_kernel(made, count_, inputs_.size(), apart);
   kernel.shares_outputs = true;
   kernel.shares_inputs = shared_inputs(*made, count_, inputs_.size());
   e_.task(of, std::move(kernel), inputs_, {to}, std::move(reuse));

@@ -83,6 +83,16 @@ const passes::LeafFacts& Emitter::facts(const ir::Instruction& i, std::size_t le
   return facts_.leaves[std::size_t(i.index)][leaf];
 }
 
+bool Emitter::is_result(const ir::Instruction& i) const {
+  const ir::Computation& in = fusion_ == nullptr ? computation_ : caller_->computation_;
+  const ir::Instruction* made = fusion_ == nullptr ? &i : fusion_;
+  if (&in != state_->module->entry()) return false;
+  const ir::Instruction* root = in.root();
+  if (root == made) return true;
+  return root->is(Opcode::tuple) && std::find(root->operands().begin(), root->operands().end(),
+                                              made) != root->operands().end();
+}
+
 std::optional<Literal> Emitter::splat(const ir::Instruction& i, std::size_t leaf) const {
   return splat_element(facts(i, leaf));
 }

@@ -78,6 +78,8 @@ class Emitter {
   /// A transposed copy of a leaf; the slot itself if `perm` is empty.
   SlotId transposed(const ir::Instruction& i, SlotId from, const Shape& shape, const Dims& perm);
   SlotId converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to);
+  /// Whether what is made here, or by the fusion whose body this is, is a result of the program.
+  bool is_result(const ir::Instruction& i) const;
   /// Computed in the loops of its users.
   bool inlined(const ir::Instruction& i) const;
   /// A fusion in the body of another one.

@@ -13,6 +13,7 @@
 #include "src/codegen/liveness.h"
 #include "src/codegen/memory_kinds.h"
 #include "src/codegen/multi_axis_gathers.h"
+#include "src/codegen/plan_time.h"
 #include "src/codegen/tile_chains.h"
 #include "src/ir/analysis/memory_kinds.h"
 
@@ -71,28 +72,12 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
 constexpr std::size_t kMaxTried = 1500;
 /// What is computed again must not take so much more time.
 constexpr double kMaxSlower = 1.5, kHardlySlower = 1.02, kAnyTime = 1e9;
-/// Of the memory, what is less at all.
-constexpr double kAnyLess = 0.99;
-
-/// Estimate, in nanoseconds; loops as often as if they ran so many times.
-double time_of(const runtime::Block& block) {
-  constexpr double kTrips = 16;
-  double sum = 0;
-  for (const runtime::Step& s : block.steps) {
-    if (const auto* task = std::get_if<runtime::KernelTask>(&s.what)) {
-      sum += task->nanoseconds;
-    } else if (const auto* loop = std::get_if<runtime::While>(&s.what)) {
-      sum += kTrips * (time_of(loop->condition) + time_of(loop->body));
-    } else if (const auto* conditional = std::get_if<runtime::Conditional>(&s.what)) {
-      double longest = 0;
-      for (const runtime::Branch& b : conditional->branches) {
-        longest = std::max(longest, time_of(b.block));
-      }
-      sum += longest;
-    }
-  }
-  return sum;
-}
+/// Of the memory, what is less at all, and what isn't more.
+constexpr double kAnyLess = 0.99, kHardlyMore = 1.001;
+/// Of the time, what is worth it without less memory: estimates are not exact.
+constexpr double kFaster = 0.97;
+/// And how long a program must run for that, in nanoseconds.
+constexpr double kShort = 100000;
 
 /// Bytes of arguments and results in device memory, which no plan does without.
 std::int64_t least_bytes(const runtime::Plan& plan) {
@@ -140,7 +125,7 @@ class Trials {
 
   static Measured measure(runtime::Plan* plan) {
     Measured out;
-    out.nanoseconds = time_of(plan->entry);
+    out.nanoseconds = estimate_time(*plan);
     out.least = least_bytes(*plan);
     plan_memory(plan);
     runtime::finalize(plan);
@@ -149,15 +134,21 @@ class Trials {
   }
 
   bool attempt(const FusionOptions& options, double worth, double most_slower) {
-    if (double(measured_.least) >= kAnyLess * double(measured_.peak)) return false;
+    const bool least = double(measured_.least) >= kAnyLess * double(measured_.peak);
+    if (least && measured_.nanoseconds < kShort) return false;
     FusionPlan other = planner_.plan(options);
-    if (other.runs == best_.runs) return false;
+    if (other.runs == best_.runs || contains(failed_, other.runs)) return false;
     BuiltPlan its_plan = build(module_, facts_, table_, &kernels_, &other);
     const Measured its = measure(&its_plan.plan);
     const double less = double(its.peak) / double(measured_.peak);
     const double slower = its.nanoseconds / measured_.nanoseconds;
     const bool for_little = less < kAnyLess && slower <= kHardlySlower;
-    if (!for_little && (less >= worth || slower > most_slower)) return false;
+    const bool faster = less <= kHardlyMore && slower <= kFaster;
+    if (!for_little && !faster && (less >= worth || slower > most_slower)) {
+      failed_.push_back(std::move(other.runs));
+      return false;
+    }
+    failed_.clear();  // they were compared with another one
     best_ = std::move(other);
     built_ = std::move(its_plan);
     measured_.peak = its.peak;
@@ -204,6 +195,7 @@ class Trials {
   FusionPlan best_;
   BuiltPlan built_;
   Measured measured_;
+  std::vector<decltype(FusionPlan::runs)> failed_;
 };
 
 PlannedProgram plan(const ir::Module& module, std::int64_t devices) {

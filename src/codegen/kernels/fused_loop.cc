@@ -300,7 +300,7 @@ std::int64_t bytes_of_element(const LoopExpr& program) {
 }  // namespace
 
 KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64_t elements,
-                             std::size_t inputs, std::int64_t classes) {
+                             std::size_t inputs, std::int64_t times) {
   constexpr double kStart = 20, kPerInput = 0.1;
   KernelDescriptor kernel;
   kernel.units = elements;
@@ -308,7 +308,11 @@ KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64
       kStart + double(elements) * (program->nanoseconds + kPerInput * double(inputs));
   // The number of elements is the task's.
   const bool compiled = worth_compiling(kernel.nanoseconds, program.get());
-  const bool streams = elements * bytes_of_element(*program) * classes >= kStreamFrom;
+  constexpr double kPerByte = 0.03;  // written
+  kernel.nanoseconds = kStart + double(elements) * (program->nanoseconds * time_of_code(compiled) +
+                                                    kPerInput * double(inputs) +
+                                                    kPerByte * double(bytes_of_element(*program)));
+  const bool streams = elements * bytes_of_element(*program) * times >= kStreamFrom;
   kernel.key = kernel_key("loop", program->key(), compiled, streams);
   kernel.make = [program = std::move(program), compiled, streams] {
     return runtime::Kernel{

@@ -92,8 +92,8 @@ inline std::shared_ptr<const FusedLoop> make_loop(const std::shared_ptr<const Lo
   return program ? std::make_shared<const FusedLoop>(*program, compiled) : nullptr;
 }
 
-/// The kernel that runs a program over so many elements, in each of so many classes of devices.
+/// The kernel that runs a program over so many elements, `times` times before anything reads them.
 KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64_t elements,
-                             std::size_t inputs = 0, std::int64_t classes = 1);
+                             std::size_t inputs = 0, std::int64_t times = 1);
 
 }  // namespace tessera::codegen

@@ -491,6 +491,9 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
     kernel.shares_outputs = s.by_rows;
     kernel.nanoseconds = 50 + elements * double(byte_size(s.dtype)) * 0.1 + making;
     const bool compiled = worth_compiling(kernel.nanoseconds, operands[0].program.get());
+    constexpr double kPerByte = 0.025;  // of an array that is read
+    kernel.nanoseconds = std::max(kernel.nanoseconds * time_of_code(compiled),
+                                  elements * double(byte_size(s.dtype)) * kPerByte);
     kernel.key = kernel_key("reduce", shape.a, shape.reduced, shape.b, s.dtype,
                             *ir::as_binary_reducer(*reduce.called()[0]), s.by_rows, s.columns,
                             operand_keys(), s.init, compiled);
