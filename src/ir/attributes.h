@@ -233,6 +233,7 @@ struct ShardingConstraintAttrs : CallAttrs {
   };
   Kind kind = Kind::value;
   Dims unspecified_dims;  ///< left to propagation
+  std::string reason;     ///< of a reshard that the partitioner put in: "operand 1 of dot"
   /// Axes over which cotangents of the value are partial sums; text doesn't say it.
   std::vector<std::string> reduced;
   friend bool operator==(const ShardingConstraintAttrs&, const ShardingConstraintAttrs&) = default;

@@ -17,6 +17,7 @@ constexpr std::string_view kUnspecified = "unspecified_dims=[";
 constexpr const char* kDirection = "xla.sdy.allowed_direction";
 /// In the frontend attributes of a constraint that is a reshard: others may take it for any.
 constexpr const char* kReshard = "tessera.reshard";
+constexpr const char* kNoReason = "true";
 
 std::string unspecified_text(const Dims& dims) {
   if (dims.empty()) return {};
@@ -37,8 +38,9 @@ void raise_constraint(Instruction* i, CallAttrs call, ShardingConstraintAttrs::K
   if (kind == ShardingConstraintAttrs::Kind::value) {
     a.unspecified_dims = unspecified_dims(*i);
     if (*i->backend_config == unspecified_text(a.unspecified_dims)) i->backend_config = {};
-    if (i->frontend_attributes->count(kReshard) > 0) {
+    if (auto it = i->frontend_attributes->find(kReshard); it != i->frontend_attributes->end()) {
       a.kind = ShardingConstraintAttrs::Kind::reshard;
+      if (it->second != kNoReason) a.reason = it->second;
       i->frontend_attributes.edit().erase(kReshard);
     }
   }
@@ -407,7 +409,8 @@ Instruction as_custom_call(const Instruction& op, bool meshes_in_place) {
       out.backend_config = unspecified_text(constraint->unspecified_dims);
     }
     if (constraint->kind == ShardingConstraintAttrs::Kind::reshard) {
-      out.frontend_attributes.edit()[kReshard] = "true";
+      out.frontend_attributes.edit()[kReshard] =
+          constraint->reason.empty() ? kNoReason : constraint->reason;
     }
   }
   if (const auto* barrier = op.attrs.get_if<PropagationBarrierAttrs>();

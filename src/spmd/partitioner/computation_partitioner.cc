@@ -45,11 +45,12 @@ void ComputationPartitioner::partition_parameter(const ir::Instruction& paramete
   std::vector<TensorSharding> shardings = source_.shardings(parameter);
   ir::Instruction* local =
       emit_.b().parameter(parameter.get<ir::ParameterAttrs>().number,
-                          local_tuple(parameter.shape, shardings), parameter.name);
-  if (is_entry) local->sharding = parameter.sharding;
+                          module_.shape_of(parameter.shape, shardings), parameter.name);
+  const bool lowers = module_.stage() == PartitionStage::device;
+  if (is_entry || !lowers) local->sharding = parameter.sharding;
   local->frontend_attributes = parameter.frontend_attributes;
   std::vector<ir::Instruction*> parts = emit_.unpack(local);
-  if (is_entry && !parameter.sharding.empty()) {
+  if (is_entry && lowers && !parameter.sharding.empty()) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const TensorSharding& given =
           parameter.sharding[parameter.sharding.size() == parts.size() ? i : 0];
@@ -69,23 +70,51 @@ void ComputationPartitioner::emit_results(bool is_entry) {
   for (Value* v : values_.declared_leaves(root)) {
     const std::size_t at = root.sharding.size() == 1 ? 0 : results.size();
     results.push_back(v->local);
-    if (!is_entry || at >= root.sharding.size()) continue;
+    if (module_.stage() == PartitionStage::reshards || !is_entry || at >= root.sharding.size())
+      continue;
     results.back() =
         reshards_.reordered(v->local, v->sharding, root.sharding[at], "result on another order");
   }
   ir::Instruction* local = emit_.pack(root.shape, results);
+  if (module_.stage() == PartitionStage::reshards) return set_annotated_root(local, root);
   emit_.b().computation()->set_root(local);
   if (is_entry && !local->is(ir::Opcode::parameter)) local->sharding = root.sharding;
 }
 
+void ComputationPartitioner::set_annotated_root(ir::Instruction* local,
+                                                const ir::Instruction& root) {
+  // Others that have the layout may say it in their own way: arguments, on another order of the
+  // devices.
+  const bool is_free = local->users().empty() && !local->is(ir::Opcode::parameter) &&
+                       !local->is(ir::Opcode::manual_computation);
+  if (!is_free && local->sharding != root.sharding) {
+    local = emit_.b().unary(ir::Opcode::copy, local);
+  }
+  local->sharding = root.sharding;
+  emit_.b().computation()->set_root(local);
+  module_.origins()->try_emplace(local, &root);
+}
+
+void ComputationPartitioner::note_origins(const ir::Instruction& op) {
+  const auto& all = emit_.b().computation()->instructions();
+  for (; noted_ < all.size(); ++noted_) module_.origins()->try_emplace(all[noted_].get(), &op);
+}
+
 void ComputationPartitioner::run(bool is_entry) {
+  const bool lowers = module_.stage() == PartitionStage::device;
   for (const ir::Instruction* parameter : source_.computation().parameters()) {
     partition_parameter(*parameter, is_entry);
+    if (!lowers) note_origins(*parameter);
   }
   for (const auto& instruction : source_.computation().instructions()) {
     if (instruction->is(ir::Opcode::parameter)) continue;
     const ShardBuilder::OpScope scope(emit_, *instruction);
-    partition_instruction(context_, *instruction);
+    if (lowers) {
+      partition_instruction(context_, *instruction);
+    } else {
+      plan_instruction(context_, *instruction);
+      note_origins(*instruction);
+    }
   }
   emit_results(is_entry);
 }

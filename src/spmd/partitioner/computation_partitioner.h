@@ -2,6 +2,8 @@
 // The device program of one computation: its parameters, each instruction's, its results.
 #pragma once
 
+#include <cstddef>
+
 #include "src/ir/module.h"
 #include "src/spmd/partitioner/context.h"
 
@@ -21,6 +23,10 @@ class ComputationPartitioner {
   /// An argument that only one device has, on all of them.
   ir::Instruction* broadcast_from(const TensorSharding& given, ir::Instruction* x);
   void emit_results(bool is_entry);
+  /// The root of a program with explicit reshards, which is annotated as `root` is.
+  void set_annotated_root(ir::Instruction* local, const ir::Instruction& root);
+  /// What was emitted since the last time is for `op`, unless it is known to be for another.
+  void note_origins(const ir::Instruction& op);
 
   ModulePartitioner& module_;
   SourceComputation source_;
@@ -31,6 +37,7 @@ class ComputationPartitioner {
   Values values_;
   LayoutChooser layouts_;
   PartitionContext context_;
+  std::size_t noted_ = 0;  ///< instructions whose origins are known
 };
 
 }  // namespace tessera::spmd

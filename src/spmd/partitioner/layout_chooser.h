@@ -2,6 +2,8 @@
 // In which layout each op of a computation is computed.
 #pragma once
 
+#include <optional>
+
 #include "src/ir/module.h"
 #include "src/spmd/factor_rule.h"
 #include "src/spmd/partitioner/layout/layout_search.h"
@@ -14,6 +16,9 @@ class LayoutChooser {
   LayoutChooser(ModulePartitioner& module, const SourceComputation& source, Values& values)
       : module_(module), source_(source), values_(values) {}
 
+  /// In the device stage: the layout that the op was planned in, if all of it shows in how its
+  /// operands and results are laid out.
+  std::optional<ComputeLayout> given(const ir::Instruction& source, const FactorRule& rule) const;
   /// The cheapest layout by a rule (which the caller may have restricted).
   ComputeLayout choose(const ir::Instruction& source, const FactorRule& rule);
 

@@ -58,6 +58,14 @@ std::int64_t shares(const ComputeLayout& layout, const LogicalMesh& mesh) {
 
 }  // namespace
 
+std::optional<ComputeLayout> LayoutChooser::given(const ir::Instruction& source,
+                                                  const FactorRule& rule) const {
+  if (module_.stage() != PartitionStage::device) return std::nullopt;
+  std::vector<TensorSharding> operands;
+  for (const ir::Instruction* o : source.operands()) operands.push_back(source_.sharding(*o));
+  return agreed_layout(rule, operands, source_.shardings(source));
+}
+
 ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorRule& rule) {
   std::vector<Shape> operand_shapes, result_shapes = flatten(source.shape);
   std::vector<TensorSharding> operand_shardings,
@@ -70,6 +78,7 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
     operand_shardings.push_back(v->is_recomputable() ? source_.replicated(o->shape.rank())
                                                      : v->sharding);
   }
+  if (std::optional<ComputeLayout> planned = given(source, rule)) return *planned;
   ComputeLayout layout;
   const std::vector<bool> used = used_elements(source, source_.users(source));
   if (contains(used, false) && rule.results.size() == used.size() &&

@@ -7,17 +7,22 @@
 #include "src/spmd/dedupe_collectives.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/computation_partitioner.h"
+#include "src/spmd/propagation/meshes.h"
 #include "src/spmd/reshard/device_orders.h"
+#include "src/spmd/sharding_util.h"
 
 namespace tessera::spmd {
 
-ModulePartitioner::ModulePartitioner(const ir::Module& source, const PartitionOptions& options,
+ModulePartitioner::ModulePartitioner(const ir::Module& source, PartitionStage stage,
+                                     const PartitionOptions& options, Origins* origins,
                                      PartitionReport* report)
     : source_(source),
+      stage_(stage),
       options_(options),
       own_context_(options.context ? nullptr : std::make_unique<CompileContext>()),
       context_(options.context ? *options.context : *own_context_),
-      log_(report, options.all_records),
+      origins_(origins),
+      log_(report, options.all_records, stage == PartitionStage::device ? origins : nullptr),
       mesh_(source.mesh) {
   if (!mesh_) {
     // Nothing is sharded: the devices, if there are several, all do the same.
@@ -30,7 +35,7 @@ ModulePartitioner::ModulePartitioner(const ir::Module& source, const PartitionOp
   find_manual_axes();
   target_ = std::make_unique<ir::Module>(source.name);
   imported_.emplace(target_.get());
-  target_->num_partitions = devices_;
+  target_->num_partitions = stage == PartitionStage::device ? devices_ : source.num_partitions;
   target_->replica_count = source.replica_count;
   target_->mesh = source.mesh;
   target_->input_output_alias = source.input_output_alias;
@@ -38,7 +43,8 @@ ModulePartitioner::ModulePartitioner(const ir::Module& source, const PartitionOp
   target_->frontend_attributes = source.frontend_attributes;
   for (const auto& item : source.other) {
     // The layout names global shapes, which the device program doesn't have.
-    if (item.first != "entry_computation_layout") target_->other.push_back(item);
+    if (stage == PartitionStage::device && item.first == "entry_computation_layout") continue;
+    target_->other.push_back(item);
   }
 }
 
@@ -114,6 +120,14 @@ const std::vector<TensorSharding>& ModulePartitioner::shardings_of(
   return out;
 }
 
+TensorSharding ModulePartitioner::as_annotation(const TensorSharding& layout) const {
+  TensorSharding out = layout.closed();
+  out.manual.clear();
+  if (!source_.mesh || source_.mesh == layout.mesh || layout.mesh != mesh_) return out;
+  TensorSharding coarse = propagation::coarsened(out, source_.mesh);
+  return same_layout(coarse.on(mesh_), out) ? coarse : out;
+}
+
 void ModulePartitioner::find_manual_axes() {
   const std::vector<ir::Computation*> all = ir::device_computations(source_);
   // Callers first.
@@ -173,17 +187,13 @@ std::unique_ptr<ir::Module> ModulePartitioner::run() {
   target_->set_entry(target);
   target_->remove_dead_computations();
   for (const auto& c : target_->computations()) c->remove_dead();
+  if (stage_ == PartitionStage::reshards) return std::move(target_);
   if (dedupe_collectives(target_.get())) {
     for (const auto& c : target_->computations()) c->remove_dead();
   }
   target_->remove_dead_computations();
   log_.finish(*target_);
   return std::move(target_);
-}
-
-std::unique_ptr<ir::Module> partition(const ir::Module& module, const PartitionOptions& options,
-                                      PartitionReport* report) {
-  return ModulePartitioner(module, options, report).run();
 }
 
 }  // namespace tessera::spmd

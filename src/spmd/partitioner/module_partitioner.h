@@ -17,13 +17,22 @@
 
 namespace tessera::spmd {
 
+/// What is made of a module. Both are gone through op by op, with the same notion of arrays and
+/// their layouts (values.h).
+enum class PartitionStage : std::uint8_t {
+  reshards,  ///< the same program on global shapes, each op in its layout, with explicit reshards
+  device,    ///< one device's program
+};
+
 /// Its computations, its mesh, and the shardings of its values on that mesh.
 class ModulePartitioner {
  public:
-  ModulePartitioner(const ir::Module& source, const PartitionOptions& options,
-                    PartitionReport* report);
+  /// `origins`: in the first stage made, in the second read (emit/communication_log.h).
+  ModulePartitioner(const ir::Module& source, PartitionStage stage, const PartitionOptions& options,
+                    Origins* origins, PartitionReport* report);
   std::unique_ptr<ir::Module> run();
 
+  PartitionStage stage() const { return stage_; }
   const ir::Module& source() const { return source_; }
   ir::Module* target() { return target_.get(); }
   const MeshRef& mesh() const { return mesh_; }
@@ -31,6 +40,7 @@ class ModulePartitioner {
   const PartitionOptions& options() const { return options_; }
   const cost::Machine& machine() const { return options_.machine; }
   CommunicationLog& log() { return log_; }
+  Origins* origins() { return origins_; }
 
   // ----- planning, at the prices of the machine
   ReshardPlan plan_reshard(const TensorSharding& from, const TensorSharding& to,
@@ -50,6 +60,10 @@ class ModulePartitioner {
 
   /// The device program of a computation that is called once per device (body, branch, callee).
   ir::Computation* partitioned(const ir::Computation& source);
+  /// Of what this stage makes of a (tuple of) arrays in these layouts.
+  Shape shape_of(const Shape& global, const std::vector<TensorSharding>& layouts) const {
+    return stage_ == PartitionStage::device ? local_tuple(global, layouts) : global;
+  }
   /// Computations taken over as they are.
   ImportedComputations& imported() { return *imported_; }
   /// Shardings of the leaves of an instruction of the source module. Stays where it is.
@@ -57,6 +71,8 @@ class ModulePartitioner {
   /// On the module's mesh; a sharding on another order of the devices is replaced by an equivalent
   /// one (reshard/device_orders.h), which a permute leads to.
   TensorSharding on_module_mesh(const TensorSharding& sharding, std::int64_t rank) const;
+  /// A layout as an instruction has it: by whole axes of the program's mesh if that says it.
+  TensorSharding as_annotation(const TensorSharding& layout) const;
   /// Axes that are manual in a computation.
   const IndexList& manual_axes(const ir::Computation& source) const;
 
@@ -71,9 +87,11 @@ class ModulePartitioner {
   void find_manual_axes();
 
   const ir::Module& source_;
+  PartitionStage stage_;
   PartitionOptions options_;
   std::unique_ptr<CompileContext> own_context_;
   CompileContext& context_;
+  Origins* origins_;
   CommunicationLog log_;
   std::unique_ptr<ir::Module> target_;
   std::optional<ImportedComputations> imported_;

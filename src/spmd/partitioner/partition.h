@@ -9,6 +9,7 @@
 #include "src/cost/machine.h"
 #include "src/ir/module.h"
 #include "src/spmd/communication_report.h"
+#include "src/spmd/partitioner/emit/communication_log.h"
 
 namespace tessera::spmd {
 
@@ -23,9 +24,25 @@ struct PartitionOptions {
   bool all_records = false;
 };
 
-/// From a propagated module (every instruction has a closed sharding on module.mesh) to the program
-/// of one device: shard shapes, collectives, partition-id arithmetic. num_partitions is set;
-/// parameter and root shardings stay as annotations.
+/// A propagated program in which every op is in the layout that it is computed in, and all that is
+/// brought from one layout to another is an instruction: a reshard (ir/constraint.h) with its
+/// reason. Shapes are global still.
+struct ExplicitProgram {
+  std::unique_ptr<ir::Module> module;
+  Origins origins;  ///< instructions of the propagated module, which must outlive this
+};
+
+/// Chooses the layout of each op, and puts in the reshards between them.
+ExplicitProgram insert_reshards(const ir::Module& module, const PartitionOptions& options);
+
+/// The program of one device.
+std::unique_ptr<ir::Module> lower_reshards(const ExplicitProgram& program,
+                                           const PartitionOptions& options,
+                                           PartitionReport* report);
+
+/// All of that: from a propagated module (every instruction has a closed sharding on module.mesh)
+/// to the program of one device: shard shapes, collectives, partition-id arithmetic. num_partitions
+/// is set; parameter and root shardings stay as annotations.
 std::unique_ptr<ir::Module> partition(const ir::Module& module, const PartitionOptions& options,
                                       PartitionReport* report);
 

@@ -11,6 +11,7 @@ SourceComputation::SourceComputation(const ModulePartitioner& module, const ir::
   users_.reserve(source.instructions().size());
   for (const auto& i : source.instructions()) users_.push_back(i->users());
   shardings_.resize(source.instructions().size());
+  if (module.stage() == PartitionStage::device) return;
   const ir::Instruction& root = *source.root();
   auto has_one_user = [&](const ir::Instruction& used) {
     return users(used).size() == 1 && &used != &root && !used.is(ir::Opcode::parameter);

@@ -28,6 +28,7 @@ class SourceComputation {
 
   /// Shardings of the leaves as propagation chose them; replicated if it didn't. What only a
   /// constraint uses, or what is only returned, is sharded as the constraint or the result is.
+  /// In a program with explicit reshards: as each op has it.
   const std::vector<TensorSharding>& shardings(const ir::Instruction& instruction) const;
   const TensorSharding& sharding(const ir::Instruction& array) const {
     return shardings(array).front();

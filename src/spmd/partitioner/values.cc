@@ -35,13 +35,18 @@ Values::Values(ModulePartitioner& module, const SourceComputation& source, Shard
 
 Value* Values::make(ir::Instruction* local, TensorSharding sharding, const Shape& global) {
   sharding.replicated.clear();
-  Shape expected = local_shape(global, sharding);
-  TESSERA_CHECK(local->shape == expected,
+  const bool whole = module_.stage() == PartitionStage::reshards;
+  Shape expected = whole ? global : local_shape(global, sharding);
+  TESSERA_CHECK(local->shape.dims == expected.dims && local->shape.dtype == expected.dtype,
                 local->describe() + " has the shape " + local->shape.to_string() +
                     " where a shard of " + global.to_string() + " by " + sharding.to_spec_string() +
                     " is " + expected.to_string());
   Value& v = storage_.emplace_back();
   v.local = local;
+  if (whole && global.is_array() && !local->is(ir::Opcode::parameter) &&
+      !local->is(ir::Opcode::manual_computation)) {
+    local->sharding = {module_.as_annotation(sharding)};
+  }
   v.sharding = std::move(sharding);
   v.shape = global;
   v.shape.layout.clear();
@@ -73,6 +78,12 @@ void Values::define(const ir::Instruction& source, const std::vector<ir::Instruc
     values.push_back(make(leaves[i], layouts[i], shapes[i]));
   }
   define(source, std::move(values));
+}
+
+void Values::annotate(ir::Instruction* op, const std::vector<TensorSharding>& layouts) const {
+  if (module_.stage() == PartitionStage::device) return;
+  op->sharding.clear();
+  for (const TensorSharding& s : layouts) op->sharding.push_back(module_.as_annotation(s));
 }
 
 const std::vector<Value*>* Values::find(const ir::Instruction& source) const {
@@ -198,6 +209,28 @@ bool Values::requires_replication(const Value& v) const {
          v.sharding.unreduced.empty() && source_.requires_replication(*array);
 }
 
+ir::Instruction* Values::explicit_reshard(const Value& from, const ReshardReason& reason) {
+  ir::ShardingConstraintAttrs attrs;
+  attrs.kind = ir::ShardingConstraintAttrs::Kind::reshard;
+  attrs.reason = reason.text;
+  ir::Instruction* x = emit_.b().emit_shaped(ir::Opcode::sharding_constraint, from.local->shape,
+                                             {from.local}, std::move(attrs));
+  (*module_.origins())[x] = emit_.current();
+  return x;
+}
+
+ir::Instruction* Values::lowered_reshard(const Value& from, const TensorSharding& to,
+                                         const ReshardReason& reason) {
+  const ReshardPlan plan = module_.plan_reshard(from.sharding, to, from.shape);
+  ReshardReason full = ReshardReason::between(from.sharding, to, reason.text);
+  full.full_gather = reason.full_gather;
+  if (module_.log().all_records()) {
+    full.array = {from.origin, std::size_t(std::max<std::ptrdiff_t>(leaf_of(from), 0)), from.shape,
+                  from.sharding, to};
+  }
+  return reshards_.emit(plan, from.local, from.sharding, to, from.shape, from.partial_op, full);
+}
+
 Value* Values::reshard(Value* v, const TensorSharding& to, const ReshardReason& reason) {
   for (Value* m : v->original->materializations) {
     if (same_layout(m->sharding, to)) return m;
@@ -213,15 +246,9 @@ Value* Values::reshard(Value* v, const TensorSharding& to, const ReshardReason& 
     gather.text += "; an op needs it replicated";
     from = reshard(v, source_.replicated(v->shape.rank()), gather);
   }
-  const ReshardPlan plan = module_.plan_reshard(from->sharding, to, v->shape);
-  ReshardReason full = ReshardReason::between(from->sharding, to, reason.text);
-  full.full_gather = reason.full_gather;
-  if (module_.log().all_records()) {
-    full.array = {from->origin, std::size_t(std::max<std::ptrdiff_t>(leaf_of(*from), 0)),
-                  from->shape, from->sharding, to};
-  }
-  ir::Instruction* x =
-      reshards_.emit(plan, from->local, from->sharding, to, v->shape, from->partial_op, full);
+  ir::Instruction* x = module_.stage() == PartitionStage::reshards
+                           ? explicit_reshard(*from, reason)
+                           : lowered_reshard(*from, to, reason);
   Value* made = add_materialization(v, x, to);
   made->partial_op = from->partial_op;
   return made;

@@ -54,6 +54,8 @@ class Values {
   /// The leaves of a local result, (a tuple of) shards by `layouts`.
   void define(const ir::Instruction& source, const std::vector<ir::Instruction*>& leaves,
               const std::vector<TensorSharding>& layouts);
+  /// Says on an op of a program with explicit reshards how its leaves are laid out.
+  void annotate(ir::Instruction* op, const std::vector<TensorSharding>& layouts) const;
   bool is_defined(const ir::Instruction& source) const { return find(source) != nullptr; }
 
   // ----- the values of source instructions
@@ -90,6 +92,11 @@ class Values {
   Value* materialized_in(Value* v, const TensorSharding& layout) const;
   Value* cheapest_materialization(Value* v, const TensorSharding& to, double* price) const;
   Value* as_declared(Value* v, const TensorSharding& layout);
+  /// The array in another layout, as an instruction of the program with explicit reshards.
+  ir::Instruction* explicit_reshard(const Value& from, const ReshardReason& reason);
+  /// The same in one device's program.
+  ir::Instruction* lowered_reshard(const Value& from, const TensorSharding& to,
+                                   const ReshardReason& reason);
   Value* add_materialization(Value* v, ir::Instruction* local, const TensorSharding& layout);
 
   ModulePartitioner& module_;

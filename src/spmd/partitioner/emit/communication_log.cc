@@ -8,6 +8,12 @@
 
 namespace tessera::spmd {
 
+const ir::Instruction* CommunicationLog::origin_of(const ir::Instruction* i) const {
+  if (!origins_) return i;
+  const auto it = origins_->find(i);
+  return it == origins_->end() ? i : it->second;
+}
+
 void CommunicationLog::add(CommunicationRecord record, ir::Instruction* collective) {
   if (!report_) return;
   record.id = std::int64_t(records_.size());
@@ -42,7 +48,8 @@ void CommunicationReporter::note(ir::Instruction* collective, const ReshardReaso
   CommunicationRecord r;
   r.kind = std::string(ir::name(collective->opcode));
   r.instruction = collective->name;
-  if (const ir::Instruction* op = emit_.current()) {
+  const ir::Instruction* op = log_.origin_of(emit_.current());
+  if (op) {
     r.for_op = op_label(*op);
     if (!op->metadata->op_name.empty()) r.for_op += " " + op->metadata->op_name;
     r.location = op->location();
@@ -52,9 +59,9 @@ void CommunicationReporter::note(ir::Instruction* collective, const ReshardReaso
   r.reason = reason.text;
   r.full_gather = reason.full_gather;
   r.bytes_received = bytes;
-  if (log_.all_records()) r.op = emit_.current();
+  if (log_.all_records()) r.op = op;
   if (reason.array) {
-    r.value = reason.array->value;
+    r.value = log_.origin_of(reason.array->value);
     r.leaf = reason.array->leaf;
     r.shape = reason.array->shape;
     r.from_sharding = reason.array->from;

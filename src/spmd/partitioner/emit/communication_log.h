@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "src/ir/module.h"
@@ -13,14 +14,21 @@
 
 namespace tessera::spmd {
 
+/// By instruction of a program with explicit reshards: the op of the propagated module that it is,
+/// or that a reshard is for.
+using Origins = std::unordered_map<const ir::Instruction*, const ir::Instruction*>;
+
 /// Of a module. Without a report nothing is recorded.
 class CommunicationLog {
  public:
-  /// `all_records`: see PartitionOptions.
-  CommunicationLog(PartitionReport* report, bool all_records)
-      : report_(report), all_records_(all_records) {}
+  /// `all_records`: see PartitionOptions. `origins` may be null: reports then name the ops of the
+  /// program that is lowered.
+  CommunicationLog(PartitionReport* report, bool all_records, const Origins* origins)
+      : report_(report), all_records_(all_records), origins_(origins) {}
 
   bool all_records() const { return all_records_; }
+  /// The op that a report names for an instruction.
+  const ir::Instruction* origin_of(const ir::Instruction* i) const;
   void add(CommunicationRecord record, ir::Instruction* collective);
   void add_replicated_op(const std::string& line);
   /// Hands over the records of those collectives that are left in the program, or all of them.
@@ -29,6 +37,7 @@ class CommunicationLog {
  private:
   PartitionReport* report_;
   bool all_records_;
+  const Origins* origins_;
   std::vector<CommunicationRecord> records_;
 };
 

@@ -451,4 +451,48 @@ ComputeLayout search_layout(ReshardPlanner& reshards, const FactorRule& rule,
       .run();
 }
 
+std::optional<ComputeLayout> agreed_layout(const FactorRule& rule,
+                                           const std::vector<TensorSharding>& operands,
+                                           const std::vector<TensorSharding>& results) {
+  MeshRef mesh;
+  for (const auto* list : {&operands, &results}) {
+    for (const TensorSharding& s : *list) {
+      if (s.mesh) mesh = s.mesh;
+    }
+  }
+  if (!mesh || operands.size() != rule.operands.size() || results.size() != rule.results.size()) {
+    return std::nullopt;
+  }
+  const std::vector<FactorUse> uses = factor_uses(rule);
+  ComputeLayout out{std::vector<IndexList>(rule.factors.size()), operands, results, 0};
+  const auto take = [&](const TensorFactors& factors, const TensorSharding& s) {
+    if (s.rank() != std::int64_t(factors.size())) return false;
+    const Projection seen = project(*mesh, rule, factors, s);
+    for (std::size_t f = 0; f < seen.factors.size(); ++f) {
+      if (!seen.present[f] || seen.factors[f].axes.empty()) continue;
+      if (!uses[f].carries) return false;
+      out.factor_axes[f] = seen.factors[f].axes;
+    }
+    return !seen.overflow;
+  };
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (!operands[i].unreduced.empty() || !take(rule.operands[i], operands[i])) {
+      return std::nullopt;
+    }
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!take(rule.results[i], results[i])) return std::nullopt;
+  }
+  for (const bool is_result : {false, true}) {
+    const auto& factors = is_result ? rule.results : rule.operands;
+    const auto& given = is_result ? results : operands;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (!same_layout(given[i],
+                       tensor_sharding(mesh, rule, uses, factors[i], is_result, out.factor_axes)))
+        return std::nullopt;
+    }
+  }
+  return out;
+}
+
 }  // namespace tessera::spmd

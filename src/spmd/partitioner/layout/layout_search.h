@@ -2,6 +2,7 @@
 // How the work of one op is shared out: which mesh axes split which factor.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "src/base/shape.h"
@@ -42,6 +43,12 @@ ComputeLayout search_layout(ReshardPlanner& reshards, const FactorRule& rule,
                             const std::vector<Shape>& result_shapes,
                             const std::vector<TensorSharding>& result_shardings, double flops,
                             const cost::Machine& machine = cost::Machine());
+
+/// The layout that an op has where its tensors are laid out so, partial results included; none if
+/// they don't fit each other.
+std::optional<ComputeLayout> agreed_layout(const FactorRule& rule,
+                                           const std::vector<TensorSharding>& operands,
+                                           const std::vector<TensorSharding>& results);
 
 /// Chooses layouts as search_layout does, and keeps them by all that they depend on.
 class LayoutPlanner {

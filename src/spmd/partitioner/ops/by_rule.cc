@@ -60,17 +60,39 @@ bool gathers_for_lack_of_form(PartitionContext& p, const ir::Instruction& source
          is_fully_replicated(layout.operands[i]) && !requires_replicated_operand(source, i);
 }
 
-void partition_by_rule(PartitionContext& p, const ir::Instruction& source) {
+namespace {
+
+/// The rule by which an op can be cut; none if it can't.
+std::optional<FactorRule> independent_factors(const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
   bool arrays = true;
   for (const ir::Instruction* o : source.operands()) arrays &= o->shape.is_array();
   for (const Shape& s : flatten(source.shape)) arrays &= s.is_array();
-  if (!rule || !arrays) {
-    return replicate(p, source, "no partitioned form is known for it");
-  }
+  if (!rule || !arrays) return std::nullopt;
   for (Factor& f : rule->factors) {
     if (f.kind != FactorKind::pass_through) f.kind = FactorKind::need_replication;
   }
+  return rule;
+}
+
+}  // namespace
+
+OpPlan plan_by_rule(PartitionContext& p, const ir::Instruction& source) {
+  const std::optional<FactorRule> rule = independent_factors(source);
+  if (!rule) return plan_replicated(p, source);
+  const ComputeLayout layout = p.layouts.choose(source, *rule);
+  OpPlan plan = planned(layout);
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
+    // Gathers that the report tells of.
+    const Value* v = p.values.operand(*source.operand(i));
+    if (gathers_for_lack_of_form(p, source, i, *v, layout)) plan.operands[i] = v->sharding;
+  }
+  return plan;
+}
+
+void partition_by_rule(PartitionContext& p, const ir::Instruction& source) {
+  const std::optional<FactorRule> rule = independent_factors(source);
+  if (!rule) return replicate(p, source, "no partitioned form is known for it");
   ComputeLayout layout = p.layouts.choose(source, *rule);
   std::vector<ir::Instruction*> operands;
   for (std::size_t i = 0; i < source.operands().size(); ++i) {

@@ -25,6 +25,7 @@ ir::Instruction* argument(PartitionContext& p, const ir::Instruction& operand,
 /// Defines the leaves of a call-like instruction, which have the callee's layouts.
 void define_results(PartitionContext& p, const ir::Instruction& source, ir::Instruction* local,
                     const std::vector<TensorSharding>& layouts) {
+  p.values.annotate(local, layouts);
   std::vector<ir::Instruction*> parts = p.emit.unpack(local);
   std::vector<Shape> shapes = flatten(source.shape);
   std::vector<Value*> values;
@@ -35,6 +36,10 @@ void define_results(PartitionContext& p, const ir::Instruction& source, ir::Inst
 }
 
 }  // namespace
+
+void partition_marker(PartitionContext& p, const ir::Instruction& source) {
+  p.values.define(source, p.values.computed_leaves(*source.operand(0)));
+}
 
 void partition_tuple(PartitionContext& p, const ir::Instruction& source) {
   std::vector<Value*> out;

@@ -16,9 +16,6 @@ using ir::Opcode;
 
 using Handler = void (*)(PartitionContext&, const ir::Instruction&);
 
-void pass_on(PartitionContext& p, const ir::Instruction& source) {
-  p.values.define(source, p.values.computed_leaves(*source.operand(0)));
-}
 void partition_bitcast_convert(PartitionContext& p, const ir::Instruction& source) {
   const bool same_dims = source.shape.dims == source.operand(0)->shape.dims;
   return same_dims ? partition_elementwise(p, source) : partition_by_rule(p, source);
@@ -41,8 +38,6 @@ Handler handler_of(Opcode opcode) {
       return partition_rng;
     case Opcode::broadcast:
       return partition_broadcast;
-    case Opcode::transpose:
-      return partition_transpose;
     case Opcode::reshape:
       return partition_reshape;
     case Opcode::dot:
@@ -101,9 +96,10 @@ Handler handler_of(Opcode opcode) {
       return partition_rng_bit_generator;
     case Opcode::propagation_barrier:
     case Opcode::pvary:
-      return pass_on;
+      return partition_marker;
+    case Opcode::transpose:
     case Opcode::device_placement:
-      return partition_placement;
+      return partition_elementwise;
     case Opcode::bitcast_convert:
       return partition_bitcast_convert;
     case Opcode::partition_id:

@@ -5,20 +5,23 @@
 
 namespace tessera::spmd {
 
+OpPlan plan_dot(PartitionContext& p, const ir::Instruction& source) {
+  const std::optional<FactorRule> rule = rule_for(source);
+  return rule ? planned(p.layouts.choose(source, *rule)) : plan_replicated(p, source);
+}
+
 void partition_dot(PartitionContext& p, const ir::Instruction& source) {
-  std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return replicate(p, source, "no rule is known");
+  if (!rule_for(source)) return replicate(p, source, "no rule is known");
   const auto& attrs = source.get<ir::DotAttrs>();
-  ComputeLayout layout = p.layouts.choose(source, *rule);
-  std::vector<Value*> operands = p.values.operands_in(source, layout.operands);
+  Value *lhs = p.values.declared(*source.operand(0)), *rhs = p.values.declared(*source.operand(1));
   // Padding may hold NaN or infinity, which a zero on the other side wouldn't stop.
-  ir::Instruction* lhs = p.values.masked(operands[0], attrs.lhs_contracting,
-                                         p.emit.constant_scalar(operands[0]->shape.dtype, 0));
-  ir::Instruction* rhs = p.values.masked(operands[1], attrs.rhs_contracting,
-                                         p.emit.constant_scalar(operands[1]->shape.dtype, 0));
   ir::Instruction* x =
-      p.emit.local_op(source, {lhs, rhs}, local_shape(source.shape, layout.results.front()));
-  p.values.define(source, p.values.make(x, layout.results.front(), source.shape));
+      p.values.masked(lhs, attrs.lhs_contracting, p.emit.constant_scalar(lhs->shape.dtype, 0));
+  ir::Instruction* y =
+      p.values.masked(rhs, attrs.rhs_contracting, p.emit.constant_scalar(rhs->shape.dtype, 0));
+  const TensorSharding& result = p.source.sharding(source);
+  p.values.define(source, {p.emit.local_op(source, {x, y}, local_shape(source.shape, result))},
+                  {result});
 }
 
 }  // namespace tessera::spmd

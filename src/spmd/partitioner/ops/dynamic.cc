@@ -219,14 +219,20 @@ ir::Instruction* update_own_rows(PartitionContext& p, const ir::Instruction& sou
 
 }  // namespace
 
-void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source) {
+namespace {
+
+/// How a slice is taken.
+struct SlicePlan {
+  TensorSharding layout;  ///< of the array
+  TensorSharding result;  ///< with partial sums where the array is split along a dim that is cut
+};
+
+SlicePlan plan_slice(PartitionContext& p, const ir::Instruction& source, const Dims& changed,
+                     const TensorSharding& requested) {
   const Dims& in = source.operand(0)->shape.dims;
-  const Dims& sizes = source.get<ir::DynamicSliceAttrs>().sizes;
-  const Dims changed = changed_dims(in, sizes);
-  const TensorSharding requested = reduced(p.source.sharding(source));
   Value* v = p.values.operand(*source.operand(0));
   std::optional<double> least;
-  TensorSharding layout, result;
+  SlicePlan best;
   for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, requested})) {
     TensorSharding out = without_dims(s, changed);
     out.unreduced = axes_on(s, changed);
@@ -237,9 +243,37 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
                    p.module.machine().work(double(source.shape.element_count()) / shards);
     if (least && price >= *least) continue;
     least = price;
-    layout = s;
-    result = out;
+    best = {s, out};
   }
+  return best;
+}
+
+/// Of an op with scalar start indices from operand `first` on.
+OpPlan with_starts(PartitionContext& p, const ir::Instruction& source, std::size_t first,
+                   OpPlan plan) {
+  for (std::size_t i = first; i < source.operands().size(); ++i) {
+    plan.operands.push_back(p.source.replicated(0));
+  }
+  return plan;
+}
+
+}  // namespace
+
+OpPlan plan_dynamic_slice(PartitionContext& p, const ir::Instruction& source) {
+  const Dims changed = changed_dims(source.operand(0)->shape.dims, source.shape.dims);
+  const TensorSharding requested = reduced(p.source.sharding(source));
+  const SlicePlan plan = plan_slice(p, source, changed, requested);
+  return with_starts(p, source, 1,
+                     {{plan.layout}, {plan.result.unreduced.empty() ? plan.result : requested}});
+}
+
+void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source) {
+  const Dims& in = source.operand(0)->shape.dims;
+  const Dims& sizes = source.get<ir::DynamicSliceAttrs>().sizes;
+  const Dims changed = changed_dims(in, sizes);
+  const TensorSharding requested = reduced(p.source.sharding(source));
+  const auto [layout, result] = plan_slice(p, source, changed, requested);
+  Value* v = p.values.operand(*source.operand(0));
   ir::Builder& b = p.b();
   std::vector<ir::Instruction*> starts = start_operands(p, source, 1);
   ir::Instruction* x = p.values.reshard(v, layout, operand_reason(source, 0))->local;
@@ -273,6 +307,18 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
   sum = p.values.reshard(sum, requested, "result of " + op_label(source));
   x = from_bits(b, sum->local, source.shape.dtype);
   p.values.define(source, p.values.make(x, sum->sharding, source.shape));
+}
+
+OpPlan plan_dynamic_update_slice(PartitionContext& p, const ir::Instruction& source) {
+  const Dims changed = changed_dims(source.shape.dims, source.operand(1)->shape.dims);
+  Value *array = p.values.operand(*source.operand(0)),
+        *update = p.values.operand(*source.operand(1));
+  const UpdatePlan plan = plan_update(
+      p, source, changed, {reduced(p.source.sharding(source)), array->sharding}, array, update);
+  return with_starts(
+      p, source, 2,
+      {{plan.layout, plan.exchange ? plan.layout : without_dims(plan.layout, changed)},
+       {plan.layout}});
 }
 
 void partition_dynamic_update_slice(PartitionContext& p, const ir::Instruction& source) {

@@ -22,45 +22,46 @@ bool adds_partial_sums(PartitionContext& p, const ir::Instruction& source) {
 
 }  // namespace
 
-void partition_elementwise(PartitionContext& p, const ir::Instruction& source) {
-  if (source.shape.is_tuple || source.operands().empty()) {
-    return partition_by_rule(p, source);
-  }
+OpPlan plan_elementwise(PartitionContext& p, const ir::Instruction& source) {
+  if (source.shape.is_tuple || source.operands().empty()) return plan_by_rule(p, source);
   if (adds_partial_sums(p, source)) {
-    Value *a = p.values.computed(*source.operand(0)), *b = p.values.computed(*source.operand(1));
-    ir::Instruction* x = p.emit.local_op(source, {a->local, b->local}, a->local->shape);
-    return p.values.define(source, p.values.make(x, a->sharding, source.shape));
+    const TensorSharding& s = p.values.computed(*source.operand(0))->sharding;
+    return {{s, s}, {s}};
   }
   const TensorSharding& requested = p.source.sharding(source);
   bool agree = requested.unreduced.empty();
+  OpPlan plan{{}, {requested}};
   for (const ir::Instruction* o : source.operands()) {
     Value* v = p.values.operand(*o);
-    agree &= o->shape.rank() == 0 ? is_fully_replicated(v->sharding)
-                                  : v->is_recomputable() || same_layout(v->sharding, requested);
+    const bool scalar = o->shape.rank() == 0;
+    agree &= scalar ? is_fully_replicated(v->sharding)
+                    : v->is_recomputable() || same_layout(v->sharding, requested);
+    plan.operands.push_back(scalar ? p.source.replicated(0) : requested);
   }
-  ComputeLayout best;
-  const TensorSharding* result = &requested;
-  if (!agree) {
-    std::optional<FactorRule> rule = rule_for(source);
-    if (!rule) return replicate(p, source, "no rule is known");
-    best = p.layouts.choose(source, *rule);
-    result = &best.results.front();
-  }
-  std::vector<ir::Instruction*> operands;
-  operands.reserve(source.operands().size());
-  for (std::size_t i = 0; i < source.operands().size(); ++i) {
-    const bool scalar = source.operand(i)->shape.rank() == 0;
-    Value* v = !agree   ? p.values.operand_in(source, i, best.operands[i])
-               : scalar ? p.values.operand_in(source, i, p.source.replicated(0))
-                        : p.values.operand_in(source, i, requested);
-    operands.push_back(v->local);
-  }
-  ir::Instruction* x =
-      p.emit.local_op(source, std::move(operands), local_shape(source.shape, *result));
-  p.values.define(source, p.values.make(x, *result, source.shape));
+  if (agree) return plan;
+  const std::optional<FactorRule> rule = rule_for(source);
+  return rule ? planned(p.layouts.choose(source, *rule)) : plan_replicated(p, source);
 }
 
-void partition_broadcast(PartitionContext& p, const ir::Instruction& source) {
+/// The op on shards that are laid out as the result is, or as the dims of the operand come to lie.
+void partition_elementwise(PartitionContext& p, const ir::Instruction& source) {
+  if (source.shape.is_tuple || source.operands().empty()) return partition_by_rule(p, source);
+  std::vector<ir::Instruction*> operands;
+  operands.reserve(source.operands().size());
+  for (const ir::Instruction* o : source.operands()) {
+    operands.push_back(p.values.declared(*o)->local);
+  }
+  const TensorSharding& result = p.source.sharding(source);
+  ir::Instruction* x =
+      p.emit.local_op(source, std::move(operands), local_shape(source.shape, result));
+  Value* made = p.values.make(x, result, source.shape);
+  if (!result.unreduced.empty()) {
+    made->partial_op = p.values.declared(*source.operand(0))->partial_op;
+  }
+  p.values.define(source, made);
+}
+
+void place_broadcast(PartitionContext& p, const ir::Instruction& source) {
   // The operand is the smaller one: it goes wherever the result is requested.
   const TensorSharding requested = reduced(p.source.sharding(source));
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
@@ -68,58 +69,55 @@ void partition_broadcast(PartitionContext& p, const ir::Instruction& source) {
   for (std::size_t i = 0; i < dims.size(); ++i) {
     s.dims[i].axes = requested.dims[std::size_t(dims[i])].axes;
   }
-  Value* v = p.values.operand_in(source, 0, s);
-  if (source.operand(0)->shape.rank() == 0) {
-    ir::Instruction* scalar = v->local;
-    const Dims global = source.shape.dims;
-    return p.values.define(source, p.values.make_recomputable(
-                                       [&p, scalar, global](const TensorSharding& to) {
-                                         return p.b().splat(scalar, to.shard_dims(global));
-                                       },
-                                       requested, source.shape));
-  }
-  ir::Instruction* x = p.emit.local_op(source, {v->local}, local_shape(source.shape, requested));
-  p.values.define(source, p.values.make(x, requested, source.shape));
+  if (source.operand(0)->shape.rank() > 0) return place(p, source, {{s}, {requested}});
+  ir::Instruction* scalar = p.values.operand_in(source, 0, s)->local;
+  p.values.define(source, p.values.make_recomputable(
+                              [&p, &source, scalar](const TensorSharding&) {
+                                const ShardBuilder::OpScope scope(p.emit, source);
+                                return p.emit.local_op(source, {scalar}, source.shape);
+                              },
+                              requested, source.shape));
 }
 
-void partition_transpose(PartitionContext& p, const ir::Instruction& source) {
+void partition_broadcast(PartitionContext& p, const ir::Instruction& source) {
+  if (source.operand(0)->shape.rank() > 0) return partition_elementwise(p, source);
+  ir::Instruction* scalar = p.values.declared(*source.operand(0))->local;
+  const Dims global = source.shape.dims;
+  p.values.define(source, p.values.make_recomputable(
+                              [&p, scalar, global](const TensorSharding& to) {
+                                return p.b().splat(scalar, to.shard_dims(global));
+                              },
+                              p.source.sharding(source), source.shape));
+}
+
+OpPlan plan_transpose(PartitionContext& p, const ir::Instruction& source) {
   const Dims& perm = source.get<ir::DimensionsAttrs>().dims;
-  Value* v = p.values.operand(*source.operand(0));
+  const Value* v = p.values.operand(*source.operand(0));
+  TensorSharding from = v->sharding, to = v->sharding;
   if (v->is_recomputable()) {
-    TensorSharding s = p.source.replicated(source.shape.rank());
-    const TensorSharding requested = reduced(p.source.sharding(source));
-    for (std::size_t i = 0; i < perm.size(); ++i) {
-      s.dims[std::size_t(perm[i])] = requested.dims[i];
-    }
-    v = p.values.reshard(v, s, operand_reason(source, 0));
+    from = p.source.replicated(source.shape.rank());
+    to = reduced(p.source.sharding(source));
+    for (std::size_t i = 0; i < perm.size(); ++i) from.dims[std::size_t(perm[i])] = to.dims[i];
   }
-  TensorSharding s = v->sharding;
-  for (std::size_t i = 0; i < perm.size(); ++i) {
-    s.dims[i] = v->sharding.dims[std::size_t(perm[i])];
-  }
-  ir::Instruction* x = p.emit.local_op(source, {v->local}, local_shape(source.shape, s));
-  Value* made = p.values.make(x, s, source.shape);
-  made->partial_op = v->partial_op;
-  p.values.define(source, made);
+  for (std::size_t i = 0; i < perm.size(); ++i) to.dims[i] = from.dims[std::size_t(perm[i])];
+  return {{from}, {to}, {v->partial_op}};
 }
 
-/// Devices exchange what is in their own memory: before it leaves for the host, or after it has
-/// come from there.
-void partition_placement(PartitionContext& p, const ir::Instruction& source) {
+OpPlan plan_placement(PartitionContext& p, const ir::Instruction& source) {
   const bool leaves = is_host(source.get<ir::DevicePlacementAttrs>().memory);
-  Value* v = p.values.operand(*source.operand(0));
-  if (leaves || v->is_recomputable()) {
-    v = p.values.reshard(v, reduced(p.source.sharding(source)), operand_reason(source, 0));
-  }
-  ir::Instruction* x = p.emit.local_op(source, {v->local}, local_shape(source.shape, v->sharding));
-  Value* made = p.values.make(x, v->sharding, source.shape);
-  made->partial_op = v->partial_op;
-  p.values.define(source, made);
+  const Value* v = p.values.operand(*source.operand(0));
+  // Devices exchange what is in their own memory: before it leaves for the host, or after it has
+  // come from there.
+  const bool moves = leaves || v->is_recomputable();
+  const TensorSharding s = moves ? reduced(p.source.sharding(source)) : v->sharding;
+  return {{s}, {s}, {v->partial_op}};
 }
 
 void partition_constraint(PartitionContext& p, const ir::Instruction& source) {
   Value* v = p.values.operand(*source.operand(0));
-  p.values.define(source, p.values.reshard(v, p.source.sharding(source), "sharding constraint"));
+  const std::string& reason = source.get<ir::ShardingConstraintAttrs>().reason;
+  p.values.define(source, p.values.reshard(v, p.source.sharding(source),
+                                           reason.empty() ? "sharding constraint" : reason));
 }
 
 }  // namespace tessera::spmd

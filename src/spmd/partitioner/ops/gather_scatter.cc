@@ -111,13 +111,48 @@ std::vector<Place> places_of(const ir::Instruction& scatter) {
 
 }  // namespace
 
-void partition_gather(PartitionContext& p, const ir::Instruction& source) {
+namespace {
+
+std::optional<FactorRule> factors_of_gather(const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
+  if (rule) {
+    keep_only(&*rule, [](const Factor& f) {
+      return f.kind == FactorKind::pass_through || f.kind == FactorKind::reduction;
+    });
+  }
+  return rule;
+}
+
+/// Index components that point into a split dim of the operand.
+std::vector<std::size_t> served_components(const ir::Instruction& source,
+                                           const TensorSharding& split) {
+  const auto& attrs = source.get<ir::GatherAttrs>();
+  const Shape& operand = source.operand(0)->shape;
+  std::vector<std::size_t> served;
+  for (std::size_t k = 0; k < attrs.start_index_map.size(); ++k) {
+    const std::int64_t d = attrs.start_index_map[k];
+    if (split.shards(d) == 1 || attrs.slice_sizes[std::size_t(d)] == operand.dim(d)) continue;
+    served.push_back(k);
+  }
+  return served;
+}
+
+}  // namespace
+
+OpPlan plan_gather(PartitionContext& p, const ir::Instruction& source) {
+  const std::optional<FactorRule> rule = factors_of_gather(source);
+  if (!rule) return plan_replicated(p, source);
+  OpPlan plan = planned(p.layouts.choose(source, *rule));
+  if (!served_components(source, plan.operands[0]).empty()) {
+    plan.results = {reduced(p.source.sharding(source))};
+  }
+  return plan;
+}
+
+void partition_gather(PartitionContext& p, const ir::Instruction& source) {
+  const std::optional<FactorRule> rule = factors_of_gather(source);
   if (!rule) return replicate(p, source, "no rule is known");
   const auto& attrs = source.get<ir::GatherAttrs>();
-  keep_only(&*rule, [](const Factor& f) {
-    return f.kind == FactorKind::pass_through || f.kind == FactorKind::reduction;
-  });
   ComputeLayout layout = p.layouts.choose(source, *rule);
   const Shape& operand = source.operand(0)->shape;
   const TensorSharding& split = layout.operands[0];
@@ -125,15 +160,10 @@ void partition_gather(PartitionContext& p, const ir::Instruction& source) {
   ir::Builder& b = p.b();
   ir::Instruction *x = operands[0]->local, *indices = operands[1]->local;
   ir::GatherAttrs local = attrs;
-  std::vector<std::size_t> served;  // index components that point into a split dim
   for (std::size_t d = 0; d < operand.dims.size(); ++d) {
     if (attrs.slice_sizes[d] == operand.dims[d]) local.slice_sizes[d] = x->shape.dims[d];
   }
-  for (std::size_t k = 0; k < attrs.start_index_map.size(); ++k) {
-    const std::int64_t d = attrs.start_index_map[k];
-    if (split.shards(d) == 1 || attrs.slice_sizes[std::size_t(d)] == operand.dim(d)) continue;
-    served.push_back(k);
-  }
+  const std::vector<std::size_t> served = served_components(source, split);
   const Shape result = local_shape(source.shape, layout.results[0]);
   if (served.empty()) {
     x = p.emit.local_op(source, {x, indices}, result, local);
@@ -291,26 +321,51 @@ std::vector<ir::Instruction*> scatter_into_shards(PartitionContext& p, const Loc
 
 }  // namespace
 
-void partition_scatter(PartitionContext& p, const ir::Instruction& source) {
-  std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return replicate(p, source, "no rule is known");
-  const auto& attrs = source.get<ir::ScatterAttrs>();
-  const std::size_t count = (source.operands().size() - 1) / 2;
-  const std::vector<Place> places = places_of(source);
+namespace {
+
+/// A scatter, by what it joins updates, and by which factors its work may be split.
+struct Scatter {
+  std::vector<Place> places;
   std::optional<Opcode> op;
   std::optional<Literal> identity;
-  if (count == 1) op = ir::as_binary_reducer(*source.called().front());
-  if (op) identity = ir::identity_of(*op, source.shape.dtype);
-  const bool may_sum = identity && !attrs.scatter_dims_to_operand_dims.empty();
-  keep_only(&*rule, [&](const Factor& f) {
-    return f.kind == FactorKind::pass_through || (f.kind == FactorKind::reduction && may_sum);
-  });
-  for (std::size_t d = 0; d < places.size(); ++d) {
-    if (places[d] != Place::fixed) continue;
-    for (int f : rule->operands[0][d]) {
-      rule->factors[std::size_t(f)].kind = FactorKind::need_replication;
+  std::optional<FactorRule> rule;
+
+  explicit Scatter(const ir::Instruction& source) : places(places_of(source)) {
+    if (source.operands().size() == 3) {
+      op = ir::as_binary_reducer(*source.called().front());
+      if (op) identity = ir::identity_of(*op, source.shape.dtype);
+    }
+    rule = rule_for(source);
+    if (!rule) return;
+    const bool may_sum =
+        identity && !source.get<ir::ScatterAttrs>().scatter_dims_to_operand_dims.empty();
+    keep_only(&*rule, [&](const Factor& f) {
+      return f.kind == FactorKind::pass_through || (f.kind == FactorKind::reduction && may_sum);
+    });
+    for (std::size_t d = 0; d < places.size(); ++d) {
+      if (places[d] != Place::fixed) continue;
+      for (int f : rule->operands[0][d]) {
+        rule->factors[std::size_t(f)].kind = FactorKind::need_replication;
+      }
     }
   }
+};
+
+}  // namespace
+
+OpPlan plan_scatter(PartitionContext& p, const ir::Instruction& source) {
+  const Scatter s(source);
+  if (!s.rule) return plan_replicated(p, source);
+  OpPlan plan = planned(p.layouts.choose(source, *s.rule));
+  if (s.op) plan.partial_ops = {*s.op};
+  return plan;
+}
+
+void partition_scatter(PartitionContext& p, const ir::Instruction& source) {
+  const auto& attrs = source.get<ir::ScatterAttrs>();
+  const std::size_t count = (source.operands().size() - 1) / 2;
+  const auto [places, op, identity, rule] = Scatter(source);
+  if (!rule) return replicate(p, source, "no rule is known");
   const ComputeLayout layout = p.layouts.choose(source, *rule);
   const std::vector<Value*> values = p.values.operands_in(source, layout.operands);
   const LocalScatter scatter(source, layout, places);

@@ -10,6 +10,7 @@
 #include "src/base/check.h"
 #include "src/base/contains.h"
 #include "src/spmd/partitioner/families.h"
+#include "src/spmd/reshard/device_orders.h"
 
 namespace tessera::spmd {
 
@@ -80,6 +81,21 @@ void define_results(PartitionContext& p, const ir::Instruction& source,
   p.values.define(source, values);
 }
 
+/// An array as an operand of per-device code that is written for another order of the devices, if
+/// it is: the reshard says so, and the device stage changes the order.
+ir::Instruction* in_stated_order(PartitionContext& p, Value* v, const ir::Instruction& stated) {
+  if (stated.sharding.empty() || representable_on(stated.sharding.front(), p.module.mesh())) {
+    return v->local;
+  }
+  ir::ShardingConstraintAttrs attrs;
+  attrs.kind = ir::ShardingConstraintAttrs::Kind::reshard;
+  attrs.reason = "operand of manual computation";
+  ir::Instruction* x =
+      p.b().emit_shaped(Opcode::sharding_constraint, v->local->shape, {v->local}, std::move(attrs));
+  x->sharding = {stated.sharding.front()};
+  return x;
+}
+
 /// All axes are manual: the body is the device program.
 void partition_whole(PartitionContext& p, const ir::Instruction& source) {
   std::vector<ir::Instruction*> arguments;
@@ -125,30 +141,65 @@ void check_even(const ir::Instruction& source, const TensorSharding& s, const Sh
                             source.location());
 }
 
-void partition_partly(PartitionContext& p, const ir::Instruction& source) {
+/// The layouts in which arrays go into a body with automatic axes, and come out of it.
+struct Crossings {
+  std::vector<TensorSharding> operands, results;
+};
+
+Crossings crossings_of(PartitionContext& p, const ir::Instruction& source) {
   const ir::Computation& body = *source.called()[0];
   const IndexList& inner = p.module.manual_axes(body);
-  std::vector<ir::Instruction*> arguments;
+  Crossings out;
   for (std::size_t k = 0; k < source.operands().size(); ++k) {
     const ir::Instruction& parameter = *body.parameter(k);
     const TensorSharding local = p.module.shardings_of(parameter).front();
     check_even(source, local, parameter.shape);
-    const TensorSharding requested = crossing(p.source.sharding(*source.operand(k)), local, inner);
-    arguments.push_back(
-        p.values
-            .reshard(p.values.declared(*source.operand(k)), requested, operand_reason(source, k))
-            ->local);
+    out.operands.push_back(crossing(p.source.sharding(*source.operand(k)), local, inner));
   }
-  ir::Computation* target = p.module.partitioned(body);
-  const std::vector<ir::Instruction*> parts = p.emit.unpack(p.b().call(target, arguments));
   const std::vector<TensorSharding> locals = p.module.shardings_of(*body.root());
-  std::vector<TensorSharding> layouts = p.source.shardings(source);
   const std::vector<Shape> shapes = flatten(body.root()->shape);
-  for (std::size_t k = 0; k < layouts.size(); ++k) {
+  out.results = p.source.shardings(source);
+  for (std::size_t k = 0; k < out.results.size(); ++k) {
     check_even(source, locals[k], shapes[k]);
-    layouts[k] = crossing(layouts[k], locals[k], inner);
+    out.results[k] = crossing(out.results[k], locals[k], inner);
   }
-  define_results(p, source, parts, layouts);
+  return out;
+}
+
+void partition_partly(PartitionContext& p, const ir::Instruction& source) {
+  const Crossings c = crossings_of(p, source);
+  std::vector<ir::Instruction*> arguments;
+  for (const ir::Instruction* o : source.operands()) {
+    arguments.push_back(p.values.declared(*o)->local);
+  }
+  ir::Computation* target = p.module.partitioned(*source.called()[0]);
+  define_results(p, source, p.emit.unpack(p.b().call(target, arguments)), c.results);
+}
+
+void place_whole(PartitionContext& p, const ir::Instruction& source) {
+  std::vector<ir::Instruction*> operands;
+  for (const ir::Instruction* o : source.operands()) {
+    operands.push_back(in_stated_order(p, p.values.declared(*o), *o));
+  }
+  ir::Instruction* x = p.emit.local_op(source, operands, source.shape);
+  x->sharding = source.sharding;
+  define_results(p, source, p.emit.unpack(x), p.module.shardings_of(source));
+}
+
+void place_partly(PartitionContext& p, const ir::Instruction& source) {
+  const ir::Computation& body = *source.called()[0];
+  const Crossings c = crossings_of(p, source);
+  std::vector<ir::Instruction*> operands;
+  for (std::size_t k = 0; k < source.operands().size(); ++k) {
+    Value* v = p.values.declared(*source.operand(k));
+    operands.push_back(p.values.reshard(v, c.operands[k], operand_reason(source, k))->local);
+  }
+  ir::Instruction* x = p.b().emit_shaped(Opcode::manual_computation, source.shape, operands,
+                                         source.attrs, {p.module.partitioned(body)});
+  x->backend_config = source.backend_config;
+  x->frontend_attributes = source.frontend_attributes;
+  p.values.annotate(x, c.results);
+  define_results(p, source, p.emit.unpack(x), c.results);
 }
 
 /// Groups must be along the manual axes: what is automatic has no device numbers.
@@ -184,14 +235,37 @@ void check_groups(PartitionContext& p, const ir::Instruction& source) {
 
 }  // namespace
 
-void partition_manual(PartitionContext& p, const ir::Instruction& source) {
+namespace {
+
+void check_body(const ir::Instruction& source) {
   if (source.called().size() != 1 ||
       source.operands().size() != source.called()[0]->parameters().size()) {
     throw ValueError("the manual computation " + source.name + " has no body for its operands",
                      source.location());
   }
-  if (ir::is_partly_manual(source)) return partition_partly(p, source);
-  partition_whole(p, source);
+}
+
+}  // namespace
+
+void place_manual(PartitionContext& p, const ir::Instruction& source) {
+  check_body(source);
+  ir::is_partly_manual(source) ? place_partly(p, source) : place_whole(p, source);
+}
+
+void partition_manual(PartitionContext& p, const ir::Instruction& source) {
+  check_body(source);
+  ir::is_partly_manual(source) ? partition_partly(p, source) : partition_whole(p, source);
+}
+
+void place_collective(PartitionContext& p, const ir::Instruction& source) {
+  ir::Instruction settled = source;
+  if (!settle_groups(&settled, p.module.devices())) {
+    std::vector<Value*> same;
+    for (const ir::Instruction* o : source.operands()) same.push_back(p.values.declared(*o));
+    return p.values.define(source, same);
+  }
+  const std::optional<FactorRule> rule = rule_for(source);
+  place(p, source, rule ? planned(p.layouts.choose(source, *rule)) : plan_at_boundary(p, source));
 }
 
 void partition_collective(PartitionContext& p, const ir::Instruction& source) {

@@ -21,8 +21,8 @@ struct Placed {
   Dims skip;  ///< slices with strides: first row to take
 };
 
-Placed place_slice(std::int64_t ways, std::int64_t size, std::int64_t start, std::int64_t stride,
-                   std::int64_t out) {
+Placed slice_part(std::int64_t ways, std::int64_t size, std::int64_t start, std::int64_t stride,
+                  std::int64_t out) {
   Placed p;
   const std::int64_t block = ceil_div(size, ways);
   p.part.rows = ceil_div(block, stride);
@@ -37,7 +37,7 @@ Placed place_slice(std::int64_t ways, std::int64_t size, std::int64_t start, std
   return p;
 }
 
-Placed place_reverse(std::int64_t ways, std::int64_t size) {
+Placed reverse_part(std::int64_t ways, std::int64_t size) {
   Placed p;
   const std::int64_t block = ceil_div(size, ways);
   p.part.rows = block;
@@ -50,8 +50,8 @@ Placed place_reverse(std::int64_t ways, std::int64_t size) {
 }
 
 /// Rows [first, first + count) of an array of `size` rows, at `offset` of the result.
-Placed place_concat(std::int64_t ways, std::int64_t size, std::int64_t first, std::int64_t count,
-                    std::int64_t offset, bool everywhere) {
+Placed concat_part(std::int64_t ways, std::int64_t size, std::int64_t first, std::int64_t count,
+                   std::int64_t offset, bool everywhere) {
   Placed p;
   const std::int64_t block = everywhere ? size : ceil_div(size, ways);
   p.part.rows = block;
@@ -308,9 +308,9 @@ Candidate choose_slice(PartitionContext& p, const ir::Instruction& source, const
 
 Placer slice_placer(const ir::Instruction& source) {
   return [&source](const Source&, std::int64_t d, std::int64_t ways, bool) {
-    return place_slice(ways, source.operand(0)->shape.dim(d),
-                       source.get<ir::SliceAttrs>().starts[std::size_t(d)], stride_of(source, d),
-                       source.shape.dim(d));
+    return slice_part(ways, source.operand(0)->shape.dim(d),
+                      source.get<ir::SliceAttrs>().starts[std::size_t(d)], stride_of(source, d),
+                      source.shape.dim(d));
   };
 }
 
@@ -328,12 +328,18 @@ bool is_taken_through(const PartitionContext& p, const ir::Instruction& slice) {
 }
 
 /// Slices of one array along one split dim, all to be split the same way (as of jnp.split): their
-/// rows travel in the same permutes, in which each device then has something to send. Defines them
-/// all if that is cheaper than one by one.
-bool slice_together(PartitionContext& p, const ir::Instruction& source) {
+/// rows travel in the same permutes, in which each device then has something to send.
+struct SlicesTogether {
+  std::vector<const ir::Instruction*> slices;
+  TensorSharding layout;  ///< of the array and of the slices
+  RowExchangePlan plan;
+};
+
+/// Those of which `source` is the first, if that is cheaper than one by one.
+std::optional<SlicesTogether> slices_together(PartitionContext& p, const ir::Instruction& source) {
   const Dims changed = sliced_dims(source);
   const TensorSharding layout = requested_layout(p, source);
-  if (changed.size() != 1 || layout.shards(changed[0]) == 1) return false;
+  if (changed.size() != 1 || layout.shards(changed[0]) == 1) return std::nullopt;
   const std::int64_t dim = changed[0], ways = layout.shards(dim);
   const ir::Instruction& operand = *source.operand(0);
   constexpr std::size_t most = 64;
@@ -345,11 +351,11 @@ bool slice_together(PartitionContext& p, const ir::Instruction& source) {
       continue;
     }
     // The first of them has tried.
-    if (slices.empty() && user != &source) return false;
+    if (slices.empty() && user != &source) return std::nullopt;
     slices.push_back(user);
-    if (slices.size() > most) return false;
+    if (slices.size() > most) return std::nullopt;
   }
-  if (slices.size() < 2) return false;
+  if (slices.size() < 2) return std::nullopt;
   Value* v = p.values.operand(operand);
   const std::int64_t size = operand.shape.dim(dim), in_block = ceil_div(size, ways);
   // In each device's block of the results, one slice's rows follow the other's.
@@ -377,23 +383,49 @@ bool slice_together(PartitionContext& p, const ir::Instruction& source) {
       p.values.reshard_price(v, layout) +
       p.module.rows_price(double(plan.rows_moved) * row_bytes(source.shape, layout, dim),
                           plan.permutes, layout.dims[std::size_t(dim)].axes);
-  if (together >= apart - shared) return false;
+  if (together >= apart - shared) return std::nullopt;
+  return SlicesTogether{std::move(slices), layout, plan};
+}
+
+void partition_together(PartitionContext& p, const ir::Instruction& source,
+                        const SlicesTogether& together) {
+  const auto& [slices, layout, plan] = together;
+  const std::int64_t dim = sliced_dims(source)[0];
+  Value* v = p.values.operand(*source.operand(0));
   ir::Instruction* x = p.values.reshard(v, layout, operand_reason(source, 0))->local;
   Dims blocks;
-  for (const ir::Instruction* s : slices) blocks.push_back(ceil_div(s->shape.dim(dim), ways));
+  for (const ir::Instruction* s : slices)
+    blocks.push_back(ceil_div(s->shape.dim(dim), layout.shards(dim)));
   const std::vector<ir::Instruction*> parts = p.rows.exchange_blocks(
       plan, {x}, dim, layout.dims[std::size_t(dim)].axes, nullptr, blocks, rows_of(source, layout));
   for (std::size_t i = 0; i < slices.size(); ++i) {
     p.values.define(*slices[i], p.values.make(parts[i], layout, slices[i]->shape));
   }
-  return true;
 }
 
 }  // namespace
 
+void place_slice(PartitionContext& p, const ir::Instruction& source) {
+  if (p.values.is_defined(source) || place_cut_of_select_and_scatter(p, source)) return;
+  if (is_taken_through(p, source)) return;
+  if (const auto together = slices_together(p, source)) {
+    for (const ir::Instruction* s : together->slices) {
+      const ShardBuilder::OpScope scope(p.emit, *s);
+      place(p, *s, {{together->layout}, {together->layout}});
+    }
+    return;
+  }
+  const Candidate c =
+      choose_slice(p, source, slice_placer(source), {{p.values.operand(*source.operand(0))}});
+  place(p, source, {{c.layout}, {c.summed.empty() ? c.layout : requested_layout(p, source)}});
+}
+
 void partition_slice(PartitionContext& p, const ir::Instruction& source) {
   if (p.values.is_defined(source) || partition_cut_of_select_and_scatter(p, source)) return;
-  if (is_taken_through(p, source) || slice_together(p, source)) return;
+  if (is_taken_through(p, source)) return;
+  if (const auto together = slices_together(p, source)) {
+    return partition_together(p, source, *together);
+  }
   const auto& attrs = source.get<ir::SliceAttrs>();
   const Dims& in = source.operand(0)->shape.dims;
   const Dims& out = source.shape.dims;
@@ -439,18 +471,51 @@ void partition_slice(PartitionContext& p, const ir::Instruction& source) {
   p.values.define(source, p.values.make(x, sum->sharding, source.shape));
 }
 
+namespace {
+
+Dims padded_by(const ir::Instruction& pad) {
+  const auto& attrs = pad.get<ir::PadAttrs>();
+  Dims changed;
+  for (std::size_t d = 0; d < attrs.dims.size(); ++d) {
+    if (!(attrs.dims[d] == ir::PadDim{})) changed.push_back(std::int64_t(d));
+  }
+  return changed;
+}
+
+Placer pad_placer(const ir::Instruction& pad) {
+  return [&pad](const Source&, std::int64_t d, std::int64_t ways, bool) {
+    const std::size_t i = std::size_t(d);
+    const ir::PadDim& by = pad.get<ir::PadAttrs>().dims[i];
+    return Placed{
+        spread_part(ways, pad.operand(0)->shape.dims[i], by.low, by.interior, pad.shape.dims[i]),
+        {}};
+  };
+}
+
+Placer reverse_placer(const ir::Instruction& reverse) {
+  return [&reverse](const Source&, std::int64_t d, std::int64_t ways, bool) {
+    return reverse_part(ways, reverse.shape.dim(d));
+  };
+}
+
+}  // namespace
+
+OpPlan plan_pad(PartitionContext& p, const ir::Instruction& source) {
+  const TensorSharding requested = reduced(p.source.sharding(source)),
+                       fill = p.source.replicated(0);
+  Value* v = p.values.operand(*source.operand(0));
+  if (v->shape.element_count() == 0) return {{v->sharding, fill}, {requested}};
+  const Candidate c =
+      choose(p, source, requested, {{v}}, padded_by(source), pad_placer(source), false, false);
+  return {{c.layout, fill}, {c.layout}};
+}
+
 void partition_pad(PartitionContext& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::PadAttrs>();
   const Dims& in = source.operand(0)->shape.dims;
   const Dims& out = source.shape.dims;
-  Dims changed;
-  for (std::size_t d = 0; d < in.size(); ++d) {
-    if (!(attrs.dims[d] == ir::PadDim{})) changed.push_back(std::int64_t(d));
-  }
-  Placer placer = [&](const Source&, std::int64_t d, std::int64_t ways, bool) {
-    const std::size_t i = std::size_t(d);
-    return Placed{spread_part(ways, in[i], attrs.dims[i].low, attrs.dims[i].interior, out[i]), {}};
-  };
+  const Dims changed = padded_by(source);
+  const Placer placer = pad_placer(source);
   Value* fill = p.values.declared(*source.operand(1));
   fill = p.values.reshard(fill, p.source.replicated(0), operand_reason(source, 1));
   if (source.operand(0)->shape.element_count() == 0) {
@@ -484,11 +549,16 @@ void partition_pad(PartitionContext& p, const ir::Instruction& source) {
   p.values.define(source, p.values.make(x, c.layout, source.shape));
 }
 
+OpPlan plan_reverse(PartitionContext& p, const ir::Instruction& source) {
+  const Candidate c = choose(
+      p, source, reduced(p.source.sharding(source)), {{p.values.operand(*source.operand(0))}},
+      source.get<ir::DimensionsAttrs>().dims, reverse_placer(source), true, false);
+  return {{c.layout}, {c.layout}};
+}
+
 void partition_reverse(PartitionContext& p, const ir::Instruction& source) {
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
-  Placer placer = [&](const Source&, std::int64_t d, std::int64_t ways, bool) {
-    return place_reverse(ways, source.shape.dim(d));
-  };
+  const Placer placer = reverse_placer(source);
   const std::vector<Source> from{{p.values.operand(*source.operand(0))}};
   const Candidate c =
       choose(p, source, reduced(p.source.sharding(source)), from, dims, placer, true, false);
@@ -502,7 +572,23 @@ void partition_reverse(PartitionContext& p, const ir::Instruction& source) {
   p.values.define(source, p.values.make(x, c.layout, source.shape));
 }
 
-void partition_concatenate(PartitionContext& p, const ir::Instruction& source) {
+namespace {
+
+/// How the rows of several arrays come together.
+struct Concatenation {
+  std::int64_t dim = 0;
+  std::vector<Source> from;
+  std::vector<Value*> values;  ///< distinct arrays
+  Candidate way;
+};
+
+Placer concatenate_placer() {
+  return [](const Source& s, std::int64_t d, std::int64_t ways, bool everywhere) {
+    return concat_part(ways, s.value->shape.dim(d), s.first, s.count, s.offset, everywhere);
+  };
+}
+
+Concatenation concatenation_of(PartitionContext& p, const ir::Instruction& source) {
   const std::int64_t dim = source.get<ir::DimensionsAttrs>().dims.front();
   std::vector<Source> from;
   std::vector<const ir::Instruction*> arrays;
@@ -524,13 +610,36 @@ void partition_concatenate(PartitionContext& p, const ir::Instruction& source) {
   std::vector<Value*> values;
   for (const ir::Instruction* o : arrays) values.push_back(p.values.operand(*o));
   for (Source& s : from) s.value = values[s.array];
-  Placer placer = [&](const Source& s, std::int64_t d, std::int64_t ways, bool everywhere) {
-    return place_concat(ways, s.value->shape.dim(d), s.first, s.count, s.offset, everywhere);
-  };
-  const Candidate c =
-      choose(p, source, reduced(p.source.sharding(source)), from, {dim}, placer, false, false);
+  Candidate way = choose(p, source, reduced(p.source.sharding(source)), from, {dim},
+                         concatenate_placer(), false, false);
+  return {dim, std::move(from), std::move(values), std::move(way)};
+}
+
+}  // namespace
+
+void place_concatenate(PartitionContext& p, const ir::Instruction& source) {
+  const auto [dim, from, values, c] = concatenation_of(p, source);
+  std::vector<ir::Instruction*> operands;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const ir::Instruction& o = *source.operand(i);
+    const TensorSharding layout = array_layout(c, from[i].array, {dim});
+    ir::Instruction* x =
+        p.values.reshard(from[i].value, layout, "operand of " + op_label(source))->local;
+    if (sliced_along(o, dim)) {
+      // A slice of its own, which the device stage takes rows through.
+      const ShardBuilder::OpScope scope(p.emit, o);
+      x = p.emit.local_op(o, {x}, o.shape);
+      p.values.annotate(x, {layout});
+    }
+    operands.push_back(x);
+  }
+  place_on(p, source, operands, {{}, {c.layout}});
+}
+
+void partition_concatenate(PartitionContext& p, const ir::Instruction& source) {
+  const auto [dim, from, values, c] = concatenation_of(p, source);
   std::vector<ir::Instruction*> locals;
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
     locals.push_back(
         p.values.reshard(values[i], array_layout(c, i, {dim}), "operand of " + op_label(source))
             ->local);
@@ -550,7 +659,7 @@ void partition_concatenate(PartitionContext& p, const ir::Instruction& source) {
     }
     x = p.emit.local_op(source, parts, local_shape(source.shape, c.layout));
   } else {
-    x = p.rows.exchange(route_for(source, c, dim, placer, from, false), locals, dim,
+    x = p.rows.exchange(route_for(source, c, dim, concatenate_placer(), from, false), locals, dim,
                         c.layout.dims[std::size_t(dim)].axes, nullptr, rows_of(source, c.layout));
   }
   p.values.define(source, p.values.make(x, c.layout, source.shape));

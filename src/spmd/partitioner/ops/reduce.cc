@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/ir/constraint.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/partitioner/ops/ordered.h"
 
@@ -12,7 +13,7 @@ namespace tessera::spmd {
 
 bool is_literal(const ir::Instruction& x, const Literal& value) {
   const ir::Instruction* at = &x;
-  while (at->is(ir::Opcode::copy)) at = at->operand(0);
+  while (at->is(ir::Opcode::copy) || ir::is_constraint(*at)) at = at->operand(0);
   return at->is(ir::Opcode::constant) && !at->get<ir::ConstantAttrs>().elided &&
          at->get<ir::ConstantAttrs>().value == value;
 }
@@ -170,43 +171,100 @@ std::vector<Value*> reduce_any(PartitionContext& p, const ir::Instruction& sourc
 
 }  // namespace
 
-void partition_reduce(PartitionContext& p, const ir::Instruction& source) {
-  std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return replicate(p, source, "no rule is known");
-  const std::size_t count = source.operands().size() / 2;
+namespace {
+
+/// How a reducer joins the parts of several devices.
+enum class Joins : std::uint8_t {
+  partial_values,  ///< by collectives of its own monoids
+  any_order,       ///< by itself, in any order
+  in_order,        ///< by itself, neighbours with each other
+};
+
+Joins joins_of(const ir::Instruction& source, const std::optional<Monoids>& monoids) {
+  if (monoids) return Joins::partial_values;
+  return only_selects(*source.called().front()) ? Joins::any_order : Joins::in_order;
+}
+
+/// Axes on the reduced dims, in the order of the reduced elements.
+IndexList reduced_axes(const ir::Instruction& source, const TensorSharding& operand) {
+  IndexList axes;
+  for (std::size_t d = 0; d < operand.dims.size(); ++d) {
+    if (!contains(source.get<ir::DimensionsAttrs>().dims, std::int64_t(d))) continue;
+    axes.insert(axes.end(), operand.dims[d].axes.begin(), operand.dims[d].axes.end());
+  }
+  return axes;
+}
+
+/// The layouts of the partial results of operands in their layouts.
+std::vector<TensorSharding> partial_layouts(PartitionContext& p, const ir::Instruction& source) {
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
+  std::vector<TensorSharding> out;
+  for (std::size_t i = 0; i < source.operands().size() / 2; ++i) {
+    const TensorSharding& operand = p.source.sharding(*source.operand(i));
+    TensorSharding s = p.source.replicated(operand.rank() - std::int64_t(dims.size()));
+    for (std::size_t d = 0, k = 0; d < operand.dims.size(); ++d) {
+      if (!contains(dims, std::int64_t(d))) s.dims[k++].axes = operand.dims[d].axes;
+    }
+    s.unreduced = reduced_axes(source, operand);
+    out.push_back(std::move(s));
+  }
+  return out;
+}
+
+}  // namespace
+
+OpPlan plan_reduce(PartitionContext& p, const ir::Instruction& source) {
+  std::optional<FactorRule> rule = rule_for(source);
+  if (!rule) return plan_replicated(p, source);
+  const std::size_t count = source.operands().size() / 2;
   const std::optional<Monoids> monoids = monoids_of(source);
-  const bool selects = only_selects(*source.called().front());
+  const Joins joins = joins_of(source, monoids);
   bool first = true;
-  for (std::size_t d = 0; d < rule->operands[0].size() && !monoids && !selects; ++d) {
+  for (std::size_t d = 0; d < rule->operands[0].size() && joins == Joins::in_order; ++d) {
     // Such a reducer need not commute: each device's elements must stand together.
     Factor& f = rule->factors[std::size_t(rule->operands[0][d].front())];
     if (f.kind != FactorKind::reduction) continue;
     if (!first) f.kind = FactorKind::need_replication;
     if (f.size > 1) first = false;
   }
-  ComputeLayout layout = p.layouts.choose(source, *rule);
-  std::vector<Value*> values = p.values.operands_in(source, layout.operands);
-  IndexList axes;  // in the order of the reduced elements
-  for (std::size_t d = 0; d < layout.operands[0].dims.size(); ++d) {
-    if (!contains(dims, std::int64_t(d))) continue;
-    const IndexList& a = layout.operands[0].dims[d].axes;
-    axes.insert(axes.end(), a.begin(), a.end());
+  OpPlan plan = planned(p.layouts.choose(source, *rule));
+  if (reduced_axes(source, plan.operands[0]).empty()) return plan;
+  const std::vector<TensorSharding> requested = p.source.requested_shardings(source);
+  if (!monoids) {
+    plan.results = requested;
+    return plan;
   }
+  plan.partial_ops = monoids->ops;
+  for (std::size_t i = 0; i < count; ++i) {
+    // The user's initial value enters the completed sum.
+    if (is_literal(*source.operand(count + i), monoids->identities[i])) continue;
+    plan.results[i] = reduced(p.source.shardings(source)[i]);
+  }
+  return plan;
+}
+
+void partition_reduce(PartitionContext& p, const ir::Instruction& source) {
+  if (!rule_for(source)) return replicate(p, source, "no rule is known");
+  const std::size_t count = source.operands().size() / 2;
+  const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
+  std::vector<Value*> values;
+  for (const ir::Instruction* o : source.operands()) values.push_back(p.values.declared(*o));
   std::vector<ir::Instruction*> inputs, inits;
   for (std::size_t i = 0; i < count; ++i) inits.push_back(values[count + i]->local);
+  const IndexList axes = reduced_axes(source, values[0]->sharding);
+  std::vector<TensorSharding> partial = partial_layouts(p, source);
   if (axes.empty()) {
     for (std::size_t i = 0; i < count; ++i) inputs.push_back(values[i]->local);
     inputs.insert(inputs.end(), inits.begin(), inits.end());
-    ir::Instruction* x = p.emit.local_op(source, inputs, local_tuple(source.shape, layout.results));
-    return p.values.define(source, made(p, source, x, layout.results));
+    ir::Instruction* x = p.emit.local_op(source, inputs, local_tuple(source.shape, partial));
+    return p.values.define(source, made(p, source, x, partial));
   }
+  const std::optional<Monoids> monoids = monoids_of(source);
   if (monoids) {
-    return p.values.define(source, reduce_monoids(p, source, *monoids, values, layout.results));
+    return p.values.define(source, reduce_monoids(p, source, *monoids, values, partial));
   }
-  std::vector<TensorSharding> partial;
-  for (const TensorSharding& s : layout.results) partial.push_back(reduced(s));
-  if (!selects) {
+  for (TensorSharding& s : partial) s = reduced(s);
+  if (joins_of(source, monoids) == Joins::in_order) {
     return p.values.define(source, reduce_any(p, source, values, partial, axes));
   }
   for (std::size_t i = 0; i < count; ++i)

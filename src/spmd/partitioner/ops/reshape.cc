@@ -245,7 +245,7 @@ double price(PartitionContext& p, Value* v, const Plan& plan, const ir::Instruct
 
 }  // namespace
 
-void partition_reshape(PartitionContext& p, const ir::Instruction& source) {
+OpPlan plan_reshape(PartitionContext& p, const ir::Instruction& source) {
   const ir::Instruction& operand = *source.operand(0);
   const Dims &in = operand.shape.dims, &out = source.shape.dims;
   Value* v = p.values.operand(operand);
@@ -286,10 +286,23 @@ void partition_reshape(PartitionContext& p, const ir::Instruction& source) {
       least = cost;
     }
   }
-  ir::Instruction* x = p.values.reshard(v, best->in, operand_reason(source, 0))->local;
+  return {{best->in}, {best->out}};
+}
+
+void partition_reshape(PartitionContext& p, const ir::Instruction& source) {
+  const Dims &in = source.operand(0)->shape.dims, &out = source.shape.dims;
+  const Value* operand = p.values.declared(*source.operand(0));
+  Plan plan{operand->sharding, p.source.sharding(source), {}};
+  if (source.shape.element_count() > 0) {
+    plan = plan_for(p, in, out, plan.in, plan.out, true, /*by_pieces=*/true);
+  }
+  TESSERA_CHECK(
+      same_layout(plan.in, operand->sharding),
+      source.describe() + " is not in a layout of its own: " + operand->sharding.to_spec_string());
+  ir::Instruction* x = operand->local;
   ir::Builder& b = p.b();
-  Dims local_out = best->out.shard_dims(out);
-  for (const Shift& s : best->shifts) {
+  Dims local_out = plan.out.shard_dims(out);
+  for (const Shift& s : plan.shifts) {
     // The segment as one dim, rows moved, then all of it in the result's dims below.
     Dims dims = x->shape.dims, joined;
     std::int64_t at = -1;
@@ -304,14 +317,14 @@ void partition_reshape(PartitionContext& p, const ir::Instruction& source) {
     }
     x = b.reshape(x, joined);
     x = p.rows.exchange(s.plan, {x}, at, s.axes, nullptr,
-                        ReshardReason::between(best->in, best->out, "rows of reshape"));
+                        ReshardReason::between(plan.in, plan.out, "rows of reshape"));
     // Back to the operand's rank, so that the dims of other segments are found again.
     Dims spread = x->shape.dims;
     spread.insert(spread.begin() + at + 1, std::size_t(last - first), 1);
     x = b.reshape(x, spread);
   }
   x = b.reshape(x, local_out);
-  p.values.define(source, p.values.make(x, best->out, source.shape));
+  p.values.define(source, p.values.make(x, plan.out, source.shape));
 }
 
 }  // namespace tessera::spmd

@@ -145,6 +145,11 @@ ComputeLayout layout_of(PartitionContext& p, const Pooling& pool, const FactorRu
     shapes.push_back(o->shape);
     shardings.push_back(v->is_recomputable() ? p.source.replicated(o->shape.rank()) : v->sharding);
   }
+  if (p.module.stage() == PartitionStage::device) {
+    std::vector<TensorSharding> given;
+    for (const ir::Instruction* o : operands) given.push_back(p.source.sharding(*o));
+    if (auto agreed = agreed_layout(rule, given, p.source.shardings(pool.result))) return *agreed;
+  }
   return p.module.choose_layout(rule, shapes, shardings, {pool.result.shape},
                                 p.source.shardings(pool.result),
                                 double(pool.operand.shape.element_count()));
@@ -218,9 +223,15 @@ void emit(PartitionContext& p, const Pooling& pool, const ComputeLayout& layout,
   p.values.define(pool.result, p.values.make(x, layout.results[0], pool.result.shape));
 }
 
-/// The cheaper of windows along split dims and of none such.
-void partition_pooling(PartitionContext& p, const Pooling& pool, FactorRule rule,
-                       bool may_replicate) {
+struct SplitPooling {
+  ComputeLayout layout;
+  std::vector<Reach> reaches;
+};
+
+/// The cheaper of windows along split dims and of none such; nothing if that is none, and the op
+/// may do without (`may_replicate`).
+std::optional<SplitPooling> split_pooling(PartitionContext& p, const Pooling& pool, FactorRule rule,
+                                          bool may_replicate) {
   for (std::size_t d = 0; d < pool.padding.size(); ++d) {
     for (int f : rule.operands[0][d]) {
       rule.factors[std::size_t(f)].size =
@@ -235,30 +246,71 @@ void partition_pooling(PartitionContext& p, const Pooling& pool, FactorRule rule
                           layout.operands[1].shard_dims(from.dims), from.dtype);
   ComputeLayout other = layout_of(p, pool, without_halo(rule));
   if (reaches.empty() || other.cost <= cost) {
-    if (may_replicate) return partition_by_rule(p, pool.op);
+    if (may_replicate) return std::nullopt;
     layout = std::move(other);
     reaches = reaches_of(p, pool, layout.operands[0]);
   }
-  emit(p, pool, layout, reaches);
+  return SplitPooling{std::move(layout), std::move(reaches)};
+}
+
+/// The pad, the op and the slice that are one step.
+Pooling pooling_of_cut(const ir::Instruction& slice) {
+  const ir::Instruction& op = *slice.operand(0);
+  const ir::Instruction& pad = *op.operand(0);
+  return {op, *pad.operand(0), slice, pad.get<ir::PadAttrs>().dims, pad.operand(1)};
+}
+
+Pooling pooling_of(const ir::Instruction& op) {
+  return {op, *op.operand(0), op, std::vector<ir::PadDim>(op.shape.dims.size()), nullptr};
+}
+
+bool is_cut(const PartitionContext& p, const ir::Instruction& slice) {
+  const ir::Instruction& op = *slice.operand(0);
+  return op.is(ir::Opcode::select_and_scatter) && cut_of(p, op) == &slice;
 }
 
 }  // namespace
 
-bool partition_cut_of_select_and_scatter(PartitionContext& p, const ir::Instruction& slice) {
-  const ir::Instruction& op = *slice.operand(0);
-  if (!op.is(ir::Opcode::select_and_scatter) || cut_of(p, op) != &slice) return false;
-  const ir::Instruction& pad = *op.operand(0);
-  partition_pooling(p, {op, *pad.operand(0), slice, pad.get<ir::PadAttrs>().dims, pad.operand(1)},
-                    *rule_for(op), false);
+bool place_cut_of_select_and_scatter(PartitionContext& p, const ir::Instruction& slice) {
+  if (!is_cut(p, slice)) return false;
+  const Pooling pool = pooling_of_cut(slice);
+  const ir::Instruction& pad = *pool.op.operand(0);
+  const ComputeLayout layout =
+      split_pooling(p, pool, *rule_for(pool.op), /*may_replicate=*/false)->layout;
+  const TensorSharding& result = layout.results[0];
+  ir::Instruction* x = p.values.operand_in(pad, 0, layout.operands[0])->local;
+  ir::Instruction* fill = p.values.operand_in(pad, 1, p.source.replicated(0))->local;
+  x = place_on(p, pad, {x, fill}, {{}, {layout.operands[0]}})[0]->local;
+  ir::Instruction* y = p.values.operand_in(pool.op, 1, layout.operands[1])->local;
+  ir::Instruction* init = p.values.operand_in(pool.op, 2, layout.operands[2])->local;
+  x = place_on(p, pool.op, {x, y, init}, {{}, {result}})[0]->local;
+  place_on(p, slice, {x}, {{}, {result}});
   return true;
+}
+
+bool partition_cut_of_select_and_scatter(PartitionContext& p, const ir::Instruction& slice) {
+  if (!is_cut(p, slice)) return false;
+  const Pooling pool = pooling_of_cut(slice);
+  const SplitPooling split = *split_pooling(p, pool, *rule_for(pool.op), /*may_replicate=*/false);
+  emit(p, pool, split.layout, split.reaches);
+  return true;
+}
+
+void place_select_and_scatter(PartitionContext& p, const ir::Instruction& source) {
+  if (cut_of(p, source)) return;  // the slice places it all
+  const std::optional<FactorRule> rule = rule_for(source);
+  std::optional<SplitPooling> split;
+  if (rule && fill_of(source)) split = split_pooling(p, pooling_of(source), *rule, true);
+  place(p, source, split ? planned(split->layout) : plan_by_rule(p, source));
 }
 
 void partition_select_and_scatter(PartitionContext& p, const ir::Instruction& source) {
   if (cut_of(p, source)) return;  // the slice does it all
   const std::optional<FactorRule> rule = rule_for(source);
-  if (!rule || !fill_of(source)) return partition_by_rule(p, source);
-  const std::vector<ir::PadDim> none(source.shape.dims.size());
-  partition_pooling(p, {source, *source.operand(0), source, none, nullptr}, *rule, true);
+  std::optional<SplitPooling> split;
+  if (rule && fill_of(source)) split = split_pooling(p, pooling_of(source), *rule, true);
+  if (!split) return partition_by_rule(p, source);
+  emit(p, pooling_of(source), split->layout, split->reaches);
 }
 
 }  // namespace tessera::spmd

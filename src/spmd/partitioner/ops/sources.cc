@@ -8,6 +8,28 @@
 
 namespace tessera::spmd {
 
+namespace {
+
+/// A source that each layout has a copy of.
+void place_source(PartitionContext& p, const ir::Instruction& source) {
+  p.values.define(source, p.values.make_recomputable(
+                              [&p, &source](const TensorSharding&) {
+                                const ShardBuilder::OpScope scope(p.emit, source);
+                                return p.emit.local_op(source, {}, source.shape);
+                              },
+                              p.source.sharding(source), source.shape));
+}
+
+}  // namespace
+
+void place_constant(PartitionContext& p, const ir::Instruction& source) {
+  if (source.shape.is_tuple) return place(p, source, plan_replicated(p, source));
+  if (!source.get<ir::ConstantAttrs>().elided) return place_source(p, source);
+  place(p, source, plan_as_declared(p, source));
+}
+
+void place_iota(PartitionContext& p, const ir::Instruction& source) { place_source(p, source); }
+
 void partition_constant(PartitionContext& p, const ir::Instruction& source) {
   if (source.shape.is_tuple) return replicate(p, source, "a constant tuple");
   const auto& attrs = source.get<ir::ConstantAttrs>();

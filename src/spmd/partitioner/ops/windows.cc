@@ -131,15 +131,26 @@ FactorRule without(FactorRule rule, FactorKind kind) {
 
 }  // namespace
 
-void partition_reduce_window(PartitionContext& p, const ir::Instruction& source) {
+namespace {
+
+/// A reduce-window along split dims.
+struct SplitWindows {
+  ComputeLayout layout;
+  std::optional<std::int64_t> sums;  ///< the dim of a scan
+  std::vector<Halo> halos;
+};
+
+/// None if it is cheaper to leave unsplit what windows glide along, or nothing of that is split.
+std::optional<SplitWindows> split_windows(PartitionContext& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
-  if (!rule || source.operand(0)->shape.element_count() == 0) return partition_by_rule(p, source);
+  if (!rule || source.operand(0)->shape.element_count() == 0) return std::nullopt;
   const std::size_t count = source.operands().size() / 2;
   const Shape& in = source.operand(0)->shape;
   const std::vector<Shape> out = flatten(source.shape);
   const auto& window = source.get<ir::WindowAttrs>().dims;
-  ComputeLayout split = p.layouts.choose(source, *rule);
-  const TensorSharding s = split.operands[0];
+  const std::optional<ComputeLayout> given = p.layouts.given(source, *rule);
+  SplitWindows w{given ? *given : p.layouts.choose(source, *rule), std::nullopt, {}};
+  const TensorSharding& s = w.layout.operands[0];
   auto everywhere = [&](std::size_t d) {
     for (std::size_t i = 0; i < count; ++i) {
       const Value* v = p.values.operand(*source.operand(i));
@@ -147,33 +158,49 @@ void partition_reduce_window(PartitionContext& p, const ir::Instruction& source)
     }
     return true;
   };
-  const std::optional<std::int64_t> sums = scan_dim(source, s);
-  std::vector<Halo> halos;
-  double cost = split.cost;
-  if (sums) {
+  w.sums = scan_dim(source, s);
+  double cost = w.layout.cost;
+  if (w.sums) {
     Dims local = s.shard_dims(in.dims);
-    local[std::size_t(*sums)] = s.shards(*sums);
+    local[std::size_t(*w.sums)] = s.shards(*w.sums);
     for (const Shape& x : out) {
       cost += p.module.rows_price(double(Shape(x.dtype, local).byte_count()), 1,
-                                  s.dims[std::size_t(*sums)].axes);
+                                  s.dims[std::size_t(*w.sums)].axes);
     }
   } else {
     for (std::size_t d = 0; d < window.size(); ++d) {
       const std::int64_t ways = s.shards(std::int64_t(d));
       if (ways == 1 || window[d] == ir::WindowDim{}) continue;
       const std::int64_t block = ceil_div(out[0].dims[d], ways);
-      halos.push_back(halo_for(p, std::int64_t(d), s.dims[d].axes, in.dims[d], window[d],
-                               block * window[d].stride, block, window[d].size, everywhere(d)));
+      w.halos.push_back(halo_for(p, std::int64_t(d), s.dims[d].axes, in.dims[d], window[d],
+                                 block * window[d].stride, block, window[d].size, everywhere(d)));
     }
-    for (const Shape& x : out) cost += price(p, halos, Shape(x.dtype, in.dims), s);
+    for (const Shape& x : out) cost += price(p, w.halos, Shape(x.dtype, in.dims), s);
   }
-  if (!sums && (halos.empty() ||
-                p.layouts.choose(source, without(*rule, FactorKind::permutation)).cost <= cost)) {
-    return partition_by_rule(p, source);
-  }
+  if (!w.sums && w.halos.empty()) return std::nullopt;
+  const bool unsplit_is_cheaper =
+      !w.sums && !given &&
+      p.layouts.choose(source, without(*rule, FactorKind::permutation)).cost <= cost;
+  if (unsplit_is_cheaper) return std::nullopt;
   for (std::size_t i = 0; i < count; ++i) {
-    split.operands[i] = fetched_from(split.operands[i], halos);
+    w.layout.operands[i] = fetched_from(w.layout.operands[i], w.halos);
   }
+  return w;
+}
+
+}  // namespace
+
+OpPlan plan_reduce_window(PartitionContext& p, const ir::Instruction& source) {
+  const std::optional<SplitWindows> w = split_windows(p, source);
+  return w ? planned(w->layout) : plan_by_rule(p, source);
+}
+
+void partition_reduce_window(PartitionContext& p, const ir::Instruction& source) {
+  const std::optional<SplitWindows> w = split_windows(p, source);
+  if (!w) return partition_by_rule(p, source);
+  const auto& [split, sums, halos] = *w;
+  const std::size_t count = source.operands().size() / 2;
+  const std::vector<Shape> out = flatten(source.shape);
   std::vector<Value*> values = p.values.operands_in(source, split.operands);
   std::vector<ir::Instruction*> parts;
   if (sums) {
@@ -185,7 +212,7 @@ void partition_reduce_window(PartitionContext& p, const ir::Instruction& source)
           fetch(p, source, values[i]->local, halos, values[count + i]->local, split.operands[i]));
     }
     for (std::size_t i = 0; i < count; ++i) inputs.push_back(values[count + i]->local);
-    ir::WindowAttrs local{window};
+    ir::WindowAttrs local = source.get<ir::WindowAttrs>();
     for (const Halo& h : halos) {
       ir::WindowDim& w = local.dims[std::size_t(h.dim)];
       w = bare(w, w.size);
@@ -278,6 +305,10 @@ std::vector<Halo> halos_of(const PartitionContext& p, const Convolution& c,
 /// The cheaper layout of windows along split dims, for which `halos` are fetched, and of none such.
 ComputeLayout layout_of(PartitionContext& p, const Convolution& c, std::vector<Halo>* halos) {
   const Value& input = *p.values.operand(*c.source.operand(0));
+  if (std::optional<ComputeLayout> given = p.layouts.given(c.source, c.rule)) {
+    *halos = halos_of(p, c, *given, input);
+    return *given;
+  }
   ComputeLayout layout = p.layouts.choose(c.source, c.rule);
   *halos = halos_of(p, c, layout, input);
   if (halos->empty()) return layout;
@@ -315,6 +346,22 @@ ir::ConvolutionAttrs local_attrs(const PartitionContext& p, const Convolution& c
 }
 
 }  // namespace
+
+OpPlan plan_convolution(PartitionContext& p, const ir::Instruction& source) {
+  std::optional<FactorRule> rule = rule_for(source);
+  if (!rule) return plan_replicated(p, source);
+  const Convolution c(source, std::move(*rule));
+  std::vector<Halo> halos;
+  OpPlan plan = planned(layout_of(p, c, &halos));
+  plan.operands[0] = fetched_from(plan.operands[0], halos);
+  if (!halos.empty()) {
+    // From now on they are there.
+    Value* input = p.values.operand_in(source, 0, plan.operands[0]);
+    input->derived[key_of(halos, c.lhs.dims, plan.operands[0], c.attrs.input_feature)] =
+        input->local;
+  }
+  return plan;
+}
 
 void partition_convolution(PartitionContext& p, const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stages of the partitioner: reshards as instructions, then one device's program.
+#include "src/spmd/partitioner/partition.h"
+
+#include "src/spmd/partitioner/compile_context.h"
+#include "src/spmd/partitioner/module_partitioner.h"
+
+namespace tessera::spmd {
+
+ExplicitProgram insert_reshards(const ir::Module& module, const PartitionOptions& options) {
+  ExplicitProgram out;
+  out.module =
+      ModulePartitioner(module, PartitionStage::reshards, options, &out.origins, /*report=*/nullptr)
+          .run();
+  return out;
+}
+
+std::unique_ptr<ir::Module> lower_reshards(const ExplicitProgram& program,
+                                           const PartitionOptions& options,
+                                           PartitionReport* report) {
+  Origins origins = program.origins;
+  return ModulePartitioner(*program.module, PartitionStage::device, options, &origins, report)
+      .run();
+}
+
+std::unique_ptr<ir::Module> partition(const ir::Module& module, const PartitionOptions& options,
+                                      PartitionReport* report) {
+  CompileContext context;
+  PartitionOptions shared = options;
+  if (!shared.context) shared.context = &context;
+  return lower_reshards(insert_reshards(module, shared), shared, report);
+}
+
+}  // namespace tessera::spmd
