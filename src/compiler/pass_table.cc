@@ -104,7 +104,24 @@ constexpr Pass kPasses[] = {
      }},
     {"gather-before-loops", "Gather what loops slice along a split dim, in a propagated program",
      uncounted<spmd::propagation::gather_before_loops>},
-    {"partition", "From a propagated program to that of one device",
+    {"insert-reshards", "Compute each op of a propagated program in the cheapest layout",
+     [](ModulePtr& m, Argument) {
+       m = spmd::insert_reshards(*m, {}).module;
+       return Count();
+     }},
+    {"optimize-reshards", "Merge reshards, join them, and move them out of loops",
+     [](ModulePtr& m, Argument) {
+       spmd::ExplicitProgram program{std::move(m), {}};
+       const std::size_t changes = spmd::optimize_reshards(&program, {});
+       m = std::move(program.module);
+       return Count(changes);
+     }},
+    {"lower-reshards", "From a program with explicit reshards to that of one device",
+     [](ModulePtr& m, Argument) {
+       m = spmd::lower_reshards({m->clone(), {}}, {}, nullptr);
+       return Count();
+     }},
+    {"partition", "All of these: from a propagated program to that of one device",
      [](ModulePtr& m, Argument) {
        m = spmd::partition(*m, {}, nullptr);
        return Count();

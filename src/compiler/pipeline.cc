@@ -131,6 +131,7 @@ void propagate(Compilation& c) {
   c.module = std::move(found.module);
   c.decisions = std::move(found.decisions);
   if (c.for_report) return;  // reports want all records
+  c.reshards = std::move(found.reshards);
   c.device = std::move(found.device);
   c.report = std::move(found.report);
 }
@@ -161,17 +162,34 @@ void keep_shardings(Compilation& c) {
   if (c.options.keep_stages) c.propagated = c.module->clone();
 }
 
-void partition(Compilation& c) {
-  if (!is_global(c)) return;
+spmd::PartitionOptions partition_options(Compilation& c) {
   spmd::PartitionOptions options = c.partition;
   if (c.options.network) options.machine = cost::Machine(*c.options.network);
   options.all_records = c.for_report;
   if (!c.context) c.context = take_context();
   options.context = c.context.get();
+  return options;
+}
+
+void make_reshards_explicit(Compilation& c) {
+  if (!is_global(c)) return;
+  if (!c.reshards.module) {
+    const spmd::PartitionOptions options = partition_options(c);
+    c.reshards = spmd::insert_reshards(*c.module, options);
+    spmd::optimize_reshards(&c.reshards, options);
+  }
+  c.source = std::move(c.module);
+  c.module = std::move(c.reshards.module);
+}
+
+void partition(Compilation& c) {
+  if (!is_global(c)) return;
   std::unique_ptr<ir::Module> device = std::move(c.device);
-  if (!device) device = spmd::partition(*c.module, options, &c.report);
+  c.reshards.module = std::move(c.module);
+  if (!device) device = spmd::lower_reshards(c.reshards, partition_options(c), &c.report);
+  c.reshards = {};
   c.context = nullptr;
-  if (c.for_report) c.source = std::move(c.module);
+  if (!c.for_report) c.source = nullptr;
   c.module = std::move(device);
   c.root_sharding = c.module->entry()->root()->sharding;
   ir::verify(*c.module);
@@ -337,6 +355,7 @@ constexpr Stage kStages[] = {
     {"swap-convolutions", swap_convolutions, Stage::Leaves::nothing},
     {"propagate", propagate, Stage::Leaves::module},
     {"shardings", keep_shardings, Stage::Leaves::nothing},
+    {"reshards", make_reshards_explicit, Stage::Leaves::module},
     {"partition", partition, Stage::Leaves::module},
     {"markers", drop_markers, Stage::Leaves::nothing},
     {"inline-calls", inline_calls, Stage::Leaves::nothing},

@@ -31,11 +31,13 @@ struct Compilation {
   bool for_report = false;
   /// For FullGathers::error: throws if the report has full gathers.
   std::function<void(const Compilation&)> refuse_full_gathers;
+  /// The propagated module, while it is partitioned and for a report.
   std::unique_ptr<ir::Module> source;
   /// For a report: what the solver's choices cost.
   bool for_decisions = false;
   std::vector<spmd::ShardingDecision> decisions;
   /// What partitioning makes of `module`, where solving for shardings left it; with `report`.
+  spmd::ExplicitProgram reshards;
   std::unique_ptr<ir::Module> device;
   /// From propagation to partitioning: what they work out once.
   std::shared_ptr<spmd::CompileContext> context;

@@ -43,6 +43,7 @@ bool chooses_arguments(const ir::Module& module) {
 
 /// A propagated module as one device runs it.
 struct Partitioned {
+  ExplicitProgram reshards;
   std::unique_ptr<ir::Module> device;
   PartitionReport report;
   ProgramCost cost;
@@ -50,7 +51,9 @@ struct Partitioned {
 
 Partitioned partitioned(const ir::Module& module, const PartitionOptions& options) {
   Partitioned out;
-  out.device = partition(module, options, &out.report);
+  out.reshards = insert_reshards(module, options);
+  optimize_reshards(&out.reshards, options);
+  out.device = lower_reshards(out.reshards, options, &out.report);
   std::unique_ptr<ir::Module> reduced = out.device->clone();
   reduce_collectives(&reduced);
   const cost::CommunicationCount count = cost::count_communication(*reduced, options.machine);
@@ -220,6 +223,7 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   Partitioned now = partitioned(*module, options.partition);
   out.module = std::move(module);
   out.propagated = out.chosen = now.cost;
+  out.reshards = std::move(now.reshards);
   out.device = std::move(now.device);
   out.report = std::move(now.report);
   const double budget = options.memory_budget.value_or(cost::kMemoryGrowth * now.cost.peak_bytes);
@@ -240,6 +244,7 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   out.module = std::move(open);
   out.solved = true;
   out.chosen = best->program->cost;
+  out.reshards = std::move(best->program->reshards);
   out.device = std::move(best->program->device);
   out.report = std::move(best->program->report);
   out.decisions = std::move(best->decisions);

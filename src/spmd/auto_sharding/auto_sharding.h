@@ -37,7 +37,9 @@ struct AutoSharding {
   /// Whether they are the solver's; else those of propagation alone.
   bool solved = false;
   ProgramCost propagated, chosen;
-  /// What partitioning makes of the module, and its report.
+  /// What partitioning makes of the module, with explicit reshards and of one device, and its
+  /// report.
+  ExplicitProgram reshards;
   std::unique_ptr<ir::Module> device;
   PartitionReport report;
   /// If asked for, and if there was anything to solve: of the module, as it is kept.

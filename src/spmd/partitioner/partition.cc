@@ -28,7 +28,9 @@ std::unique_ptr<ir::Module> partition(const ir::Module& module, const PartitionO
   CompileContext context;
   PartitionOptions shared = options;
   if (!shared.context) shared.context = &context;
-  return lower_reshards(insert_reshards(module, shared), shared, report);
+  ExplicitProgram program = insert_reshards(module, shared);
+  optimize_reshards(&program, shared);
+  return lower_reshards(program, shared, report);
 }
 
 }  // namespace tessera::spmd

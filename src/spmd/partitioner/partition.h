@@ -35,6 +35,10 @@ struct ExplicitProgram {
 /// Chooses the layout of each op, and puts in the reshards between them.
 ExplicitProgram insert_reshards(const ir::Module& module, const PartitionOptions& options);
 
+/// Merges equal reshards, joins those in a row and moves out of loops what these don't change.
+/// Returns how many were changed.
+std::size_t optimize_reshards(ExplicitProgram* program, const PartitionOptions& options);
+
 /// The program of one device.
 std::unique_ptr<ir::Module> lower_reshards(const ExplicitProgram& program,
                                            const PartitionOptions& options,

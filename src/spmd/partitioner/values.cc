@@ -86,6 +86,18 @@ void Values::annotate(ir::Instruction* op, const std::vector<TensorSharding>& la
   for (const TensorSharding& s : layouts) op->sharding.push_back(module_.as_annotation(s));
 }
 
+ir::Instruction* Values::pack(const Shape& shape, const std::vector<Value*>& leaves) const {
+  std::vector<ir::Instruction*> parts;
+  std::vector<TensorSharding> layouts;
+  for (const Value* v : leaves) {
+    parts.push_back(v->local);
+    layouts.push_back(v->sharding);
+  }
+  ir::Instruction* x = emit_.pack(shape, parts);
+  if (shape.is_tuple) annotate(x, layouts);
+  return x;
+}
+
 const std::vector<Value*>* Values::find(const ir::Instruction& source) const {
   if (!source_.has(source)) return nullptr;
   const auto& [done, leaves] = values_[std::size_t(source.index)];

@@ -56,6 +56,8 @@ class Values {
               const std::vector<TensorSharding>& layouts);
   /// Says on an op of a program with explicit reshards how its leaves are laid out.
   void annotate(ir::Instruction* op, const std::vector<TensorSharding>& layouts) const;
+  /// A (tuple of) local arrays, from its leaves.
+  ir::Instruction* pack(const Shape& shape, const std::vector<Value*>& leaves) const;
   bool is_defined(const ir::Instruction& source) const { return find(source) != nullptr; }
 
   // ----- the values of source instructions

@@ -146,6 +146,12 @@ ir::Instruction* ShardBuilder::shard_offset(const TensorSharding& s, std::int64_
   return lookup(table, axes);
 }
 
+ir::Instruction* ShardBuilder::constant_of(const ir::Instruction& origin, const Literal& value) {
+  ir::Instruction*& constant = constants_[&origin];
+  if (!constant) constant = b().constant(value);
+  return constant;
+}
+
 ir::Instruction* ShardBuilder::range_mask(const Dims& dims, std::int64_t dim, ir::Instruction* lo,
                                           ir::Instruction* hi) {
   std::int64_t n = dims[std::size_t(dim)];

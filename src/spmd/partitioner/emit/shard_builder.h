@@ -74,6 +74,8 @@ class ShardBuilder {
 
   // ----- masks, pads and slices
   ir::Instruction* constant_scalar(DType dtype, double v);
+  /// What all copies of a constant of the propagated program share, which are in different layouts.
+  ir::Instruction* constant_of(const ir::Instruction& origin, const Literal& value);
   /// pred[dims]: lo <= index along `dim` < hi. A null bound doesn't bind.
   ir::Instruction* range_mask(const Dims& dims, std::int64_t dim, ir::Instruction* lo,
                               ir::Instruction* hi);
@@ -114,6 +116,7 @@ class ShardBuilder {
   std::map<IndexList, ir::Instruction*> coordinates_;
   std::map<std::pair<Dims, IndexList>, ir::Instruction*> lookups_;
   std::map<std::pair<int, double>, ir::Instruction*> scalars_;
+  std::unordered_map<const ir::Instruction*, ir::Instruction*> constants_;
 };
 
 /// Shape of a shard.

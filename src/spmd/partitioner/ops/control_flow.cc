@@ -13,13 +13,10 @@ ir::Instruction* argument(PartitionContext& p, const ir::Instruction& operand,
                           const ir::Instruction& parameter, const std::string& reason) {
   std::vector<Value*> leaves = p.values.declared_leaves(operand);
   std::vector<TensorSharding> requested = p.source.shardings(parameter);
-  std::vector<ir::Instruction*> parts;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    parts.push_back(leaves[i]->shape.is_array()
-                        ? p.values.reshard(leaves[i], requested[i], reason)->local
-                        : leaves[i]->local);
+    if (leaves[i]->shape.is_array()) leaves[i] = p.values.reshard(leaves[i], requested[i], reason);
   }
-  return p.emit.pack(operand.shape, parts);
+  return p.values.pack(operand.shape, leaves);
 }
 
 /// Defines the leaves of a call-like instruction, which have the callee's layouts.
@@ -126,10 +123,8 @@ void partition_conditional(PartitionContext& p, const ir::Instruction& source) {
 
 void partition_barrier(PartitionContext& p, const ir::Instruction& source) {
   const ir::Instruction& o = *source.operand(0);
-  std::vector<ir::Instruction*> parts;
-  std::vector<TensorSharding> layouts = p.source.shardings(o);
-  for (Value* v : p.values.declared_leaves(o)) parts.push_back(v->local);
-  ir::Instruction* in = p.emit.pack(o.shape, parts);
+  const std::vector<TensorSharding> layouts = p.source.shardings(o);
+  ir::Instruction* in = p.values.pack(o.shape, p.values.declared_leaves(o));
   ir::Instruction* x = p.b().emit_shaped(ir::Opcode::opt_barrier, in->shape, {in});
   define_results(p, source, x, layouts);
 }

@@ -52,9 +52,7 @@ void place(PartitionContext& p, const ir::Instruction& source, const OpPlan& pla
       operands.push_back(p.values.operand_in(source, i, plan.operands[i])->local);
       continue;
     }
-    std::vector<ir::Instruction*> parts;
-    for (Value* v : p.values.declared_leaves(o)) parts.push_back(v->local);
-    operands.push_back(p.emit.pack(o.shape, parts));
+    operands.push_back(p.values.pack(o.shape, p.values.declared_leaves(o)));
   }
   place_on(p, source, std::move(operands), plan);
 }

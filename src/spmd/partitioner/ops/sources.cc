@@ -43,7 +43,7 @@ void partition_constant(PartitionContext& p, const ir::Instruction& source) {
   }
   if (!attrs.elided && source.shape.rank() > 0 && is_splat(l)) {
     Literal one(Shape(l.dtype(), {}), std::span(l.bytes(), byte_size(l.dtype())));
-    ir::Instruction* scalar = p.b().constant(one);
+    ir::Instruction* scalar = p.emit.constant_of(*p.module.log().origin_of(&source), one);
     const Dims global = source.shape.dims;
     return p.values.define(source, p.values.make_recomputable(
                                        [&p, scalar, global](const TensorSharding& to) {
@@ -51,8 +51,11 @@ void partition_constant(PartitionContext& p, const ir::Instruction& source) {
                                        },
                                        requested, source.shape));
   }
-  ir::Instruction* x = attrs.elided ? p.emit.local_op(source, {}, source.shape) : p.b().constant(l);
-  if (attrs.elided) return p.values.define(source, p.values.make(x, requested, source.shape));
+  if (attrs.elided) {
+    ir::Instruction* x = p.emit.local_op(source, {}, source.shape);
+    return p.values.define(source, p.values.make(x, requested, source.shape));
+  }
+  ir::Instruction* x = p.emit.constant_of(*p.module.log().origin_of(&source), l);
   Value* full = p.values.make(x, p.source.replicated(source.shape.rank()), source.shape);
   p.values.define(source, p.values.make_recomputable(
                               [&p, full](const TensorSharding& to) {
