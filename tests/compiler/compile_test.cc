@@ -567,11 +567,12 @@ TEST(Compile, StagesAreDumped) {
     EXPECT_NE(first, "") << entry.path();
   }
   std::sort(names.begin(), names.end());
-  ASSERT_EQ(names.size(), 6u);
+  ASSERT_EQ(names.size(), 7u);
   EXPECT_NE(names[0].find("dot.00.input"), std::string::npos) << names[0];
-  EXPECT_NE(names[2].find("partition"), std::string::npos) << names[2];
-  EXPECT_NE(names[4].find("build-plan"), std::string::npos) << names[4];
-  EXPECT_NE(names[5].find("plan"), std::string::npos) << names[5];
+  EXPECT_NE(names[2].find("reshards"), std::string::npos) << names[2];
+  EXPECT_NE(names[3].find("partition"), std::string::npos) << names[3];
+  EXPECT_NE(names[5].find("build-plan"), std::string::npos) << names[5];
+  EXPECT_NE(names[6].find("plan"), std::string::npos) << names[6];
   std::filesystem::remove_all(folder);
 }
 
