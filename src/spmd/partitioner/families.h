@@ -27,6 +27,8 @@ OpPlan plan_as_declared(PartitionContext& p, const ir::Instruction& source);
 /// Operands as propagation says as well.
 OpPlan plan_at_boundary(PartitionContext& p, const ir::Instruction& source);
 OpPlan plan_replicated(PartitionContext& p, const ir::Instruction& source);
+/// All devices have the operands, and results are as propagation says.
+OpPlan plan_from_replicated(PartitionContext& p, const ir::Instruction& source);
 /// Puts in the op with that plan.
 void place(PartitionContext& p, const ir::Instruction& source, const OpPlan& plan);
 /// The same with these operands. Returns the leaves.
@@ -74,12 +76,15 @@ bool partition_cut_of_select_and_scatter(PartitionContext& p, const ir::Instruct
 OpPlan plan_reduce(PartitionContext& p, const ir::Instruction& source);
 void partition_reduce(PartitionContext& p, const ir::Instruction& source);
 // top_k.cc
+OpPlan plan_top_k(PartitionContext& p, const ir::Instruction& source);
 void partition_top_k(PartitionContext& p, const ir::Instruction& source);
 // fourier.cc
+OpPlan plan_fft(PartitionContext& p, const ir::Instruction& source);
 void partition_fft(PartitionContext& p, const ir::Instruction& source);
 // random_bits.cc
 void partition_rng_bit_generator(PartitionContext& p, const ir::Instruction& source);
 // sort.cc
+OpPlan plan_sort(PartitionContext& p, const ir::Instruction& source);
 void partition_sort(PartitionContext& p, const ir::Instruction& source);
 // reshape.cc
 OpPlan plan_reshape(PartitionContext& p, const ir::Instruction& source);

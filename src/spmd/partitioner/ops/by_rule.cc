@@ -83,9 +83,11 @@ OpPlan plan_by_rule(PartitionContext& p, const ir::Instruction& source) {
   const ComputeLayout layout = p.layouts.choose(source, *rule);
   OpPlan plan = planned(layout);
   for (std::size_t i = 0; i < source.operands().size(); ++i) {
-    // Gathers that the report tells of.
+    // The report tells of such gathers: the op itself does it.
     const Value* v = p.values.operand(*source.operand(i));
-    if (gathers_for_lack_of_form(p, source, i, *v, layout)) plan.operands[i] = v->sharding;
+    if (!gathers_for_lack_of_form(p, source, i, *v, layout)) continue;
+    plan.operands[i] = v->sharding;
+    plan.results = p.source.shardings(source);
   }
   return plan;
 }

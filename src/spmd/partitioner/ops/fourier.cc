@@ -195,11 +195,20 @@ ir::Instruction* across(PartitionContext& p, ir::Instruction* x, FftType type, s
 
 }  // namespace
 
-void partition_fft(PartitionContext& p, const ir::Instruction& source) {
+namespace {
+
+/// A transform along split dims: in stages of some dims each, or of one dim in parts.
+struct SplitFft {
+  std::vector<Stage> stages;
+  std::optional<ComputeLayout> parts;
+};
+
+/// Neither if the op runs on whole dims.
+SplitFft split_fft(PartitionContext& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::FftAttrs>();
   const Shape &in = source.operand(0)->shape, &out = source.shape;
-  std::optional<FactorRule> rule = rule_for(source);
-  Value* v = p.values.operand(*source.operand(0));
+  const std::optional<FactorRule> rule = rule_for(source);
+  const Value* v = p.values.operand(*source.operand(0));
   const std::int64_t rank = in.rank(), count = std::int64_t(attrs.lengths.size());
   const TensorSharding from = v->is_recomputable() ? p.source.replicated(rank) : v->sharding;
   const TensorSharding to = p.source.sharding(source);
@@ -207,40 +216,58 @@ void partition_fft(PartitionContext& p, const ir::Instruction& source) {
   for (std::int64_t d = rank - count; d < rank; ++d) {
     split |= from.shards(d) > 1 || to.shards(d) > 1;
   }
-  if (!rule || !split || in.element_count() == 0 || out.element_count() == 0) {
-    return partition_by_rule(p, source);
-  }
+  if (!rule || !split || in.element_count() == 0 || out.element_count() == 0) return {};
   const ComputeLayout at_once = p.layouts.choose(source, *rule);
   double price = at_once.cost;
   // Work that devices repeat is not to be had for somewhat fewer bytes.
   const std::int64_t parts = parts_of(at_once.results[0], rank);
   if (parts < parts_of(from, rank) && parts < parts_of(to, rank)) price *= kWorthOfParts;
-  const std::vector<Stage> stages = stages_of(p, source, from, to, price);
-  if (!stages.empty()) {
-    const std::string reason = "dims of " + op_label(source);
-    for (const Stage& stage : stages) {
-      v = p.values.reshard(v, stage.layout.operands[0], reason);
-      ir::Instruction* x = transformed(p, v->local, attrs.type, stage, attrs.lengths, rank);
-      v = p.values.make(x, stage.layout.results[0], stage.out);
-    }
-    return p.values.define(source, v);
-  }
-  if (count != 1 || is_real(attrs.type)) return partition_by_rule(p, source);
+  std::vector<Stage> stages = stages_of(p, source, from, to, price);
+  if (!stages.empty()) return {std::move(stages), std::nullopt};
+  if (count != 1 || is_real(attrs.type)) return {};
   FactorRule halves = *rule;
   halves.factors[std::size_t(halves.operands[0].back().front())].kind = FactorKind::permutation;
-  const ComputeLayout layout = p.layouts.choose(source, halves);
+  ComputeLayout layout = p.layouts.choose(source, halves);
   const TensorSharding& s = layout.operands[0];
   const std::int64_t k = s.shards(rank - 1), n = in.dims.back();
   const double bytes = cost::received_bytes(Opcode::all_to_all,
                                             double(local_shape(in, s).byte_count()) * 3, double(k));
   if (k == 1 || n % (k * k) != 0 || n != std::int64_t(std::int32_t(n)) ||
       price <= layout.cost + p.module.rows_price(bytes, 3, s.dims.back().axes)) {
-    return partition_by_rule(p, source);
+    return {};
   }
-  v = p.values.reshard(v, s, operand_reason(source, 0));
-  ir::Instruction* x = across(p, v->local, attrs.type, n, s.dims.back().axes,
-                              ReshardReason::within(s, "parts of " + op_label(source)));
-  p.values.define(source, p.values.make(x, layout.results[0], out));
+  return {{}, std::move(layout)};
+}
+
+}  // namespace
+
+OpPlan plan_fft(PartitionContext& p, const ir::Instruction& source) {
+  const SplitFft split = split_fft(p, source);
+  if (split.parts) return planned(*split.parts);
+  if (split.stages.empty()) return plan_by_rule(p, source);
+  return {split.stages.front().layout.operands, split.stages.back().layout.results};
+}
+
+void partition_fft(PartitionContext& p, const ir::Instruction& source) {
+  const auto& attrs = source.get<ir::FftAttrs>();
+  const SplitFft split = split_fft(p, source);
+  if (!split.parts && split.stages.empty()) return partition_by_rule(p, source);
+  Value* v = p.values.operand(*source.operand(0));
+  if (split.parts) {
+    const TensorSharding& s = split.parts->operands[0];
+    v = p.values.reshard(v, s, operand_reason(source, 0));
+    ir::Instruction* x =
+        across(p, v->local, attrs.type, source.operand(0)->shape.dims.back(), s.dims.back().axes,
+               ReshardReason::within(s, "parts of " + op_label(source)));
+    return p.values.define(source, {x}, split.parts->results);
+  }
+  for (const Stage& stage : split.stages) {
+    v = p.values.reshard(v, stage.layout.operands[0], "dims of " + op_label(source));
+    ir::Instruction* x =
+        transformed(p, v->local, attrs.type, stage, attrs.lengths, source.shape.rank());
+    v = p.values.make(x, stage.layout.results[0], stage.out);
+  }
+  p.values.define(source, v);
 }
 
 }  // namespace tessera::spmd

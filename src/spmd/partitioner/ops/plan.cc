@@ -31,6 +31,12 @@ OpPlan plan_replicated(PartitionContext& p, const ir::Instruction& source) {
   return plan;
 }
 
+OpPlan plan_from_replicated(PartitionContext& p, const ir::Instruction& source) {
+  OpPlan plan = plan_at_boundary(p, source);
+  for (TensorSharding& s : plan.operands) s = p.source.replicated(s.rank());
+  return plan;
+}
+
 std::vector<Value*> place_on(PartitionContext& p, const ir::Instruction& source,
                              std::vector<ir::Instruction*> operands, const OpPlan& plan) {
   ir::Instruction* x = p.emit.local_op(source, std::move(operands), source.shape);
@@ -114,12 +120,14 @@ PlaceOp placer_of(Opcode opcode) {
     case Opcode::custom_partitioning:
       return by_plan<plan_at_boundary>;
     case Opcode::topk:
+      return by_plan<plan_top_k>;
     case Opcode::sort:
+      return by_plan<plan_sort>;
     case Opcode::fft:
-      return by_plan<plan_as_declared>;
+      return by_plan<plan_fft>;
     case Opcode::rng:
     case Opcode::rng_bit_generator:
-      return by_plan<plan_at_boundary>;
+      return by_plan<plan_from_replicated>;
     case Opcode::partition_id:
       return by_plan<plan_replicated>;
     case Opcode::custom_call:

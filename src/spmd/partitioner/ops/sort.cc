@@ -367,23 +367,29 @@ std::vector<ir::Instruction*> sort_across(PartitionContext& p, std::vector<ir::I
   return joined(b, halves(keeps), back, e.dim);
 }
 
-}  // namespace
+/// A sort along a dim that stays split.
+struct SplitSort {
+  ComputeLayout layout;
+  Exchange exchange;
+};
 
-void partition_sort(PartitionContext& p, const ir::Instruction& source) {
-  std::optional<FactorRule> rule = rule_for(source);
+/// None if it is cheaper to have all of the dim on each device, or if there is no other way.
+std::optional<SplitSort> split_sort(PartitionContext& p, const ir::Instruction& source) {
+  const std::optional<FactorRule> rule = rule_for(source);
   const std::int64_t dim = source.get<ir::SortAttrs>().dim;
-  const std::size_t d = std::size_t(dim);
   if (!rule || source.operand(0)->shape.element_count() == 0 ||
       !is_order(*source.called().front())) {
-    return partition_by_rule(p, source);
+    return std::nullopt;
   }
   FactorRule across = *rule;
-  across.factors[std::size_t(across.operands[0][d].front())].kind = FactorKind::permutation;
-  const ComputeLayout split = p.layouts.choose(source, across);
-  const TensorSharding& s = split.operands[0];
-  if (s.shards(dim) == 1) return partition_by_rule(p, source);
-  std::optional<Exchange> e = exchange_for(source, s);
-  if (!e) return partition_by_rule(p, source);
+  across.factors[std::size_t(across.operands[0][std::size_t(dim)].front())].kind =
+      FactorKind::permutation;
+  const std::optional<ComputeLayout> given = p.layouts.given(source, across);
+  const ComputeLayout split = given ? *given : p.layouts.choose(source, across);
+  if (split.operands[0].shards(dim) == 1) return std::nullopt;
+  const std::optional<Exchange> e = exchange_for(source, split.operands[0]);
+  if (!e) return std::nullopt;
+  if (given) return SplitSort{split, *e};
   const double price =
       price_of(p, source, split) + p.module.rows_price(e->bytes, e->collectives, e->axes);
   const ComputeLayout kept = p.layouts.choose(source, *rule);
@@ -392,23 +398,36 @@ void partition_sort(PartitionContext& p, const ir::Instruction& source) {
   for (std::size_t i = 0; i < source.operands().size(); ++i) {
     gathers |= gathers_for_lack_of_form(p, source, i, *p.values.operand(*source.operand(i)), kept);
   }
-  if (!gathers && price_of(p, source, kept) <= price) return partition_by_rule(p, source);
-  const std::vector<Value*> values = p.values.operands_in(source, split.operands);
-  e->reason = ReshardReason::within(s, "rows of " + op_label(source));
-  LocalSort sort{p, source, dim, e->size, e->places, e->padded};
-  std::vector<ir::Instruction*> xs = sort_across(p, rows_of(p, values, *e), *e, sort);
-  const std::int64_t shard = ceil_div(e->size, e->ways);
-  std::vector<Value*> results;
-  const std::vector<Shape> shapes = flatten(source.shape);
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
-    if (e->block != shard) {
-      const RowExchangePlan plan =
-          plan_row_exchange({block_part(e->ways, e->size, e->block)}, e->ways, e->size, shard);
-      xs[i] = p.rows.exchange(plan, {xs[i]}, dim, e->axes, nullptr, e->reason);
+  if (!gathers && price_of(p, source, kept) <= price) return std::nullopt;
+  return SplitSort{split, *e};
+}
+
+}  // namespace
+
+OpPlan plan_sort(PartitionContext& p, const ir::Instruction& source) {
+  const std::optional<SplitSort> split = split_sort(p, source);
+  return split ? planned(split->layout) : plan_by_rule(p, source);
+}
+
+void partition_sort(PartitionContext& p, const ir::Instruction& source) {
+  std::optional<SplitSort> split = split_sort(p, source);
+  if (!split) return partition_by_rule(p, source);
+  Exchange& e = split->exchange;
+  const std::vector<Value*> values = p.values.operands_in(source, split->layout.operands);
+  e.reason = ReshardReason::within(split->layout.operands[0], "rows of " + op_label(source));
+  LocalSort sort{p, source, e.dim, e.size, e.places, e.padded};
+  std::vector<ir::Instruction*> xs = sort_across(p, rows_of(p, values, e), e, sort);
+  const std::int64_t shard = ceil_div(e.size, e.ways);
+  if (e.block != shard) {
+    const RowExchangePlan plan =
+        plan_row_exchange({block_part(e.ways, e.size, e.block)}, e.ways, e.size, shard);
+    for (std::size_t i = 0; i < source.operands().size(); ++i) {
+      xs[i] = p.rows.exchange(plan, {xs[i]}, e.dim, e.axes, nullptr, e.reason);
     }
-    results.push_back(p.values.make(xs[i], split.results[i], shapes[i]));
   }
-  p.values.define(source, results);
+  // The rows' places may be among the arrays.
+  xs.resize(source.operands().size());
+  p.values.define(source, xs, split->layout.results);
 }
 
 }  // namespace tessera::spmd

@@ -123,39 +123,73 @@ ComputeLayout layout_of_winners(PartitionContext& p, const ir::Instruction& sour
                                 p.source.requested_shardings(source), work);
 }
 
-void partition_top_k(PartitionContext& p, const ir::Instruction& source) {
-  std::optional<FactorRule> rule = rule_for(source);
-  if (!rule || !source.shape.is_tuple) return partition_by_rule(p, source);
-  const ir::Instruction& operand = *source.operand(0);
-  const Shape& in = operand.shape;
-  if (in.element_count() == 0 || source.shape.elements[0].element_count() == 0 ||
-      in.dtype == DType::pred || is_complex(in.dtype)) {
-    return partition_by_rule(p, source);
+namespace {
+
+/// A selection along a dim that stays split.
+struct SplitTopK {
+  std::vector<TensorSharding> operands;
+  std::int64_t k = 0;  ///< how many each device picks
+  ComputeLayout last;  ///< of the selection among those
+};
+
+/// None if it is cheaper to have all of the dim on each device, or if there is no other way.
+std::optional<SplitTopK> split_top_k(PartitionContext& p, const ir::Instruction& source) {
+  const std::optional<FactorRule> rule = rule_for(source);
+  const Shape& in = source.operand(0)->shape;
+  if (!rule || !source.shape.is_tuple || in.element_count() == 0 ||
+      source.shape.elements[0].element_count() == 0 || in.dtype == DType::pred ||
+      is_complex(in.dtype)) {
+    return std::nullopt;
   }
-  const auto& attrs = source.get<ir::TopKAttrs>();
-  const std::int64_t dim = in.rank() - 1, n = in.dim(dim);
-  const std::size_t d = std::size_t(dim);
+  const std::int64_t dim = in.rank() - 1;
   FactorRule parts = *rule;
-  parts.factors[std::size_t(parts.operands[0][d].front())].kind = FactorKind::reduction;
-  const ComputeLayout split = p.layouts.choose(source, parts);
+  parts.factors[std::size_t(parts.operands[0][std::size_t(dim)].front())].kind =
+      FactorKind::reduction;
+  const bool planned = p.module.stage() == PartitionStage::device;
+  ComputeLayout split;
+  if (planned) {
+    split.operands = {p.source.sharding(*source.operand(0))};
+  } else {
+    split = p.layouts.choose(source, parts);
+  }
   const TensorSharding& s = split.operands[0];
-  const std::int64_t ways = s.shards(dim), block = ceil_div(n, ways);
+  const std::int64_t ways = s.shards(dim);
+  if (ways == 1) return std::nullopt;
   const std::vector<Shape> results = flatten(source.shape);
-  if (ways == 1) return partition_by_rule(p, source);
-  const std::int64_t k = std::min(attrs.k, block);
-  const ComputeLayout last =
-      layout_of_winners(p, source, dim, ways * k, std::vector(2, s), results);
+  const std::int64_t k = std::min(source.get<ir::TopKAttrs>().k, ceil_div(in.dim(dim), ways));
+  ComputeLayout last = layout_of_winners(p, source, dim, ways * k, std::vector(2, s), results);
+  if (planned) return SplitTopK{split.operands, k, std::move(last)};
   double price = price_of(p, source, split) + last.cost;
   const std::vector<TensorSharding> requested = p.source.requested_shardings(source);
   for (std::size_t i = 0; i < results.size(); ++i) {
     price -= p.module.reshard_cost(split.results[i], requested[i], results[i]);
   }
-  if (price_of(p, source, p.layouts.choose(source, *rule)) <= price) {
-    return partition_by_rule(p, source);
-  }
+  if (price_of(p, source, p.layouts.choose(source, *rule)) <= price) return std::nullopt;
+  return SplitTopK{split.operands, k, std::move(last)};
+}
+
+}  // namespace
+
+OpPlan plan_top_k(PartitionContext& p, const ir::Instruction& source) {
+  const std::optional<SplitTopK> split = split_top_k(p, source);
+  if (!split) return plan_by_rule(p, source);
+  return {split->operands, split->last.results};
+}
+
+void partition_top_k(PartitionContext& p, const ir::Instruction& source) {
+  const std::optional<SplitTopK> split = split_top_k(p, source);
+  if (!split) return partition_by_rule(p, source);
+  const auto& attrs = source.get<ir::TopKAttrs>();
+  const Shape& in = source.operand(0)->shape;
+  const std::vector<Shape> results = flatten(source.shape);
+  const std::int64_t dim = in.rank() - 1, n = in.dim(dim), k = split->k;
+  const std::size_t d = std::size_t(dim);
+  const TensorSharding& s = split->operands[0];
+  const std::int64_t ways = s.shards(dim);
+  const ComputeLayout& last = split->last;
 
   ir::Builder& b = p.b();
-  Value* v = p.values.operands_in(source, split.operands).front();
+  Value* v = p.values.operand_in(source, 0, s);
   ir::Instruction* x = p.values.masked(v, {dim}, last_of_all(p, in.dtype, attrs.largest));
   Shape picked = x->shape, places(s32, x->shape.dims);
   picked.dims[d] = places.dims[d] = k;
