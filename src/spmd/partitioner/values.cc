@@ -56,6 +56,16 @@ Value* Values::make(ir::Instruction* local, TensorSharding sharding, const Shape
   return &v;
 }
 
+std::vector<Value*> Values::make(const std::vector<ir::Instruction*>& leaves,
+                                 const std::vector<TensorSharding>& layouts,
+                                 const std::vector<Shape>& globals) {
+  std::vector<Value*> out;
+  for (std::size_t i = 0; i < globals.size(); ++i) {
+    out.push_back(make(leaves[i], layouts[i], globals[i]));
+  }
+  return out;
+}
+
 Value* Values::make_recomputable(std::function<ir::Instruction*(const TensorSharding&)> recompute,
                                  const TensorSharding& sharding, const Shape& global) {
   Value* v = make(recompute(sharding), sharding, global);
@@ -72,12 +82,13 @@ void Values::define(const ir::Instruction& source, std::vector<Value*> leaves) {
 
 void Values::define(const ir::Instruction& source, const std::vector<ir::Instruction*>& leaves,
                     const std::vector<TensorSharding>& layouts) {
-  const std::vector<Shape> shapes = flatten(source.shape);
-  std::vector<Value*> values;
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    values.push_back(make(leaves[i], layouts[i], shapes[i]));
-  }
-  define(source, std::move(values));
+  define(source, make(leaves, layouts, flatten(source.shape)));
+}
+
+void Values::define(const ir::Instruction& source, ir::Instruction* local,
+                    const std::vector<TensorSharding>& layouts) {
+  annotate(local, layouts);
+  define(source, emit_.unpack(local), layouts);
 }
 
 void Values::annotate(ir::Instruction* op, const std::vector<TensorSharding>& layouts) const {

@@ -31,8 +31,8 @@ struct Value {
   std::vector<Value*> materializations;     ///< of `original`: the array in all layouts so far
   /// Local arrays made of this one, by how: with its padding masked, with rows of other shards.
   std::map<std::string, ir::Instruction*> derived;
-  /// Of `original`: makes it in any layout without communication (constants, iotas, broadcast
-  /// scalars).
+  /// Of `original`, before it is lowered: makes it in any layout without communication (constants,
+  /// iotas, broadcast scalars).
   std::function<ir::Instruction*(const TensorSharding&)> recompute;
 
   bool is_recomputable() const { return bool(original->recompute); }
@@ -45,14 +45,21 @@ class Values {
 
   // ----- definitions
   Value* make(ir::Instruction* local, TensorSharding sharding, const Shape& global);
+  /// Of the leaves of a local result; further ones are ignored.
+  std::vector<Value*> make(const std::vector<ir::Instruction*>& leaves,
+                           const std::vector<TensorSharding>& layouts,
+                           const std::vector<Shape>& globals);
   /// A value that can be made anew in any layout.
   Value* make_recomputable(std::function<ir::Instruction*(const TensorSharding&)> recompute,
                            const TensorSharding& sharding, const Shape& global);
   /// In any layouts: they are brought to the declared ones when somebody needs them so.
   void define(const ir::Instruction& source, std::vector<Value*> leaves);
   void define(const ir::Instruction& source, Value* v) { define(source, std::vector{v}); }
-  /// The leaves of a local result, (a tuple of) shards by `layouts`.
+  /// The leaves of a local result, shards by `layouts`; further ones are ignored.
   void define(const ir::Instruction& source, const std::vector<ir::Instruction*>& leaves,
+              const std::vector<TensorSharding>& layouts);
+  /// The same of (a tuple of) them.
+  void define(const ir::Instruction& source, ir::Instruction* local,
               const std::vector<TensorSharding>& layouts);
   /// Says on an op of a program with explicit reshards how its leaves are laid out.
   void annotate(ir::Instruction* op, const std::vector<TensorSharding>& layouts) const;

@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/base/literal.h"
 #include "src/ir/custom_calls/custom_call.h"
+#include "src/spmd/sharding_util.h"
 
 namespace tessera::spmd {
 
@@ -255,6 +256,34 @@ ir::Instruction* ShardBuilder::pack(const Shape& shape, const std::vector<ir::In
   std::vector<ir::Instruction*> elements;
   for (const Shape& e : shape.elements) elements.push_back(pack(e, leaves, next));
   return b().tuple(elements);
+}
+
+std::vector<TensorSharding> layouts_to_try(const ShardBuilder& emit, const Dims& global,
+                                           const Dims& changed,
+                                           const std::vector<TensorSharding>& ends) {
+  std::vector<TensorSharding> out;
+  auto add = [&](const TensorSharding& s) {
+    for (const TensorSharding& o : out) {
+      if (same_layout(o, s)) return;
+    }
+    out.push_back(s);
+  };
+  for (const TensorSharding& e : ends) {
+    TensorSharding end = reduced(e);
+    add(end);
+    IndexList axes = axes_on(end, changed);
+    if (axes.empty()) continue;
+    TensorSharding rest = without_dims(end, changed);
+    for (std::size_t d = 0; d < global.size(); ++d) {
+      if (contains(changed, std::int64_t(d))) continue;
+      if (global[d] % (end.shards(std::int64_t(d)) * emit.ways(axes)) != 0) continue;
+      TensorSharding moved = rest;
+      moved.dims[d].axes.insert(moved.dims[d].axes.end(), axes.begin(), axes.end());
+      add(moved);
+    }
+    add(rest);
+  }
+  return out;
 }
 
 Shape local_shape(const Shape& global, const TensorSharding& s) {

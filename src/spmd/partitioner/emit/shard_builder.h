@@ -119,6 +119,11 @@ class ShardBuilder {
   std::unordered_map<const ir::Instruction*, ir::Instruction*> constants_;
 };
 
+/// Layouts worth a look for an op that changes some dims: those of its ends, also with the axes of
+/// these dims on another dim, or dropped.
+std::vector<TensorSharding> layouts_to_try(const ShardBuilder& emit, const Dims& global,
+                                           const Dims& changed,
+                                           const std::vector<TensorSharding>& ends);
 /// Shape of a shard.
 Shape local_shape(const Shape& global, const TensorSharding& s);
 /// A tuple shape with local leaves.

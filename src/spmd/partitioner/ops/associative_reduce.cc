@@ -132,13 +132,8 @@ std::vector<Value*> reduce_parts(PartitionContext& p, const ir::Instruction& sou
     parts.push_back(
         p.values.reshard(own, last.operands[i], "partial results of " + op_label(source))->local);
   }
-  std::vector<Value*> out;
-  for (ir::Instruction* x : p.emit.unpack(reduce(parts, local_tuple(source.shape, last.results)))) {
-    const std::size_t i = out.size();
-    if (i == results.size()) break;
-    out.push_back(p.values.make(x, last.results[i], results[i]));
-  }
-  return out;
+  return p.values.make(p.emit.unpack(reduce(parts, local_tuple(source.shape, last.results))),
+                       last.results, results);
 }
 
 }  // namespace tessera::spmd

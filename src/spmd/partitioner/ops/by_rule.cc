@@ -49,14 +49,14 @@ void replicate(PartitionContext& p, const ir::Instruction& source, const std::st
   for (const Shape& leaf : flatten(source.shape)) {
     layouts.push_back(p.source.replicated(leaf.rank()));
   }
-  p.values.define(source, p.emit.unpack(x), layouts);
+  p.values.define(source, x, layouts);
 }
 
 bool gathers_for_lack_of_form(PartitionContext& p, const ir::Instruction& source, std::size_t i,
                               const Value& v, const ComputeLayout& layout) {
   const std::vector<TensorSharding>& results = p.source.shardings(source);
   return !std::all_of(results.begin(), results.end(), is_fully_replicated) &&
-         !is_fully_replicated(v.sharding) && v.sharding.unreduced.empty() &&
+         !v.is_recomputable() && !is_fully_replicated(v.sharding) && v.sharding.unreduced.empty() &&
          is_fully_replicated(layout.operands[i]) && !requires_replicated_operand(source, i);
 }
 
@@ -108,7 +108,7 @@ void partition_by_rule(PartitionContext& p, const ir::Instruction& source) {
     }
   }
   ir::Instruction* x = p.emit.local_op(source, operands, local_tuple(source.shape, layout.results));
-  p.values.define(source, p.emit.unpack(x), layout.results);
+  p.values.define(source, x, layout.results);
 }
 
 }  // namespace tessera::spmd

@@ -19,19 +19,6 @@ ir::Instruction* argument(PartitionContext& p, const ir::Instruction& operand,
   return p.values.pack(operand.shape, leaves);
 }
 
-/// Defines the leaves of a call-like instruction, which have the callee's layouts.
-void define_results(PartitionContext& p, const ir::Instruction& source, ir::Instruction* local,
-                    const std::vector<TensorSharding>& layouts) {
-  p.values.annotate(local, layouts);
-  std::vector<ir::Instruction*> parts = p.emit.unpack(local);
-  std::vector<Shape> shapes = flatten(source.shape);
-  std::vector<Value*> values;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    values.push_back(p.values.make(parts[i], layouts[i], shapes[i]));
-  }
-  p.values.define(source, values);
-}
-
 }  // namespace
 
 void partition_marker(PartitionContext& p, const ir::Instruction& source) {
@@ -69,7 +56,7 @@ void partition_call(PartitionContext& p, const ir::Instruction& source) {
   }
   ir::Instruction* x = p.b().call(local, operands);
   x->backend_config = source.backend_config;
-  define_results(p, source, x, p.source.shardings(*callee.root()));
+  p.values.define(source, x, p.source.shardings(*callee.root()));
 }
 
 void partition_while(PartitionContext& p, const ir::Instruction& source) {
@@ -94,7 +81,7 @@ void partition_while(PartitionContext& p, const ir::Instruction& source) {
                                         source.get<ir::WhileAttrs>().known_trip_count);
   x->backend_config = source.backend_config;
   x->frontend_attributes = source.frontend_attributes;
-  define_results(p, source, x, carried);
+  p.values.define(source, x, carried);
 }
 
 void partition_conditional(PartitionContext& p, const ir::Instruction& source) {
@@ -118,7 +105,7 @@ void partition_conditional(PartitionContext& p, const ir::Instruction& source) {
   }
   ir::Instruction* x = p.b().conditional(selector->local, operands, branches);
   x->backend_config = source.backend_config;
-  define_results(p, source, x, results);
+  p.values.define(source, x, results);
 }
 
 void partition_barrier(PartitionContext& p, const ir::Instruction& source) {
@@ -126,7 +113,7 @@ void partition_barrier(PartitionContext& p, const ir::Instruction& source) {
   const std::vector<TensorSharding> layouts = p.source.shardings(o);
   ir::Instruction* in = p.values.pack(o.shape, p.values.declared_leaves(o));
   ir::Instruction* x = p.b().emit_shaped(ir::Opcode::opt_barrier, in->shape, {in});
-  define_results(p, source, x, layouts);
+  p.values.define(source, x, layouts);
 }
 
 }  // namespace tessera::spmd

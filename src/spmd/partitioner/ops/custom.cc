@@ -82,12 +82,9 @@ void partition_custom_partitioning(PartitionContext& p, const ir::Instruction& s
     for (const ir::Instruction* o : source.operands())
       arguments.push_back(p.values.declared(*o)->local);
     ir::Computation* body = p.module.partitioned(*source.called().front());
-    std::vector<ir::Instruction*> parts = p.emit.unpack(inlined(p, *body, arguments, ""));
-    std::vector<Value*> values;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      values.push_back(p.values.make(parts[i], p.source.replicated(results[i].rank()), results[i]));
-    }
-    return p.values.define(source, values);
+    std::vector<TensorSharding> layouts;
+    for (const Shape& s : results) layouts.push_back(p.source.replicated(s.rank()));
+    return p.values.define(source, inlined(p, *body, arguments, ""), layouts);
   }
   std::vector<ir::ShapeWithSharding> args, outs;
   // The callback knows the axes by their own names, whole where the program has them whole.
@@ -133,17 +130,16 @@ void partition_custom_partitioning(PartitionContext& p, const ir::Instruction& s
                         std::to_string(results.size()),
                     source.location());
   }
-  std::vector<Value*> values;
+  std::vector<TensorSharding> layouts;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string what = "result " + std::to_string(i);
     TensorSharding s = hooks_sharding(p, source, name, what, chosen.results[i], results[i]);
     check_tile(source, name, "returns as " + what, parts[i]->shape, results[i], s,
                local_shape(results[i], s));
-    ir::Instruction* part =
-        p.reshards.reordered(parts[i], chosen.results[i], s, what + " of " + name);
-    values.push_back(p.values.make(part, s, results[i]));
+    parts[i] = p.reshards.reordered(parts[i], chosen.results[i], s, what + " of " + name);
+    layouts.push_back(s);
   }
-  p.values.define(source, values);
+  p.values.define(source, parts, layouts);
 }
 
 void partition_custom_call(PartitionContext& p, const ir::Instruction& source) {

@@ -30,34 +30,6 @@ Dims changed_dims(const Dims& full, const Dims& part) {
   return out;
 }
 
-/// The ends' shardings, each also with the axes of `changed` on another dim or dropped.
-std::vector<TensorSharding> layouts(const PartitionContext& p, const Dims& global,
-                                    const Dims& changed, const std::vector<TensorSharding>& ends) {
-  std::vector<TensorSharding> out;
-  auto add = [&](const TensorSharding& s) {
-    for (const TensorSharding& o : out) {
-      if (same_layout(o, s)) return;
-    }
-    out.push_back(s);
-  };
-  for (const TensorSharding& e : ends) {
-    TensorSharding end = reduced(e);
-    add(end);
-    IndexList axes = axes_on(end, changed);
-    if (axes.empty()) continue;
-    TensorSharding rest = without_dims(end, changed);
-    for (std::size_t d = 0; d < global.size(); ++d) {
-      if (contains(changed, std::int64_t(d))) continue;
-      if (global[d] % (end.shards(std::int64_t(d)) * p.emit.ways(axes)) != 0) continue;
-      TensorSharding moved = rest;
-      moved.dims[d].axes.insert(moved.dims[d].axes.end(), axes.begin(), axes.end());
-      add(moved);
-    }
-    add(rest);
-  }
-  return out;
-}
-
 /// 0 <= at < size
 ir::Instruction* in_range(PartitionContext& p, ir::Instruction* at, std::int64_t size) {
   ir::Builder& b = p.b();
@@ -160,7 +132,7 @@ UpdatePlan plan_update(PartitionContext& p, const ir::Instruction& source, const
   }
   std::optional<double> least;
   UpdatePlan best;
-  for (const TensorSharding& s : layouts(p, in, changed, ends)) {
+  for (const TensorSharding& s : layouts_to_try(p.emit, in, changed, ends)) {
     double shards = 1;
     for (std::int64_t n : s.shards()) shards *= double(n);
     double price = p.values.reshard_price(array, s) +
@@ -233,7 +205,7 @@ SlicePlan plan_slice(PartitionContext& p, const ir::Instruction& source, const D
   Value* v = p.values.operand(*source.operand(0));
   std::optional<double> least;
   SlicePlan best;
-  for (const TensorSharding& s : layouts(p, in, changed, {v->sharding, requested})) {
+  for (const TensorSharding& s : layouts_to_try(p.emit, in, changed, {v->sharding, requested})) {
     TensorSharding out = without_dims(s, changed);
     out.unreduced = axes_on(s, changed);
     double shards = 1;

@@ -81,13 +81,9 @@ void place_broadcast(PartitionContext& p, const ir::Instruction& source) {
 
 void partition_broadcast(PartitionContext& p, const ir::Instruction& source) {
   if (source.operand(0)->shape.rank() > 0) return partition_elementwise(p, source);
+  const TensorSharding& layout = p.source.sharding(source);
   ir::Instruction* scalar = p.values.declared(*source.operand(0))->local;
-  const Dims global = source.shape.dims;
-  p.values.define(source, p.values.make_recomputable(
-                              [&p, scalar, global](const TensorSharding& to) {
-                                return p.b().splat(scalar, to.shard_dims(global));
-                              },
-                              p.source.sharding(source), source.shape));
+  p.values.define(source, p.b().splat(scalar, layout.shard_dims(source.shape.dims)), {layout});
 }
 
 OpPlan plan_transpose(PartitionContext& p, const ir::Instruction& source) {

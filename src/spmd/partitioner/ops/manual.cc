@@ -70,17 +70,6 @@ void settle_collectives(PartitionContext& p, ir::Computation* body,
   if (!dropped.empty()) body->replace_all_uses(dropped);
 }
 
-void define_results(PartitionContext& p, const ir::Instruction& source,
-                    const std::vector<ir::Instruction*>& parts,
-                    const std::vector<TensorSharding>& layouts) {
-  const std::vector<Shape> shapes = flatten(source.shape);
-  std::vector<Value*> values;
-  for (std::size_t k = 0; k < parts.size(); ++k) {
-    values.push_back(p.values.make(parts[k], layouts[k], shapes[k]));
-  }
-  p.values.define(source, values);
-}
-
 /// An array as an operand of per-device code that is written for another order of the devices, if
 /// it is: the reshard says so, and the device stage changes the order.
 ir::Instruction* in_stated_order(PartitionContext& p, Value* v, const ir::Instruction& stated) {
@@ -118,7 +107,7 @@ void partition_whole(PartitionContext& p, const ir::Instruction& source) {
     parts[k] = p.reshards.reordered(parts[k], source.sharding[k], layouts[k],
                                     "result of manual computation");
   }
-  define_results(p, source, parts, layouts);
+  p.values.define(source, parts, layouts);
 }
 
 /// The layout of a global array whose local part, as the body sees it, has the layout `local`.
@@ -173,7 +162,7 @@ void partition_partly(PartitionContext& p, const ir::Instruction& source) {
     arguments.push_back(p.values.declared(*o)->local);
   }
   ir::Computation* target = p.module.partitioned(*source.called()[0]);
-  define_results(p, source, p.emit.unpack(p.b().call(target, arguments)), c.results);
+  p.values.define(source, p.b().call(target, arguments), c.results);
 }
 
 void place_whole(PartitionContext& p, const ir::Instruction& source) {
@@ -183,7 +172,7 @@ void place_whole(PartitionContext& p, const ir::Instruction& source) {
   }
   ir::Instruction* x = p.emit.local_op(source, operands, source.shape);
   x->sharding = source.sharding;
-  define_results(p, source, p.emit.unpack(x), p.module.shardings_of(source));
+  p.values.define(source, p.emit.unpack(x), p.module.shardings_of(source));
 }
 
 void place_partly(PartitionContext& p, const ir::Instruction& source) {
@@ -198,8 +187,7 @@ void place_partly(PartitionContext& p, const ir::Instruction& source) {
                                          source.attrs, {p.module.partitioned(body)});
   x->backend_config = source.backend_config;
   x->frontend_attributes = source.frontend_attributes;
-  p.values.annotate(x, c.results);
-  define_results(p, source, p.emit.unpack(x), c.results);
+  p.values.define(source, x, c.results);
 }
 
 /// Groups must be along the manual axes: what is automatic has no device numbers.
@@ -298,7 +286,7 @@ void partition_collective(PartitionContext& p, const ir::Instruction& source) {
                                        std::move(settled.attrs));
   set_channel(p, x);
   p.report.note(x, "the body of a manual computation");
-  define_results(p, source, p.emit.unpack(x), layout.results);
+  p.values.define(source, x, layout.results);
 }
 
 }  // namespace tessera::spmd

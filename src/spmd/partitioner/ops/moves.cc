@@ -83,40 +83,6 @@ struct Candidate {
   double price = 0, operands_price = 0;
 };
 
-/// Shardings worth a look: those of the ends, and these with the axes of changed dims elsewhere.
-std::vector<TensorSharding> layouts_to_try(const PartitionContext& p, const ir::Instruction& source,
-                                           const std::vector<TensorSharding>& ends,
-                                           const Dims& changed) {
-  std::vector<TensorSharding> out;
-  auto add = [&](TensorSharding s) {
-    s = reduced(std::move(s));
-    for (const TensorSharding& other : out) {
-      if (same_layout(other, s)) return;
-    }
-    out.push_back(std::move(s));
-  };
-  for (const TensorSharding& end : ends) {
-    add(end);
-    IndexList axes;
-    for (std::int64_t d : changed) {
-      const IndexList& a = end.dims[std::size_t(d)].axes;
-      axes.insert(axes.end(), a.begin(), a.end());
-    }
-    if (axes.empty()) continue;
-    TensorSharding rest = without_dims(end, changed);
-    for (std::int64_t d = 0; d < source.shape.rank(); ++d) {
-      if (contains(changed, d)) continue;
-      if (source.shape.dim(d) % (end.shards(d) * p.emit.ways(axes)) != 0) continue;
-      TensorSharding moved = rest;
-      IndexList& to = moved.dims[std::size_t(d)].axes;
-      to.insert(to.end(), axes.begin(), axes.end());
-      add(std::move(moved));
-    }
-    add(std::move(rest));
-  }
-  return out;
-}
-
 /// The rows' bytes of a local result, for all dims but one.
 double row_bytes(const Shape& global, const TensorSharding& s, std::int64_t dim) {
   double bytes = double(byte_size(global.dtype));
@@ -205,7 +171,7 @@ Candidate choose(PartitionContext& p, const ir::Instruction& source,
     if (first || price < best.price) best = std::move(c);
     first = false;
   };
-  for (const TensorSharding& s : layouts_to_try(p, source, ends, changed)) {
+  for (const TensorSharding& s : layouts_to_try(p.emit, source.shape.dims, changed, ends)) {
     bool splits = std::any_of(changed.begin(), changed.end(),
                               [&](std::int64_t d) { return s.shards(d) > 1; });
     Candidate c{s, {}, {}, 0, 0};

@@ -41,8 +41,7 @@ std::vector<Value*> place_on(PartitionContext& p, const ir::Instruction& source,
                              std::vector<ir::Instruction*> operands, const OpPlan& plan) {
   ir::Instruction* x = p.emit.local_op(source, std::move(operands), source.shape);
   x->frontend_attributes = source.frontend_attributes;  // its rule, if that is stated
-  p.values.annotate(x, plan.results);
-  p.values.define(source, p.emit.unpack(x), plan.results);
+  p.values.define(source, x, plan.results);
   const std::vector<Value*>& leaves = p.values.computed_leaves(source);
   for (std::size_t i = 0; i < plan.partial_ops.size(); ++i) {
     leaves[i]->partial_op = plan.partial_ops[i];

@@ -74,19 +74,6 @@ std::optional<Monoids> monoids_of(const ir::Instruction& source) {
   return out;
 }
 
-/// Makes values of the leaves of a local result.
-std::vector<Value*> made(PartitionContext& p, const ir::Instruction& source, ir::Instruction* local,
-                         const std::vector<TensorSharding>& layout) {
-  const std::vector<Shape> shapes = flatten(source.shape);
-  std::vector<Value*> out;
-  for (ir::Instruction* x : p.emit.unpack(local)) {
-    const std::size_t i = out.size();
-    if (i == shapes.size()) break;
-    out.push_back(p.values.make(x, layout[i], shapes[i]));
-  }
-  return out;
-}
-
 /// Partial results are partial sums (or products, ...); the user's initial value enters last.
 std::vector<Value*> reduce_monoids(PartitionContext& p, const ir::Instruction& source,
                                    const Monoids& monoids, const std::vector<Value*>& values,
@@ -101,7 +88,7 @@ std::vector<Value*> reduce_monoids(PartitionContext& p, const ir::Instruction& s
   }
   inputs.insert(inputs.end(), neutral.begin(), neutral.end());
   ir::Instruction* x = p.emit.local_op(source, inputs, local_tuple(source.shape, layout));
-  std::vector<Value*> out = made(p, source, x, layout);
+  std::vector<Value*> out = p.values.make(p.emit.unpack(x), layout, flatten(source.shape));
   const std::vector<TensorSharding> requested = p.source.shardings(source);
   for (std::size_t i = 0; i < count; ++i) {
     out[i]->partial_op = monoids.ops[i];
@@ -257,7 +244,7 @@ void partition_reduce(PartitionContext& p, const ir::Instruction& source) {
     for (std::size_t i = 0; i < count; ++i) inputs.push_back(values[i]->local);
     inputs.insert(inputs.end(), inits.begin(), inits.end());
     ir::Instruction* x = p.emit.local_op(source, inputs, local_tuple(source.shape, partial));
-    return p.values.define(source, made(p, source, x, partial));
+    return p.values.define(source, x, partial);
   }
   const std::optional<Monoids> monoids = monoids_of(source);
   if (monoids) {

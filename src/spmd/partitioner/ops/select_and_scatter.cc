@@ -264,6 +264,13 @@ Pooling pooling_of(const ir::Instruction& op) {
   return {op, *op.operand(0), op, std::vector<ir::PadDim>(op.shape.dims.size()), nullptr};
 }
 
+/// Of one that stands alone.
+std::optional<SplitPooling> split_alone(PartitionContext& p, const ir::Instruction& op) {
+  const std::optional<FactorRule> rule = rule_for(op);
+  if (!rule || !fill_of(op)) return std::nullopt;
+  return split_pooling(p, pooling_of(op), *rule, /*may_replicate=*/true);
+}
+
 bool is_cut(const PartitionContext& p, const ir::Instruction& slice) {
   const ir::Instruction& op = *slice.operand(0);
   return op.is(ir::Opcode::select_and_scatter) && cut_of(p, op) == &slice;
@@ -298,17 +305,13 @@ bool partition_cut_of_select_and_scatter(PartitionContext& p, const ir::Instruct
 
 void place_select_and_scatter(PartitionContext& p, const ir::Instruction& source) {
   if (cut_of(p, source)) return;  // the slice places it all
-  const std::optional<FactorRule> rule = rule_for(source);
-  std::optional<SplitPooling> split;
-  if (rule && fill_of(source)) split = split_pooling(p, pooling_of(source), *rule, true);
+  const std::optional<SplitPooling> split = split_alone(p, source);
   place(p, source, split ? planned(split->layout) : plan_by_rule(p, source));
 }
 
 void partition_select_and_scatter(PartitionContext& p, const ir::Instruction& source) {
   if (cut_of(p, source)) return;  // the slice does it all
-  const std::optional<FactorRule> rule = rule_for(source);
-  std::optional<SplitPooling> split;
-  if (rule && fill_of(source)) split = split_pooling(p, pooling_of(source), *rule, true);
+  const std::optional<SplitPooling> split = split_alone(p, source);
   if (!split) return partition_by_rule(p, source);
   emit(p, pooling_of(source), split->layout, split->reaches);
 }

@@ -425,8 +425,6 @@ void partition_sort(PartitionContext& p, const ir::Instruction& source) {
       xs[i] = p.rows.exchange(plan, {xs[i]}, e.dim, e.axes, nullptr, e.reason);
     }
   }
-  // The rows' places may be among the arrays.
-  xs.resize(source.operands().size());
   p.values.define(source, xs, split->layout.results);
 }
 

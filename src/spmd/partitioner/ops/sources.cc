@@ -33,53 +33,43 @@ void place_iota(PartitionContext& p, const ir::Instruction& source) { place_sour
 void partition_constant(PartitionContext& p, const ir::Instruction& source) {
   if (source.shape.is_tuple) return replicate(p, source, "a constant tuple");
   const auto& attrs = source.get<ir::ConstantAttrs>();
-  const TensorSharding& requested = p.source.sharding(source);
+  const TensorSharding& layout = p.source.sharding(source);
   const Literal& l = attrs.value;
-  if (attrs.elided && !is_fully_replicated(requested)) {
-    throw CompileError("the elements of constant " + source.name +
-                           " were left out of the text ({...}), so that it can't be cut up by " +
-                           requested.to_spec_string(),
-                       source.location());
-  }
-  if (!attrs.elided && source.shape.rank() > 0 && is_splat(l)) {
-    Literal one(Shape(l.dtype(), {}), std::span(l.bytes(), byte_size(l.dtype())));
-    ir::Instruction* scalar = p.emit.constant_of(*p.module.log().origin_of(&source), one);
-    const Dims global = source.shape.dims;
-    return p.values.define(source, p.values.make_recomputable(
-                                       [&p, scalar, global](const TensorSharding& to) {
-                                         return p.b().splat(scalar, to.shard_dims(global));
-                                       },
-                                       requested, source.shape));
-  }
   if (attrs.elided) {
-    ir::Instruction* x = p.emit.local_op(source, {}, source.shape);
-    return p.values.define(source, p.values.make(x, requested, source.shape));
+    if (!is_fully_replicated(layout)) {
+      throw CompileError("the elements of constant " + source.name +
+                             " were left out of the text ({...}), so that it can't be cut up by " +
+                             layout.to_spec_string(),
+                         source.location());
+    }
+    return p.values.define(source, p.emit.local_op(source, {}, source.shape), {layout});
   }
-  ir::Instruction* x = p.emit.constant_of(*p.module.log().origin_of(&source), l);
-  Value* full = p.values.make(x, p.source.replicated(source.shape.rank()), source.shape);
-  p.values.define(source, p.values.make_recomputable(
-                              [&p, full](const TensorSharding& to) {
-                                return p.values.reshard(full, to, "constant")->local;
-                              },
-                              requested, source.shape));
+  const ir::Instruction& origin = *p.module.log().origin_of(&source);
+  if (source.shape.rank() > 0 && is_splat(l)) {
+    const Literal one(Shape(l.dtype(), {}), std::span(l.bytes(), byte_size(l.dtype())));
+    ir::Instruction* x =
+        p.b().splat(p.emit.constant_of(origin, one), layout.shard_dims(source.shape.dims));
+    return p.values.define(source, x, {layout});
+  }
+  Value* full = p.values.make(p.emit.constant_of(origin, l),
+                              p.source.replicated(source.shape.rank()), source.shape);
+  p.values.define(source, p.values.reshard(full, layout, "constant"));
 }
 
 void partition_iota(PartitionContext& p, const ir::Instruction& source) {
   const std::int64_t dim = source.get<ir::IotaAttrs>().dim;
-  const Shape global = source.shape;
-  auto made = [&p, dim, global](const TensorSharding& to) {
-    const Shape local = local_shape(global, to);
-    ir::Builder& b = p.b();
-    if (to.shards(dim) == 1) return b.iota(local, dim);
-    // Sums are exact in integers only, so that others are converted at the end.
-    const bool wide = is_integer(local.dtype) && byte_size(local.dtype) >= 4;
-    const DType exact = wide ? local.dtype : s32;
-    ir::Instruction* x = b.iota(Shape(exact, local.dims), dim);
-    ir::Instruction* offset = b.convert(p.emit.shard_offset(to, dim, global.dim(dim)), exact);
-    x = b.binary(ir::Opcode::add, x, b.splat(offset, local.dims));
-    return b.convert(x, local.dtype);
-  };
-  p.values.define(source, p.values.make_recomputable(made, p.source.sharding(source), global));
+  const TensorSharding& layout = p.source.sharding(source);
+  const Shape local = local_shape(source.shape, layout);
+  ir::Builder& b = p.b();
+  if (layout.shards(dim) == 1) return p.values.define(source, b.iota(local, dim), {layout});
+  // Sums are exact in integers only, so that others are converted at the end.
+  const bool wide = is_integer(local.dtype) && byte_size(local.dtype) >= 4;
+  const DType exact = wide ? local.dtype : s32;
+  ir::Instruction* x = b.iota(Shape(exact, local.dims), dim);
+  ir::Instruction* offset =
+      b.convert(p.emit.shard_offset(layout, dim, source.shape.dim(dim)), exact);
+  x = b.binary(ir::Opcode::add, x, b.splat(offset, local.dims));
+  p.values.define(source, b.convert(x, local.dtype), {layout});
 }
 
 void partition_rng(PartitionContext& p, const ir::Instruction& source) {

@@ -208,13 +208,9 @@ void partition_top_k(PartitionContext& p, const ir::Instruction& source) {
   }
   ir::Instruction* sorted =
       b.sort(all, dim, true, order_of(p.module.target(), in.dtype, attrs.largest));
-  std::vector<Value*> values;
-  for (ir::Instruction* part : p.emit.unpack(sorted)) {
-    const std::size_t i = values.size();
-    values.push_back(
-        p.values.make(p.emit.resized(part, dim, attrs.k), last.results[i], results[i]));
-  }
-  p.values.define(source, values);
+  std::vector<ir::Instruction*> winners = p.emit.unpack(sorted);
+  for (ir::Instruction*& x : winners) x = p.emit.resized(x, dim, attrs.k);
+  p.values.define(source, winners, last.results);
 }
 
 }  // namespace tessera::spmd

@@ -200,7 +200,6 @@ void partition_reduce_window(PartitionContext& p, const ir::Instruction& source)
   if (!w) return partition_by_rule(p, source);
   const auto& [split, sums, halos] = *w;
   const std::size_t count = source.operands().size() / 2;
-  const std::vector<Shape> out = flatten(source.shape);
   std::vector<Value*> values = p.values.operands_in(source, split.operands);
   std::vector<ir::Instruction*> parts;
   if (sums) {
@@ -220,11 +219,7 @@ void partition_reduce_window(PartitionContext& p, const ir::Instruction& source)
     parts = p.emit.unpack(
         p.emit.local_op(source, inputs, local_tuple(source.shape, split.results), local));
   }
-  std::vector<Value*> results;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    results.push_back(p.values.make(parts[i], split.results[i], out[i]));
-  }
-  p.values.define(source, results);
+  p.values.define(source, parts, split.results);
 }
 
 namespace {
