@@ -61,4 +61,19 @@ IndexList used_axes(const TensorSharding& s) {
   return axes;
 }
 
+double parts_of(const TensorSharding& s) {
+  double parts = 1;
+  for (const std::int64_t n : s.shards()) parts *= double(n);
+  return parts;
+}
+
+double row_bytes(const Shape& global, const TensorSharding& s, std::int64_t dim) {
+  double bytes = double(byte_size(global.dtype));
+  const Dims local = s.shard_dims(global.dims);
+  for (std::size_t d = 0; d < local.size(); ++d) {
+    if (std::int64_t(d) != dim) bytes *= double(local[d]);
+  }
+  return bytes;
+}
+
 }  // namespace tessera::spmd

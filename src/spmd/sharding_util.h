@@ -20,6 +20,10 @@ TensorSharding without_dims(TensorSharding s, const Dims& dims);
 TensorSharding reduced(TensorSharding s);
 /// Axes of `s` on these dims, one dim after the other.
 IndexList axes_on(const TensorSharding& s, const Dims& dims);
+/// Among how many devices the array is shared out.
+double parts_of(const TensorSharding& s);
+/// Bytes of one row of a shard, along that dim.
+double row_bytes(const Shape& global, const TensorSharding& s, std::int64_t dim);
 /// Axes of `s` on any dim.
 IndexList used_axes(const TensorSharding& s);
 

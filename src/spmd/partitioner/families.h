@@ -6,6 +6,10 @@
 // rest.
 #pragma once
 
+#include <initializer_list>
+#include <vector>
+
+#include "src/spmd/factor_rule.h"
 #include "src/spmd/partitioner/context.h"
 
 namespace tessera::spmd {
@@ -20,6 +24,11 @@ struct OpPlan {
 void plan_instruction(PartitionContext& p, const ir::Instruction& source);
 void partition_instruction(PartitionContext& p, const ir::Instruction& source);
 
+// by_rule.cc
+/// The rule with no other factors to be split than what passes through, and of these kinds.
+FactorRule split_only(FactorRule rule, std::initializer_list<FactorKind> kinds);
+/// With none along which windows glide.
+FactorRule without_windows(FactorRule rule);
 // plan.cc
 OpPlan planned(const ComputeLayout& layout);
 /// Operands as they are, results as propagation says.

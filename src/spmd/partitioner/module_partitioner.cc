@@ -14,15 +14,15 @@
 namespace tessera::spmd {
 
 ModulePartitioner::ModulePartitioner(const ir::Module& source, PartitionStage stage,
-                                     const PartitionOptions& options, Origins* origins,
-                                     PartitionReport* report)
+                                     const PartitionOptions& options, Origins* made,
+                                     const Origins* known, PartitionReport* report)
     : source_(source),
       stage_(stage),
       options_(options),
       own_context_(options.context ? nullptr : std::make_unique<CompileContext>()),
       context_(options.context ? *options.context : *own_context_),
-      origins_(origins),
-      log_(report, options.all_records, stage == PartitionStage::device ? origins : nullptr),
+      origins_(made),
+      log_(report, options.all_records, known),
       mesh_(source.mesh) {
   if (!mesh_) {
     // Nothing is sharded: the devices, if there are several, all do the same.

@@ -27,9 +27,13 @@ enum class PartitionStage : std::uint8_t {
 /// Its computations, its mesh, and the shardings of its values on that mesh.
 class ModulePartitioner {
  public:
-  /// `origins`: in the first stage made, in the second read (emit/communication_log.h).
-  ModulePartitioner(const ir::Module& source, PartitionStage stage, const PartitionOptions& options,
-                    Origins* origins, PartitionReport* report);
+  /// The first stage, which notes whence its instructions come.
+  ModulePartitioner(const ir::Module& source, const PartitionOptions& options, Origins* origins)
+      : ModulePartitioner(source, PartitionStage::reshards, options, origins, nullptr, nullptr) {}
+  /// The second one.
+  ModulePartitioner(const ir::Module& source, const PartitionOptions& options,
+                    const Origins& origins, PartitionReport* report)
+      : ModulePartitioner(source, PartitionStage::device, options, nullptr, &origins, report) {}
   std::unique_ptr<ir::Module> run();
 
   PartitionStage stage() const { return stage_; }
@@ -77,6 +81,8 @@ class ModulePartitioner {
   const IndexList& manual_axes(const ir::Computation& source) const;
 
  private:
+  ModulePartitioner(const ir::Module& source, PartitionStage stage, const PartitionOptions& options,
+                    Origins* made, const Origins* known, PartitionReport* report);
   /// What shardings on another mesh are on this one.
   struct MeshView {
     MeshRef mesh;

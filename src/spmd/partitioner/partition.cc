@@ -9,18 +9,14 @@ namespace tessera::spmd {
 
 ExplicitProgram insert_reshards(const ir::Module& module, const PartitionOptions& options) {
   ExplicitProgram out;
-  out.module =
-      ModulePartitioner(module, PartitionStage::reshards, options, &out.origins, /*report=*/nullptr)
-          .run();
+  out.module = ModulePartitioner(module, options, &out.origins).run();
   return out;
 }
 
 std::unique_ptr<ir::Module> lower_reshards(const ExplicitProgram& program,
                                            const PartitionOptions& options,
                                            PartitionReport* report) {
-  Origins origins = program.origins;
-  return ModulePartitioner(*program.module, PartitionStage::device, options, &origins, report)
-      .run();
+  return ModulePartitioner(*program.module, options, program.origins, report).run();
 }
 
 std::unique_ptr<ir::Module> partition(const ir::Module& module, const PartitionOptions& options,

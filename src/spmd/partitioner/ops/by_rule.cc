@@ -7,6 +7,18 @@
 
 namespace tessera::spmd {
 
+FactorRule split_only(FactorRule rule, std::initializer_list<FactorKind> kinds) {
+  for (Factor& f : rule.factors) {
+    const bool may = std::find(kinds.begin(), kinds.end(), f.kind) != kinds.end();
+    if (!may && f.kind != FactorKind::pass_through) f.kind = FactorKind::need_replication;
+  }
+  return rule;
+}
+
+FactorRule without_windows(FactorRule rule) {
+  return split_only(std::move(rule), {FactorKind::reduction});
+}
+
 namespace {
 
 /// An operand gathered since the op needs all of it: in the report a full gather, or an error if
@@ -69,10 +81,7 @@ std::optional<FactorRule> independent_factors(const ir::Instruction& source) {
   for (const ir::Instruction* o : source.operands()) arrays &= o->shape.is_array();
   for (const Shape& s : flatten(source.shape)) arrays &= s.is_array();
   if (!rule || !arrays) return std::nullopt;
-  for (Factor& f : rule->factors) {
-    if (f.kind != FactorKind::pass_through) f.kind = FactorKind::need_replication;
-  }
-  return rule;
+  return split_only(*rule, {});
 }
 
 }  // namespace

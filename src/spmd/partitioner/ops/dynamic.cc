@@ -133,12 +133,10 @@ UpdatePlan plan_update(PartitionContext& p, const ir::Instruction& source, const
   std::optional<double> least;
   UpdatePlan best;
   for (const TensorSharding& s : layouts_to_try(p.emit, in, changed, ends)) {
-    double shards = 1;
-    for (std::int64_t n : s.shards()) shards *= double(n);
     double price = p.values.reshard_price(array, s) +
                    p.values.reshard_price(update, without_dims(s, changed)) +
                    p.module.reshard_cost(s, ends.front(), source.shape) +
-                   p.module.machine().work(double(source.shape.element_count()) / shards);
+                   p.module.machine().work(double(source.shape.element_count()) / parts_of(s));
     if (!least || price < *least) {
       least = price;
       best = {s, std::nullopt};
@@ -146,9 +144,7 @@ UpdatePlan plan_update(PartitionContext& p, const ir::Instruction& source, const
     if (!start || s.shards(changed[0]) == 1) continue;
     const std::size_t d = std::size_t(changed[0]);
     RowExchangePlan plan = plan_update_exchange(s.shards(changed[0]), in[d], *start, sizes[d]);
-    double row = double(byte_size(source.shape.dtype));
-    const Dims local = s.shard_dims(in);
-    for (std::size_t i = 0; i < local.size(); ++i) row *= i == d ? 1 : double(local[i]);
+    const double row = row_bytes(source.shape, s, changed[0]);
     price += p.values.reshard_price(update, s) -
              p.values.reshard_price(update, without_dims(s, changed)) +
              p.module.rows_price(row * double(plan.rows_moved), plan.permutes, s.dims[d].axes);
@@ -208,11 +204,9 @@ SlicePlan plan_slice(PartitionContext& p, const ir::Instruction& source, const D
   for (const TensorSharding& s : layouts_to_try(p.emit, in, changed, {v->sharding, requested})) {
     TensorSharding out = without_dims(s, changed);
     out.unreduced = axes_on(s, changed);
-    double shards = 1;
-    for (std::int64_t n : out.shards()) shards *= double(n);
     double price = p.values.reshard_price(v, s) +
                    p.module.reshard_cost(out, requested, source.shape) +
-                   p.module.machine().work(double(source.shape.element_count()) / shards);
+                   p.module.machine().work(double(source.shape.element_count()) / parts_of(out));
     if (least && price >= *least) continue;
     least = price;
     best = {s, out};

@@ -23,12 +23,6 @@ bool is_real(FftType type) { return type == FftType::rfft || type == FftType::ir
 /// What a transform may cost in parts, against what it costs with more of it on each device.
 constexpr double kWorthOfParts = 1.5;
 
-std::int64_t parts_of(const TensorSharding& s, std::int64_t rank) {
-  std::int64_t out = 1;
-  for (std::int64_t d = 0; d < rank; ++d) out *= s.shards(d);
-  return out;
-}
-
 /// Some of the dims of a transform.
 struct Stage {
   Dims dims;  ///< ascending
@@ -220,8 +214,8 @@ SplitFft split_fft(PartitionContext& p, const ir::Instruction& source) {
   const ComputeLayout at_once = p.layouts.choose(source, *rule);
   double price = at_once.cost;
   // Work that devices repeat is not to be had for somewhat fewer bytes.
-  const std::int64_t parts = parts_of(at_once.results[0], rank);
-  if (parts < parts_of(from, rank) && parts < parts_of(to, rank)) price *= kWorthOfParts;
+  const double parts = parts_of(at_once.results[0]);
+  if (parts < parts_of(from) && parts < parts_of(to)) price *= kWorthOfParts;
   std::vector<Stage> stages = stages_of(p, source, from, to, price);
   if (!stages.empty()) return {std::move(stages), std::nullopt};
   if (count != 1 || is_real(attrs.type)) return {};

@@ -75,12 +75,6 @@ ir::Instruction* shifted(PartitionContext& p, ir::Instruction* indices, const Di
                       along_vector(p, parts, indices->shape.dims, vector_dim));
 }
 
-void keep_only(FactorRule* rule, const std::function<bool(const Factor&)>& keep) {
-  for (Factor& f : rule->factors) {
-    if (!keep(f)) f.kind = FactorKind::need_replication;
-  }
-}
-
 /// What a scatter's updates cover of one operand dim.
 enum class Place : std::uint8_t {
   full,   ///< all of it, or batch by batch
@@ -115,11 +109,7 @@ namespace {
 
 std::optional<FactorRule> factors_of_gather(const ir::Instruction& source) {
   std::optional<FactorRule> rule = rule_for(source);
-  if (rule) {
-    keep_only(&*rule, [](const Factor& f) {
-      return f.kind == FactorKind::pass_through || f.kind == FactorKind::reduction;
-    });
-  }
+  if (rule) rule = split_only(*rule, {FactorKind::reduction});
   return rule;
 }
 
@@ -339,9 +329,7 @@ struct Scatter {
     if (!rule) return;
     const bool may_sum =
         identity && !source.get<ir::ScatterAttrs>().scatter_dims_to_operand_dims.empty();
-    keep_only(&*rule, [&](const Factor& f) {
-      return f.kind == FactorKind::pass_through || (f.kind == FactorKind::reduction && may_sum);
-    });
+    rule = may_sum ? split_only(*rule, {FactorKind::reduction}) : split_only(*rule, {});
     for (std::size_t d = 0; d < places.size(); ++d) {
       if (places[d] != Place::fixed) continue;
       for (int f : rule->operands[0][d]) {

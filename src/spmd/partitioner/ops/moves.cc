@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slice, pad, reverse, concatenate. Along dims that they change, a split dim keeps its axes and
-// only the rows that change owners travel; or the axes go to another dim before; or, for small
-// slices, the owners' rows are summed with everybody else's zeros. The cheapest is taken.
+// Slice, pad, reverse, concatenate (row_moves.h).
 #include <algorithm>
 #include <optional>
 
 #include "src/base/check.h"
 #include "src/spmd/partitioner/families.h"
+#include "src/spmd/partitioner/ops/row_moves.h"
 
 namespace tessera::spmd {
 
@@ -14,12 +13,6 @@ namespace {
 
 /// Rounded up, also where it is negative.
 std::int64_t up_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
-
-/// What a shard becomes before its rows are sent on, and where these are in the result then.
-struct Placed {
-  RowSource part;
-  Dims skip;  ///< slices with strides: first row to take
-};
 
 Placed slice_part(std::int64_t ways, std::int64_t size, std::int64_t start, std::int64_t stride,
                   std::int64_t out) {
@@ -65,61 +58,6 @@ Placed concat_part(std::int64_t ways, std::int64_t size, std::int64_t first, std
   return p;
 }
 
-/// An array whose rows go into the result. Parts of a concatenation may be slices of one array.
-struct Source {
-  Value* value = nullptr;
-  std::size_t array = 0;  ///< among the distinct ones
-  std::int64_t first = 0, count = 0, offset = 0;
-};
-
-/// A way to compute: one sharding for the result and all operands, along all dims.
-struct Candidate {
-  TensorSharding layout;
-  /// Operands of a concatenation that are unsplit along the changed dim.
-  std::vector<char> everywhere;
-  /// Changed dims over whose axes the result is summed: of what each device puts into zeros.
-  Dims summed;
-  /// In bytes-equivalents; of it, to bring the operands there.
-  double price = 0, operands_price = 0;
-};
-
-/// The rows' bytes of a local result, for all dims but one.
-double row_bytes(const Shape& global, const TensorSharding& s, std::int64_t dim) {
-  double bytes = double(byte_size(global.dtype));
-  Dims local = s.shard_dims(global.dims);
-  for (std::size_t d = 0; d < local.size(); ++d) {
-    if (std::int64_t(d) != dim) bytes *= double(local[d]);
-  }
-  return bytes;
-}
-
-using Placer = std::function<Placed(const Source& source, std::int64_t dim, std::int64_t ways,
-                                    bool everywhere)>;
-
-RowExchangePlan route_for(const ir::Instruction& source, const Candidate& c, std::int64_t dim,
-                          const Placer& placer, const std::vector<Source>& from, bool mirrored) {
-  const std::int64_t ways = c.layout.shards(dim), size = source.shape.dim(dim);
-  std::vector<RowSource> parts;
-  for (const Source& s : from) {
-    parts.push_back(placer(s, dim, ways, !c.everywhere.empty() && c.everywhere[s.array]).part);
-    parts.back().array = s.array;
-  }
-  return plan_row_exchange(parts, ways, size, ceil_div(size, ways), mirrored);
-}
-
-TensorSharding array_layout(const Candidate& c, std::size_t array, const Dims& changed) {
-  return !c.everywhere.empty() && c.everywhere[array] ? without_dims(c.layout, changed) : c.layout;
-}
-
-TensorSharding summed_layout(const Candidate& c) {
-  TensorSharding s = without_dims(c.layout, c.summed);
-  for (std::int64_t d : c.summed) {
-    const IndexList& a = c.layout.dims[std::size_t(d)].axes;
-    s.unreduced.insert(s.unreduced.end(), a.begin(), a.end());
-  }
-  return s;
-}
-
 /// The array that an op takes rows of, in one piece and along that dim only; null if it does more.
 const ir::Instruction* sliced_along(const ir::Instruction& o, std::int64_t dim) {
   if (!o.is(ir::Opcode::slice)) return nullptr;
@@ -132,67 +70,6 @@ const ir::Instruction* sliced_along(const ir::Instruction& o, std::int64_t dim) 
     if (d != dim && in.shape.dim(d) != o.shape.dim(d)) return nullptr;
   }
   return &in;
-}
-
-/// The cheapest candidate.
-Candidate choose(PartitionContext& p, const ir::Instruction& source,
-                 const TensorSharding& requested, const std::vector<Source>& from,
-                 const Dims& changed, const Placer& placer, bool mirrored, bool may_sum) {
-  Candidate best;
-  std::vector<Value*> arrays;
-  for (const Source& s : from) {
-    if (s.array == arrays.size()) arrays.push_back(s.value);
-  }
-  std::vector<TensorSharding> ends{requested};
-  for (Value* v : arrays) ends.push_back(v->sharding);
-  bool split_ends = !is_fully_replicated(requested);
-  for (Value* v : arrays) split_ends &= !is_fully_replicated(v->sharding);
-  constexpr double last_resort = 1e30;
-  bool first = true;
-  auto consider = [&](Candidate c) {
-    double price = 0, shards = 1;
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      price += p.values.reshard_price(arrays[i], array_layout(c, i, changed));
-    }
-    c.operands_price = price;
-    for (std::int64_t n : c.layout.shards()) shards *= double(n);
-    for (std::int64_t d : changed) {
-      if (c.layout.shards(d) == 1 || contains(c.summed, d)) continue;
-      RowExchangePlan plan = route_for(source, c, d, placer, from, mirrored);
-      price += p.module.rows_price(double(plan.rows_moved) * row_bytes(source.shape, c.layout, d),
-                                   plan.permutes, c.layout.dims[std::size_t(d)].axes);
-    }
-    price += p.module.reshard_cost(summed_layout(c), requested, source.shape);
-    if (!c.summed.empty()) shards = 1;
-    price += p.module.machine().work(double(source.shape.element_count()) / shards);
-    // Gathering what is split at both ends is the last resort.
-    if (is_fully_replicated(c.layout) && split_ends) price += last_resort;
-    c.price = price;
-    if (first || price < best.price) best = std::move(c);
-    first = false;
-  };
-  for (const TensorSharding& s : layouts_to_try(p.emit, source.shape.dims, changed, ends)) {
-    bool splits = std::any_of(changed.begin(), changed.end(),
-                              [&](std::int64_t d) { return s.shards(d) > 1; });
-    Candidate c{s, {}, {}, 0, 0};
-    if (splits && source.is(ir::Opcode::concatenate)) {
-      for (Value* v : arrays) {
-        c.everywhere.push_back(v->sharding.shards(changed.front()) == 1);
-      }
-    }
-    consider(c);
-    if (!c.everywhere.empty()) consider({s, {}, {}, 0, 0});
-    if (!may_sum || is_complex(source.shape.dtype)) continue;
-    Dims split, single;
-    for (std::int64_t d : changed) {
-      if (s.shards(d) == 1) continue;
-      split.push_back(d);
-      if (source.shape.dim(d) == 1) single.push_back(d);
-    }
-    if (splits) consider({s, {}, split, 0, 0});
-    if (!single.empty() && single != split) consider({s, {}, single, 0, 0});
-  }
-  return best;
 }
 
 /// Takes every stride-th row of a shard, from a row that depends on the device.
@@ -228,14 +105,6 @@ RowExchangePlan deposit_plan(const RowSource& part, std::int64_t ways, std::int6
   return plan;
 }
 
-ReshardReason rows_of(const ir::Instruction& source, const TensorSharding& layout) {
-  return ReshardReason::within(layout, "rows of " + op_label(source));
-}
-
-}  // namespace
-
-namespace {
-
 /// Dims that a slice cuts.
 Dims sliced_dims(const ir::Instruction& slice) {
   const Dims &in = slice.operand(0)->shape.dims, &out = slice.shape.dims;
@@ -266,14 +135,14 @@ TensorSharding requested_layout(PartitionContext& p, const ir::Instruction& slic
   return s;
 }
 
-Candidate choose_slice(PartitionContext& p, const ir::Instruction& source, const Placer& placer,
-                       const std::vector<Source>& from) {
-  return choose(p, source, requested_layout(p, source), from, sliced_dims(source), placer, false,
-                true);
+RowMove choose_slice(PartitionContext& p, const ir::Instruction& source, const Placer& placer,
+                     const std::vector<RowOrigin>& from) {
+  return cheapest_move(p, source, requested_layout(p, source), from, sliced_dims(source), placer,
+                       false, true);
 }
 
 Placer slice_placer(const ir::Instruction& source) {
-  return [&source](const Source&, std::int64_t d, std::int64_t ways, bool) {
+  return [&source](const RowOrigin&, std::int64_t d, std::int64_t ways, bool) {
     return slice_part(ways, source.operand(0)->shape.dim(d),
                       source.get<ir::SliceAttrs>().starts[std::size_t(d)], stride_of(source, d),
                       source.shape.dim(d));
@@ -340,7 +209,7 @@ std::optional<SlicesTogether> slices_together(PartitionContext& p, const ir::Ins
       at = end;
     }
     block += out_block;
-    const Candidate c = choose_slice(p, *s, slice_placer(*s), {{v}});
+    const RowMove c = choose_slice(p, *s, slice_placer(*s), {{v}});
     apart += c.price;
     if (s != slices.front()) shared += c.operands_price;
   }
@@ -381,7 +250,7 @@ void place_slice(PartitionContext& p, const ir::Instruction& source) {
     }
     return;
   }
-  const Candidate c =
+  const RowMove c =
       choose_slice(p, source, slice_placer(source), {{p.values.operand(*source.operand(0))}});
   place(p, source, {{c.layout}, {c.summed.empty() ? c.layout : requested_layout(p, source)}});
 }
@@ -398,8 +267,8 @@ void partition_slice(PartitionContext& p, const ir::Instruction& source) {
   const Dims changed = sliced_dims(source);
   auto stride = [&](std::int64_t d) { return stride_of(source, d); };
   const Placer placer = slice_placer(source);
-  const std::vector<Source> from{{p.values.operand(*source.operand(0))}};
-  const Candidate c = choose_slice(p, source, placer, from);
+  const std::vector<RowOrigin> from{{p.values.operand(*source.operand(0))}};
+  const RowMove c = choose_slice(p, source, placer, from);
   ir::Instruction* x = p.values.reshard(from[0].value, c.layout, operand_reason(source, 0))->local;
   const Dims zeros(in.size(), 0), ones(in.size(), 1);
   ir::SliceAttrs local{zeros, x->shape.dims, ones};
@@ -449,7 +318,7 @@ Dims padded_by(const ir::Instruction& pad) {
 }
 
 Placer pad_placer(const ir::Instruction& pad) {
-  return [&pad](const Source&, std::int64_t d, std::int64_t ways, bool) {
+  return [&pad](const RowOrigin&, std::int64_t d, std::int64_t ways, bool) {
     const std::size_t i = std::size_t(d);
     const ir::PadDim& by = pad.get<ir::PadAttrs>().dims[i];
     return Placed{
@@ -459,7 +328,7 @@ Placer pad_placer(const ir::Instruction& pad) {
 }
 
 Placer reverse_placer(const ir::Instruction& reverse) {
-  return [&reverse](const Source&, std::int64_t d, std::int64_t ways, bool) {
+  return [&reverse](const RowOrigin&, std::int64_t d, std::int64_t ways, bool) {
     return reverse_part(ways, reverse.shape.dim(d));
   };
 }
@@ -471,8 +340,8 @@ OpPlan plan_pad(PartitionContext& p, const ir::Instruction& source) {
                        fill = p.source.replicated(0);
   Value* v = p.values.operand(*source.operand(0));
   if (v->shape.element_count() == 0) return {{v->sharding, fill}, {requested}};
-  const Candidate c =
-      choose(p, source, requested, {{v}}, padded_by(source), pad_placer(source), false, false);
+  const RowMove c = cheapest_move(p, source, requested, {{v}}, padded_by(source),
+                                  pad_placer(source), false, false);
   return {{c.layout, fill}, {c.layout}};
 }
 
@@ -490,9 +359,9 @@ void partition_pad(PartitionContext& p, const ir::Instruction& source) {
     ir::Instruction* x = p.b().splat(fill->local, requested.shard_dims(out));
     return p.values.define(source, p.values.make(x, requested, source.shape));
   }
-  const std::vector<Source> from{{p.values.operand(*source.operand(0))}};
-  const Candidate c =
-      choose(p, source, reduced(p.source.sharding(source)), from, changed, placer, false, false);
+  const std::vector<RowOrigin> from{{p.values.operand(*source.operand(0))}};
+  const RowMove c = cheapest_move(p, source, reduced(p.source.sharding(source)), from, changed,
+                                  placer, false, false);
   ir::Instruction* x = p.values.reshard(from[0].value, c.layout, operand_reason(source, 0))->local;
   std::vector<ir::PadDim> local(in.size());
   bool pads = false;
@@ -516,7 +385,7 @@ void partition_pad(PartitionContext& p, const ir::Instruction& source) {
 }
 
 OpPlan plan_reverse(PartitionContext& p, const ir::Instruction& source) {
-  const Candidate c = choose(
+  const RowMove c = cheapest_move(
       p, source, reduced(p.source.sharding(source)), {{p.values.operand(*source.operand(0))}},
       source.get<ir::DimensionsAttrs>().dims, reverse_placer(source), true, false);
   return {{c.layout}, {c.layout}};
@@ -525,9 +394,9 @@ OpPlan plan_reverse(PartitionContext& p, const ir::Instruction& source) {
 void partition_reverse(PartitionContext& p, const ir::Instruction& source) {
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
   const Placer placer = reverse_placer(source);
-  const std::vector<Source> from{{p.values.operand(*source.operand(0))}};
-  const Candidate c =
-      choose(p, source, reduced(p.source.sharding(source)), from, dims, placer, true, false);
+  const std::vector<RowOrigin> from{{p.values.operand(*source.operand(0))}};
+  const RowMove c =
+      cheapest_move(p, source, reduced(p.source.sharding(source)), from, dims, placer, true, false);
   ir::Instruction* x = p.values.reshard(from[0].value, c.layout, operand_reason(source, 0))->local;
   x = p.emit.local_op(source, {x}, x->shape);
   for (std::int64_t d : dims) {
@@ -543,24 +412,24 @@ namespace {
 /// How the rows of several arrays come together.
 struct Concatenation {
   std::int64_t dim = 0;
-  std::vector<Source> from;
+  std::vector<RowOrigin> from;
   std::vector<Value*> values;  ///< distinct arrays
-  Candidate way;
+  RowMove way;
 };
 
 Placer concatenate_placer() {
-  return [](const Source& s, std::int64_t d, std::int64_t ways, bool everywhere) {
+  return [](const RowOrigin& s, std::int64_t d, std::int64_t ways, bool everywhere) {
     return concat_part(ways, s.value->shape.dim(d), s.first, s.count, s.offset, everywhere);
   };
 }
 
 Concatenation concatenation_of(PartitionContext& p, const ir::Instruction& source) {
   const std::int64_t dim = source.get<ir::DimensionsAttrs>().dims.front();
-  std::vector<Source> from;
+  std::vector<RowOrigin> from;
   std::vector<const ir::Instruction*> arrays;
   std::int64_t at = 0;
   for (const ir::Instruction* o : source.operands()) {
-    Source s;
+    RowOrigin s;
     s.count = o->shape.dim(dim);
     s.offset = at;
     at += s.count;
@@ -575,9 +444,9 @@ Concatenation concatenation_of(PartitionContext& p, const ir::Instruction& sourc
   }
   std::vector<Value*> values;
   for (const ir::Instruction* o : arrays) values.push_back(p.values.operand(*o));
-  for (Source& s : from) s.value = values[s.array];
-  Candidate way = choose(p, source, reduced(p.source.sharding(source)), from, {dim},
-                         concatenate_placer(), false, false);
+  for (RowOrigin& s : from) s.value = values[s.array];
+  RowMove way = cheapest_move(p, source, reduced(p.source.sharding(source)), from, {dim},
+                              concatenate_placer(), false, false);
   return {dim, std::move(from), std::move(values), std::move(way)};
 }
 
@@ -613,7 +482,7 @@ void partition_concatenate(PartitionContext& p, const ir::Instruction& source) {
   ir::Instruction* x;
   if (c.layout.shards(dim) == 1) {
     std::vector<ir::Instruction*> parts;
-    for (const Source& s : from) {
+    for (const RowOrigin& s : from) {
       ir::Instruction* part = locals[s.array];
       if (s.count != part->shape.dim(dim)) {
         Dims starts(part->shape.dims.size(), 0), limits = part->shape.dims;

@@ -232,8 +232,7 @@ double price(PartitionContext& p, Value* v, const Plan& plan, const ir::Instruct
   const std::int64_t width = std::int64_t(byte_size(source.shape.dtype));
   double total = p.values.reshard_price(v, plan.in);
   total += p.module.reshard_cost(plan.out, requested, source.shape);
-  double shards = 1;
-  for (std::int64_t n : plan.in.shards()) shards *= double(n);
+  const double shards = parts_of(plan.in);
   for (const Shift& s : plan.shifts) {
     const double local = double(source.shape.element_count() * width) / shards;
     total += p.module.rows_price(local * double(s.plan.rows_moved) / double(s.from_block),
@@ -254,11 +253,8 @@ OpPlan plan_reshape(PartitionContext& p, const ir::Instruction& source) {
   bool settled = false;  // nothing has to move
   const TensorSharding replicated_in = p.source.replicated(operand.shape.rank());
   if (source.shape.element_count() > 0) {
-    if (std::optional<FactorRule> rule = rule_for(source)) {
-      for (Factor& f : rule->factors) {
-        if (f.kind != FactorKind::pass_through) f.kind = FactorKind::need_replication;
-      }
-      ComputeLayout layout = p.layouts.choose(source, *rule);
+    if (const std::optional<FactorRule> rule = rule_for(source)) {
+      const ComputeLayout layout = p.layouts.choose(source, split_only(*rule, {}));
       candidates.push_back(plan_for(p, in, out, layout.operands[0], layout.results[0], true));
       const Plan& first = candidates.front();
       settled = first.shifts.empty() && same_layout(first.in, v->sharding) &&

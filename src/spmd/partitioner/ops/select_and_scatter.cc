@@ -89,13 +89,6 @@ double price(const PartitionContext& p, const std::vector<Reach>& reaches, Dims 
   return total;
 }
 
-FactorRule without_halo(FactorRule rule) {
-  for (Factor& f : rule.factors) {
-    if (f.kind == FactorKind::permutation) f.kind = FactorKind::need_replication;
-  }
-  return rule;
-}
-
 /// What never is selected, where the op is known well enough to run on parts.
 std::optional<Literal> fill_of(const ir::Instruction& op) {
   const Shape& in = op.operand(0)->shape;
@@ -244,7 +237,7 @@ std::optional<SplitPooling> split_pooling(PartitionContext& p, const Pooling& po
   const double cost =
       layout.cost + price(p, reaches, layout.operands[0].shard_dims(pool.operand.shape.dims),
                           layout.operands[1].shard_dims(from.dims), from.dtype);
-  ComputeLayout other = layout_of(p, pool, without_halo(rule));
+  ComputeLayout other = layout_of(p, pool, without_windows(rule));
   if (reaches.empty() || other.cost <= cost) {
     if (may_replicate) return std::nullopt;
     layout = std::move(other);

@@ -194,15 +194,11 @@ std::optional<Exchange> exchange_for(const ir::Instruction& source, const Tensor
     if (e.places < 0) e.places = int(source.operands().size());
   }
   double row = 0;
-  for (const ir::Instruction* o : source.operands()) row += double(byte_size(o->shape.dtype));
+  for (const ir::Instruction* o : source.operands()) row += row_bytes(o->shape, s, e.dim);
   int arrays = int(source.operands().size());
   if (e.places == arrays) {
-    row += double(byte_size(e.place_type));
+    row += row_bytes(Shape(e.place_type, in.dims), s, e.dim);
     ++arrays;
-  }
-  const Dims local = s.shard_dims(in.dims);
-  for (std::size_t d = 0; d < local.size(); ++d) {
-    if (std::int64_t(d) != e.dim) row *= double(local[d]);
   }
   const int rounds = rounds_of_merging(e.ways);
   const double swap = cost::received_bytes(ir::Opcode::all_to_all, 1, double(e.ways));

@@ -63,11 +63,7 @@ double price(const PartitionContext& p, const std::vector<Halo>& halos, const Sh
              const TensorSharding& s) {
   double total = 0;
   for (const Halo& h : halos) {
-    double row = double(byte_size(global.dtype));
-    Dims local = s.shard_dims(global.dims);
-    for (std::size_t d = 0; d < local.size(); ++d) {
-      if (std::int64_t(d) != h.dim) row *= double(local[d]);
-    }
+    const double row = row_bytes(global, s, h.dim);
     total += p.module.rows_price(row * double(h.plan.rows_moved), h.plan.permutes, h.axes);
   }
   return total;
@@ -122,13 +118,6 @@ ir::WindowDim bare(const ir::WindowDim& w, std::int64_t size) {
   return out;
 }
 
-FactorRule without(FactorRule rule, FactorKind kind) {
-  for (Factor& f : rule.factors) {
-    if (f.kind == kind) f.kind = FactorKind::need_replication;
-  }
-  return rule;
-}
-
 }  // namespace
 
 namespace {
@@ -179,8 +168,7 @@ std::optional<SplitWindows> split_windows(PartitionContext& p, const ir::Instruc
   }
   if (!w.sums && w.halos.empty()) return std::nullopt;
   const bool unsplit_is_cheaper =
-      !w.sums && !given &&
-      p.layouts.choose(source, without(*rule, FactorKind::permutation)).cost <= cost;
+      !w.sums && !given && p.layouts.choose(source, without_windows(*rule)).cost <= cost;
   if (unsplit_is_cheaper) return std::nullopt;
   for (std::size_t i = 0; i < count; ++i) {
     w.layout.operands[i] = fetched_from(w.layout.operands[i], w.halos);

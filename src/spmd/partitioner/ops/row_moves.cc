@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ways to move rows along dims, and the cheapest of them.
+#include "src/spmd/partitioner/ops/row_moves.h"
+
+#include <algorithm>
+
+namespace tessera::spmd {
+
+RowExchangePlan route_for(const ir::Instruction& source, const RowMove& c, std::int64_t dim,
+                          const Placer& placer, const std::vector<RowOrigin>& from, bool mirrored) {
+  const std::int64_t ways = c.layout.shards(dim), size = source.shape.dim(dim);
+  std::vector<RowSource> parts;
+  for (const RowOrigin& s : from) {
+    parts.push_back(placer(s, dim, ways, !c.everywhere.empty() && c.everywhere[s.array]).part);
+    parts.back().array = s.array;
+  }
+  return plan_row_exchange(parts, ways, size, ceil_div(size, ways), mirrored);
+}
+
+TensorSharding array_layout(const RowMove& c, std::size_t array, const Dims& changed) {
+  return !c.everywhere.empty() && c.everywhere[array] ? without_dims(c.layout, changed) : c.layout;
+}
+
+TensorSharding summed_layout(const RowMove& c) {
+  TensorSharding s = without_dims(c.layout, c.summed);
+  for (std::int64_t d : c.summed) {
+    const IndexList& a = c.layout.dims[std::size_t(d)].axes;
+    s.unreduced.insert(s.unreduced.end(), a.begin(), a.end());
+  }
+  return s;
+}
+
+RowMove cheapest_move(PartitionContext& p, const ir::Instruction& source,
+                      const TensorSharding& requested, const std::vector<RowOrigin>& from,
+                      const Dims& changed, const Placer& placer, bool mirrored, bool may_sum) {
+  RowMove best;
+  std::vector<Value*> arrays;
+  for (const RowOrigin& s : from) {
+    if (s.array == arrays.size()) arrays.push_back(s.value);
+  }
+  std::vector<TensorSharding> ends{requested};
+  for (Value* v : arrays) ends.push_back(v->sharding);
+  bool split_ends = !is_fully_replicated(requested);
+  for (Value* v : arrays) split_ends &= !is_fully_replicated(v->sharding);
+  constexpr double last_resort = 1e30;
+  bool first = true;
+  auto consider = [&](RowMove c) {
+    double price = 0;
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      price += p.values.reshard_price(arrays[i], array_layout(c, i, changed));
+    }
+    c.operands_price = price;
+    for (std::int64_t d : changed) {
+      if (c.layout.shards(d) == 1 || contains(c.summed, d)) continue;
+      RowExchangePlan plan = route_for(source, c, d, placer, from, mirrored);
+      price += p.module.rows_price(double(plan.rows_moved) * row_bytes(source.shape, c.layout, d),
+                                   plan.permutes, c.layout.dims[std::size_t(d)].axes);
+    }
+    price += p.module.reshard_cost(summed_layout(c), requested, source.shape);
+    const double parts = c.summed.empty() ? parts_of(c.layout) : 1;
+    price += p.module.machine().work(double(source.shape.element_count()) / parts);
+    // Gathering what is split at both ends is the last resort.
+    if (is_fully_replicated(c.layout) && split_ends) price += last_resort;
+    c.price = price;
+    if (first || price < best.price) best = std::move(c);
+    first = false;
+  };
+  for (const TensorSharding& s : layouts_to_try(p.emit, source.shape.dims, changed, ends)) {
+    bool splits = std::any_of(changed.begin(), changed.end(),
+                              [&](std::int64_t d) { return s.shards(d) > 1; });
+    RowMove c{s, {}, {}, 0, 0};
+    if (splits && source.is(ir::Opcode::concatenate)) {
+      for (Value* v : arrays) {
+        c.everywhere.push_back(v->sharding.shards(changed.front()) == 1);
+      }
+    }
+    consider(c);
+    if (!c.everywhere.empty()) consider({s, {}, {}, 0, 0});
+    if (!may_sum || is_complex(source.shape.dtype)) continue;
+    Dims split, single;
+    for (std::int64_t d : changed) {
+      if (s.shards(d) == 1) continue;
+      split.push_back(d);
+      if (source.shape.dim(d) == 1) single.push_back(d);
+    }
+    if (splits) consider({s, {}, split, 0, 0});
+    if (!single.empty() && single != split) consider({s, {}, single, 0, 0});
+  }
+  return best;
+}
+
+ReshardReason rows_of(const ir::Instruction& source, const TensorSharding& layout) {
+  return ReshardReason::within(layout, "rows of " + op_label(source));
+}
+
+}  // namespace tessera::spmd
