@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
@@ -89,6 +92,32 @@ Literal on_one_device(const ir::Module& module, const std::vector<Literal>& argu
   return evaluator::evaluate(*single, arguments);
 }
 
+bool has(const ir::Module& module, std::initializer_list<ir::Opcode> opcodes) {
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      if (std::find(opcodes.begin(), opcodes.end(), i->opcode) != opcodes.end()) return true;
+    }
+  }
+  return false;
+}
+
+/// With its reshards explicit the program is the same still, also as text.
+void check_explicit(const ir::Module& module, const std::vector<Literal>& arguments,
+                    const spmd::PartitionOptions& options, const PartitionCase& expected) {
+  // These can't run on one device, be read from text, or give the same twice.
+  if (has(module, {ir::Opcode::manual_computation, ir::Opcode::rng}) || spmd::calls_back(module)) {
+    return;
+  }
+  spmd::ExplicitProgram program = spmd::insert_reshards(module, options);
+  spmd::optimize_reshards(&program, options);
+  ir::verify(*program.module);
+  const std::string text = ir::to_string(*program.module);
+  EXPECT_EQ(on_one_device(*program.module, arguments), on_one_device(module, arguments)) << text;
+  const auto device = spmd::lower_reshards({ir::parse_hlo(text), {}}, options, nullptr);
+  EXPECT_EQ(count_collectives(*device), expected.collectives()) << text << "\n--- lowered\n"
+                                                                << ir::to_string(*device);
+}
+
 PartitionCase check_propagated(const ir::Module& module, const Literal& whole, double tolerance,
                                const std::vector<Literal>& arguments,
                                const spmd::PartitionOptions& options) {
@@ -104,6 +133,7 @@ PartitionCase check_propagated(const ir::Module& module, const Literal& whole, d
                       << out.text;
   // Each collective stands in the report, and nothing else does.
   EXPECT_EQ(std::size_t(out.collectives()), out.report.records.size()) << out.text;
+  check_explicit(module, arguments, options, out);
   return out;
 }
 
