@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device program of one computation, instruction by instruction.
+// A computation in another form, instruction by instruction.
 #include "src/spmd/partitioner/computation_partitioner.h"
 
 #include "src/spmd/partitioner/families.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device program of one computation: its parameters, each instruction's, its results.
+// What a stage of the partitioner makes of one computation: its parameters, each instruction, its
+// results.
 #pragma once
 
 #include <cstddef>

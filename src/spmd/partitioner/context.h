@@ -20,7 +20,7 @@ struct PartitionContext {
   const SourceComputation& source;  ///< what the propagated module says
   LayoutChooser& layouts;           ///< how an op is best computed
   Values& values;                   ///< arrays, and their reshards
-  ShardBuilder& emit;               ///< instructions of the device program
+  ShardBuilder& emit;               ///< instructions of what is made
   RowExchangeEmitter& rows;         ///< collectives that move rows along a dim
   ReshardEmitter& reshards;         ///< collectives between layouts
   CommunicationReporter& report;    ///< of collectives that a handler emits itself

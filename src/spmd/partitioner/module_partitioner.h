@@ -62,7 +62,7 @@ class ModulePartitioner {
 
   // ----- computations and their shardings
 
-  /// The device program of a computation that is called once per device (body, branch, callee).
+  /// What is made of a computation that is called once per device (body, branch, callee).
   ir::Computation* partitioned(const ir::Computation& source);
   /// Of what this stage makes of a (tuple of) arrays in these layouts.
   Shape shape_of(const Shape& global, const std::vector<TensorSharding>& layouts) const {

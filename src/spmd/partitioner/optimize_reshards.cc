@@ -143,7 +143,8 @@ class ReshardOptimizer {
   }
 
   /// A carry that the loop doesn't change, and that its body needs in one other layout only, goes
-  /// round in that layout.
+  /// round in that layout. Not if a device then holds more of it: whether that is worth it shows
+  /// once it is known what a device holds at most (collectives/loop_collective_motion.cc).
   std::size_t hoist(Instruction* loop) {
     const ir::WhileView view(*loop);
     std::size_t changes = 0;
@@ -151,6 +152,8 @@ class ReshardOptimizer {
       if (!view.shape(k).is_array() || !view.is_invariant(k) || !view.init(k)) continue;
       const std::vector<Instruction*> wanted = reshards_of(view, k);
       if (wanted.empty()) continue;
+      const auto from = layout_of(*wanted.front()->operand(0));
+      if (!from || parts_of(*layout_of(*wanted.front())) < parts_of(*from)) continue;
       Instruction* init = view.init(k);
       Instruction* moved = reshard_like(*wanted.front(), init);
       for (Instruction* user : loop->users()) {

@@ -40,7 +40,6 @@ class SourceComputation {
   const IndexList& manual_axes() const { return module_.manual_axes(source_); }
   /// Each device has all of the array, but for what is per device anyhow.
   TensorSharding replicated(std::int64_t rank) const;
-  /// How often it runs in a row, as a loop's body.
   /// Whether an op can only be computed from all of the array, among several that use it: it will
   /// be gathered, and any other layout of it is then for nothing (needed_whole.cc).
   bool requires_replication(const ir::Instruction& array) const;

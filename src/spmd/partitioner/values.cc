@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arrays of one computation as the device program has them, and their reshards.
+// The arrays of one computation in what is made of it, and their reshards.
 #include "src/spmd/partitioner/values.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arrays of one computation as the device program has them, and their reshards.
+// The arrays of one computation as they are in what is made of it, and their reshards: a program on
+// global shapes in the first stage, one device's in the second.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ namespace tessera::spmd {
 /// One array of the source program in one layout. Shards of uneven dims are padded at the end to
 /// ceil(dim / ways); what the padding holds is unknown unless it was masked.
 struct Value {
-  ir::Instruction* local = nullptr;
+  ir::Instruction* local = nullptr;         ///< in the program that is made: a shard, or all of it
   TensorSharding sharding;                  ///< closed, on the module's mesh
   Shape shape;                              ///< global
   ir::Opcode partial_op = ir::Opcode::add;  ///< joins the partial values of unreduced axes
