@@ -263,12 +263,12 @@ TEST(HostMemory, ReshardsHappenOnDevices) {
   const Array x = put(counting({8, 8}), mesh, P("x"));
   expect_close(f(x), counting({8, 8}, 2));
   const std::string text = f.lower(x).compile().as_text();
-  // Gathered before it leaves, cut after it is back.
-  const std::size_t gather = text.find("all-gather"), out = text.find("pinned_host"),
+  // Brought to where it is used before it leaves; gathered and cut it would be for nothing.
+  const std::size_t exchange = text.find("all-to-all"), out = text.find("pinned_host"),
                     back = text.find("_xla_buffer_placement=\"device\"");
-  ASSERT_NE(gather, std::string::npos) << text;
+  ASSERT_NE(exchange, std::string::npos) << text;
   ASSERT_NE(back, std::string::npos) << text;
-  EXPECT_LT(gather, out) << text;
+  EXPECT_LT(exchange, out) << text;
   EXPECT_LT(out, back) << text;
 }
 
