@@ -3,15 +3,18 @@
 
 add_executable(tessera_processes_tests "${PROJECT_SOURCE_DIR}/tests/processes/processes_test.cc"
   "${PROJECT_SOURCE_DIR}/tests/support/process_cases.cc"
-  "${PROJECT_SOURCE_DIR}/tests/support/process_checkpoints.cc")
+  "${PROJECT_SOURCE_DIR}/tests/support/process_checkpoints.cc"
+  "${PROJECT_SOURCE_DIR}/tests/support/process_safetensors.cc")
 add_executable(tessera_processes_failures "${PROJECT_SOURCE_DIR}/tests/processes/failures.cc")
 add_executable(tessera_processes_checkpoints "${PROJECT_SOURCE_DIR}/tests/processes/checkpoints.cc")
+add_executable(tessera_processes_random "${PROJECT_SOURCE_DIR}/tests/processes/random_programs.cc")
 foreach(name IN ITEMS tessera_processes_tests tessera_processes_failures
-                      tessera_processes_checkpoints)
+                      tessera_processes_checkpoints tessera_processes_random)
   target_link_libraries(${name} PRIVATE tessera::tessera tessera_build_flags GTest::gtest)
   # Without a precompiled header: the targets that have one would be built first.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
 endforeach()
+target_link_libraries(tessera_processes_random PRIVATE tessera_test_support)
 
 set(tessera_mpirun "${MPIEXEC_EXECUTABLE}")
 if(NOT tessera_mpirun)
@@ -32,6 +35,8 @@ tessera_add_process_test(processes_moments moments 10
   "$<TARGET_FILE:tessera_processes_failures>")
 tessera_add_process_test(processes_checkpoints checkpoints
   "$<TARGET_FILE:tessera_processes_checkpoints>")
+tessera_add_process_test(processes_random_2 random 2 30 "$<TARGET_FILE:tessera_processes_random>")
+tessera_add_process_test(processes_random_4 random 4 30 "$<TARGET_FILE:tessera_processes_random>")
 if(TESSERA_BUILD_TOOLS)
   tessera_add_process_test(processes_corpus corpus 2 "$<TARGET_FILE:tool_tessera>"
     "${PROJECT_SOURCE_DIR}/tests/corpus")

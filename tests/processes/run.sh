@@ -6,6 +6,8 @@
 #        run.sh MPIRUN moments TIMES PROGRAM       a process is killed or stopped at random moments
 #        run.sh MPIRUN checkpoints PROGRAM         saved by some processes, restored by others
 #        run.sh MPIRUN corpus N TOOL CORPUS        TOOL run and check, against one process's results
+#        run.sh MPIRUN random N COUNT PROGRAM      COUNT random programs, against one process's results
+#        run.sh MPIRUN example N ALONE PROGRAM ... PROGRAM prints in N processes what it prints in one
 # Exit code 77: there is no MPIRUN, or it starts no processes here.
 set -eu
 mpirun=$1 what=$2

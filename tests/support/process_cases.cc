@@ -447,6 +447,8 @@ const std::vector<ProcessCase>& process_cases() {
       {"CheckpointsOfAllProcesses", checkpoints_of_all_processes},
       {"CheckpointsWhileProgramsRun", checkpoints_while_programs_run},
       {"CheckpointsThatFail", checkpoints_that_fail},
+      {"SafetensorsOfAllProcesses", safetensors_of_all_processes},
+      {"SafetensorsThatAreRefused", safetensors_that_are_refused},
   };
   return cases;
 }

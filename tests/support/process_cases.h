@@ -19,5 +19,8 @@ const std::vector<ProcessCase>& process_cases();
 void checkpoints_of_all_processes();
 void checkpoints_while_programs_run();
 void checkpoints_that_fail();
+// Of process_safetensors.cc.
+void safetensors_of_all_processes();
+void safetensors_that_are_refused();
 
 }  // namespace tessera::testing

@@ -3,10 +3,7 @@
 #include <gtest/gtest.h>
 #include <tessera/tessera.h>
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -17,36 +14,13 @@
 #include "src/base/file_io.h"
 #include "tests/support/process_cases.h"
 #include "tests/support/refused.h"
+#include "tests/support/shared_folder.h"
 
 namespace tessera::testing {
 namespace {
 
 namespace fs = std::filesystem;
 using Tree = std::map<std::string, Array>;
-
-/// The same folder in all processes, which is empty, and goes in the end.
-class SharedFolder {
- public:
-  explicit SharedFolder(const std::string& name) {
-    static std::atomic<int> count{0};
-    const int mine = int(getpid()) * 16 + count++ % 16;
-    const int id = broadcast_one_to_all(astype(Array(mine), DType::s32)).item<int>();
-    path_ = (fs::temp_directory_path() / ("tessera_" + name + "_" + std::to_string(id))).string();
-    if (process_index() == 0) fs::remove_all(path_);
-    sync_processes("the folder");
-  }
-  ~SharedFolder() {
-    try {
-      sync_processes("the end of the folder");
-    } catch (const std::exception&) {  // others have failed
-    }
-    if (process_index() == 0) fs::remove_all(path_);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 Mesh line() { return Mesh(devices(), {device_count()}, {"x"}); }
 Mesh grid() { return Mesh(devices(), {2, device_count() / 2}, {"x", "y"}); }

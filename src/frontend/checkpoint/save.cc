@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <sstream>
 #include <thread>
 
 #include "src/base/at_location.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/frontend/checkpoint/manifest.h"
+#include "src/frontend/checkpoint/same_in_all.h"
 #include "src/frontend/checkpoint/step_folder.h"
 #include "src/frontend/checkpoint/together.h"
 #include "src/frontend/checkpoint/tree_structure.h"
@@ -19,53 +19,6 @@
 namespace tessera {
 
 namespace frontend {
-
-namespace {
-
-/// What must be the same of an array in all processes.
-std::string described(const Array& array, const std::string& path, Location location) {
-  const internal::ArrayImpl& impl = internal::impl_of(array, location);
-  std::string out = "array " + path + ": " + impl.shape.to_string();
-  if (impl.kind != internal::ArrayImpl::Kind::device) return out + ", a number";
-  if (!impl.committed) return out + ", uncommitted";
-  out += ", " + impl.sharding.to_string() + " on devices";
-  for (const Device& d : impl.sharding.device_list(location)) out += " " + std::to_string(d.id);
-  return out;
-}
-
-/// The values of each process itself, of which the first one's are written: empty for others.
-std::string fingerprint(const SavedArray& array) {
-  if (array.committed || array.pieces.empty()) return "";
-  std::uint64_t hash = 0;
-  stream_box(array, array.pieces, Box::entire(array.shape.dims),
-             [&](std::span<const std::byte> bytes) {
-               const std::uint64_t both[2] = {hash, hash_bytes(bytes)};
-               hash = hash_bytes(std::as_bytes(std::span(both)));
-             });
-  return std::to_string(hash);
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> out;
-  for (std::string line; std::getline(in, line);) out.push_back(line);
-  return out;
-}
-
-/// The first line in which a process differs from the first one; empty if there is none.
-std::string difference(const std::vector<std::string>& said) {
-  for (std::size_t p = 1; p < said.size(); ++p) {
-    if (said[p] == said[0]) continue;
-    std::vector<std::string> a = lines_of(said[0]), b = lines_of(said[p]);
-    a.resize(std::max(a.size(), b.size()), "nothing more");
-    b.resize(a.size(), "nothing more");
-    const auto k = std::size_t(std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin());
-    return "process 0 has " + a[k] + ", and process " + std::to_string(p) + " has " + b[k];
-  }
-  return "";
-}
-
-}  // namespace
 
 /// All that a save needs, taken when it begins.
 class CheckpointWriter {
@@ -85,29 +38,21 @@ class CheckpointWriter {
       if (together_.alone()) return std::string();
       std::string out = "step " + std::to_string(step) +
                         "\nkeep = " + std::to_string(options.keep.value_or(0)) +
-                        "\nreplace = " + (options.replace ? "true" : "false");
-      for (std::size_t i = 0; i < leaves.size(); ++i) {
-        out += "\n" + described(leaves[i], tree_.paths[i], location);
-      }
-      return out + "\nthe tree " + json_text(tree_.root, who_);
+                        "\nreplace = " + (options.replace ? "true\n" : "false\n");
+      return out + described(leaves, tree_.paths, location) + "the tree " +
+             json_text(tree_.root, who_);
     });
-    if (const std::string differ = difference(requests); !differ.empty()) {
-      throw ValueError(who_ + ": all processes must save the same: " + differ +
-                       "; valid: arrays on devices of all processes, whose parts each writes, or "
-                       "values that are the same in all of them");
-    }
+    check_same(requests, who_);
     arrays_ = snapshot(leaves, tree_.paths, who_, location);
     total_ = piece_bytes(arrays_, together_.index());
-    const auto folders = together_.all([&] {
+    auto said = together_.all([&] {
       if (together_.index() == 0) folder_.emplace(directory, step, options.replace);
-      std::string out = folder_ ? folder_->name() : "";
-      for (std::size_t i = 0; i < arrays_.size() && !together_.alone(); ++i) {
-        out += "\n" + fingerprint(arrays_[i]);
-      }
-      return out;
+      return (folder_ ? folder_->name() : "") + '\n' +
+             (together_.alone() ? std::string() : fingerprints(arrays_));
     });
-    check_values(folders);
-    path_ = directory + "/" + folders[0].substr(0, folders[0].find('\n'));
+    path_ = directory + "/" + said[0].substr(0, said[0].find('\n'));
+    for (std::string& text : said) text.erase(0, text.find('\n') + 1);
+    check_values(said, arrays_, tree_.paths, who_);
   }
 
   void run() {
@@ -157,23 +102,6 @@ class CheckpointWriter {
     if (options_.file_bytes < 1) {
       throw ValueError(who_ + ": file_bytes is " + std::to_string(options_.file_bytes) +
                        "; valid is 1 and more");
-    }
-  }
-
-  void check_values(const std::vector<std::string>& said) const {
-    for (std::size_t p = 1; p < said.size(); ++p) {
-      std::vector<std::string> first = lines_of(said[0]), other = lines_of(said[p]);
-      // An empty text at the end is no line.
-      first.resize(arrays_.size() + 1);
-      other.resize(arrays_.size() + 1);
-      for (std::size_t i = 0; i < arrays_.size(); ++i) {
-        if (first[i + 1] == other[i + 1]) continue;
-        throw ValueError(who_ + ": the array " + tree_.paths[i] + " (" +
-                         arrays_[i].shape.to_string() +
-                         ") is a value of each process, and must be the same in all of them; "
-                         "those of process 0 and process " +
-                         std::to_string(p) + " differ");
-      }
     }
   }
 
