@@ -115,3 +115,19 @@ if(NOT TESSERA_SANITIZE)
     set_tests_properties(install PROPERTIES LABELS install TIMEOUT 600)
   endif()
 endif()
+
+if(TESSERA_SANITIZE STREQUAL "thread")
+  # What processes exchange, by threads that are processes: the front end's own tests take long to
+  # build under this sanitizer.
+  add_executable(tessera_simulated_processes_tests EXCLUDE_FROM_ALL
+    "${PROJECT_SOURCE_DIR}/tests/frontend/several_processes_test.cc"
+    "${PROJECT_SOURCE_DIR}/tests/compiler/several_processes_test.cc")
+  target_link_libraries(tessera_simulated_processes_tests PRIVATE tessera::tessera
+    tessera_build_flags tessera_test_support GTest::gtest GTest::gtest_main)
+  add_test(NAME simulated_processes
+           COMMAND tessera_simulated_processes_tests
+                   "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/simulated_processes.xml"
+           WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+  set_tests_properties(simulated_processes PROPERTIES LABELS simulated_processes
+    TIMEOUT ${TESSERA_TEST_TIMEOUT} ENVIRONMENT "SOAK_PROGRAMS=100;${tessera_test_cache}")
+endif()

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many worker threads to use: affinity mask, cgroup quota, TESSERA_NUM_THREADS.
+// How many worker threads to use: affinity mask, cgroup quota, the processes beside this one,
+// TESSERA_NUM_THREADS.
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -51,6 +54,16 @@ int cgroup_quota() {
   return 0;
 }
 
+/// Processes that a launcher has started on this machine, of which this is one.
+int local_processes() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+    const char* text = std::getenv(name);
+    const long n = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
+    if (n > 1 && n < kMaxThreads) return int(n);
+  }
+  return 1;
+}
+
 int count_workers() {
   if (auto n = env_integer("TESSERA_NUM_THREADS", 1, kMaxThreads)) return int(*n);
   int cores = 0;
@@ -59,7 +72,16 @@ int count_workers() {
   if (sched_getaffinity(0, sizeof set, &set) == 0) cores = CPU_COUNT(&set);
   if (cores < 1) cores = int(std::thread::hardware_concurrency());
   if (cores < 1) cores = 1;
-  if (const int quota = cgroup_quota(); quota > 0) cores = std::min(cores, quota);
+  // Launchers may have given each process cores of its own. Where there aren't as many, the
+  // processes share them: those that wait for each other would otherwise keep each other from
+  // running.
+  const int sharers = local_processes();
+  if (std::int64_t(cores) * sharers > std::int64_t(sysconf(_SC_NPROCESSORS_ONLN))) {
+    cores = std::max(1, cores / sharers);
+  }
+  if (const int quota = cgroup_quota(); quota > 0) {
+    cores = std::min(cores, std::max(1, quota / sharers));
+  }
   return cores;
 }
 

@@ -6,8 +6,8 @@
 #        run.sh MPIRUN moments TIMES PROGRAM       a process is killed or stopped at random moments
 #        run.sh MPIRUN checkpoints PROGRAM         saved by some processes, restored by others
 #        run.sh MPIRUN corpus N TOOL CORPUS        TOOL run and check, against one process's results
-#        run.sh MPIRUN random N COUNT PROGRAM      COUNT random programs, against one process's results
-#        run.sh MPIRUN example N ALONE PROGRAM ... PROGRAM prints in N processes what it prints in one
+#        run.sh MPIRUN random N COUNT PROGRAM      random programs, against one process's results
+#        run.sh MPIRUN examples N,... PROGRAM ...  programs print what they print in one process
 # Exit code 77: there is no MPIRUN, or it starts no processes here.
 set -eu
 mpirun=$1 what=$2
@@ -199,7 +199,48 @@ corpus() {
   done
 }
 
+random() {
+  TESSERA_LOG=error in_processes "$1" "$3" "$2" || fail "$1 processes give other results"
+}
+
+# What a program prints, but for how long things took.
+without_times() {
+  grep -v 'steps/s' "$1" | sed 's/, [0-9.]* s;/;/'
+}
+
+# Programs on 8 devices in all, whatever the number of processes. Of these the first one's output
+# counts.
+examples() {
+  counts=$1
+  shift
+  for program in "$@"; do
+    name=$(basename "$program")
+    TESSERA_NUM_DEVICES=8 "$program" >"$OUT" 2>"$folder/errors" || fail "$name in one process"
+    without_times "$OUT" >"$folder/alone"
+    for n in $(echo "$counts" | tr , ' '); do
+      TESSERA_NUM_DEVICES=$((8 / n))
+      export TESSERA_NUM_DEVICES
+      # shellcheck disable=SC2016
+      if ! in_processes "$n" sh -c '
+        if [ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}" != 0 ]; then exec "$@" >/dev/null; fi
+        exec "$@" >"$OUT"' sh "$program" >"$folder/errors" 2>&1; then
+        cat "$OUT" "$folder/errors"
+        fail "$name in $n processes"
+        continue
+      fi
+      without_times "$OUT" >"$folder/together"
+      if diff "$folder/alone" "$folder/together"; then
+        echo "ok: $name in $n processes"
+      else
+        fail "$name prints something else in $n processes"
+      fi
+    done
+  done
+}
+
 folder=$(mktemp -d)
+OUT=$folder/out
+export OUT
 trap 'rm -rf "$folder"' EXIT
 "$what" "$@"
 [ "$failed" -eq 0 ]
