@@ -19,6 +19,14 @@ foreach(main IN LISTS mains)
   endif()
 endforeach()
 
+if(TESSERA_BUILD_TESTS AND TESSERA_HAVE_MPI)
+  # Two of them in several processes; tests/processes/run.sh takes any.
+  foreach(name IN ITEMS mlp_training sharding_tour)
+    tessera_add_process_test(processes_example_${name} examples 1,2,4
+      "$<TARGET_FILE:example_${name}>")
+  endforeach()
+endif()
+
 # Each C++ block of the README and of the documents is a program, compiled and run like the others.
 file(GLOB documents CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/README.md"
      "${PROJECT_SOURCE_DIR}/docs/*.md")

@@ -34,9 +34,9 @@ void describe(const Sharding& s, const std::vector<std::int64_t>& shape) {
 
 int main() {
   // One device.
-  const SingleDeviceSharding single(devices()[0]);
+  const SingleDeviceSharding single(local_devices()[0]);
   describe(single, {4, 2});
-  expect(single.device_set() == std::set<Device>{devices()[0]}, "one device in the set");
+  expect(single.device_set() == std::set<Device>{local_devices()[0]}, "one device in the set");
   expect(single.is_fully_addressable(), "the device is this process's");
 
   // A mesh with named axes, and a spec that uses them.
@@ -56,8 +56,9 @@ int main() {
          "the result is sharded as the argument");
   visualize_array_sharding(out);
   for (const Shard& shard : out.addressable_shards()) {
-    std::cout << shard.device.to_string() << " replica " << shard.replica_id << " holds "
-              << shard.data << "\n";
+    std::cout << shard.device.to_string() << " replica " << shard.replica_id << " holds";
+    for (const std::int32_t v : shard.data.to_vector<std::int32_t>()) std::cout << " " << v;
+    std::cout << "\n";
   }
 
   // By position: an arrangement of devices without axis names.

@@ -203,9 +203,9 @@ random() {
   TESSERA_LOG=error in_processes "$1" "$3" "$2" || fail "$1 processes give other results"
 }
 
-# What a program prints, but for how long things took.
-without_times() {
-  grep -v 'steps/s' "$1" | sed 's/, [0-9.]* s;/;/'
+# What a program prints, but for how long things took and which parts of arrays this process has.
+comparable() {
+  grep -v -e 'steps/s' -e ' replica [0-9]* holds' "$1" | sed 's/, [0-9.]* s;/;/'
 }
 
 # Programs on 8 devices in all, whatever the number of processes. Of these the first one's output
@@ -216,7 +216,7 @@ examples() {
   for program in "$@"; do
     name=$(basename "$program")
     TESSERA_NUM_DEVICES=8 "$program" >"$OUT" 2>"$folder/errors" || fail "$name in one process"
-    without_times "$OUT" >"$folder/alone"
+    comparable "$OUT" >"$folder/alone"
     for n in $(echo "$counts" | tr , ' '); do
       TESSERA_NUM_DEVICES=$((8 / n))
       export TESSERA_NUM_DEVICES
@@ -228,7 +228,7 @@ examples() {
         fail "$name in $n processes"
         continue
       fi
-      without_times "$OUT" >"$folder/together"
+      comparable "$OUT" >"$folder/together"
       if diff "$folder/alone" "$folder/together"; then
         echo "ok: $name in $n processes"
       else
