@@ -73,8 +73,7 @@ TEST(ArgumentViews, AreKnownWhateverNamesTheProgramHas) {
     users.insert(i->name);
     EXPECT_FALSE(spmd::is_argument_view(*i)) << i->name;
   }
-  const spmd::ArgumentViews views = spmd::add_views(module.get());
-  EXPECT_EQ(views.size(), 2u);
+  spmd::add_views(module.get());
   // Of copies, and of text that was read again, too.
   for (const auto& m : {module->clone(), ir::parse_hlo(ir::to_string(*module))}) {
     std::size_t found = 0;

@@ -17,8 +17,7 @@ constexpr const char* kView = "tessera.argument_view";
 
 }  // namespace
 
-ArgumentViews add_views(ir::Module* module) {
-  ArgumentViews views;
+void add_views(ir::Module* module) {
   ir::Computation* entry = module->entry();
   for (ir::Instruction* p : entry->parameters()) {
     if (!p->shape.is_array() || p->shape.rank() == 0 || entry->root() == p) continue;
@@ -33,18 +32,15 @@ ArgumentViews add_views(ir::Module* module) {
     ir::Instruction* added = entry->add(std::move(view));
     p->replace_all_uses_with(added);
     added->set_operands({p});
-    views[p] = added;
   }
   entry->sort_topologically();
-  return views;
 }
 
-void drop_views(ir::Module* module, const ArgumentViews& views) {
+void drop_views(ir::Module* module) {
   ir::Computation* entry = module->entry();
   for (ir::Instruction* p : entry->parameters()) {
-    const auto view = views.find(p);
-    if (view != views.end() && view->second->sharding == p->sharding) {
-      view->second->replace_all_uses_with(p);
+    for (ir::Instruction* user : p->users()) {
+      if (is_argument_view(*user) && user->sharding == p->sharding) user->replace_all_uses_with(p);
     }
   }
   entry->remove_dead();

@@ -231,7 +231,7 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   // Where the program states its arguments, nothing is moved to repeat less work.
   if (now.cost.bytes == 0 && fits && !chooses_arguments(*open)) return out;
 
-  const ArgumentViews views = add_views(open.get());
+  add_views(open.get());
   Solver solver(open.get(), options);
   std::optional<Attempt> best =
       best_that_fits(&solver, options.partition.machine, budget,
@@ -240,7 +240,7 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
     if (options.decisions) out.decisions = solver.decisions_as_propagated();
     return out;
   }
-  drop_views(open.get(), views);
+  drop_views(open.get());
   out.module = std::move(open);
   out.solved = true;
   out.chosen = best->program->cost;
