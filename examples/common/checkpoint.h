@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tessera/npy.h>
+#include <tessera/processes.h>
 #include <tessera/tree.h>
 
 #include <filesystem>
@@ -22,24 +23,34 @@ inline std::string file_of(const std::string& path) {
 }
 
 /// Writes each array of the tree to a file of the folder. The folder is written aside and then
-/// renamed: whoever stops the program, there is a whole checkpoint.
+/// renamed: whoever stops the program, there is a whole checkpoint. Of several processes all call
+/// it, and the first one writes.
 template <tessera::TreeLike T>
 void save(const std::filesystem::path& folder, const T& tree) {
   namespace fs = std::filesystem;
+  const bool writes = tessera::process_index() == 0;
   const fs::path aside = folder.string() + ".part", old = folder.string() + ".old";
-  fs::remove_all(aside);
-  fs::create_directories(aside);
+  if (writes) {
+    fs::remove_all(aside);
+    fs::create_directories(aside);
+  }
   const std::vector<std::string> paths = tessera::tree_paths(tree);
   const std::vector<tessera::Array> leaves = tessera::tree_leaves(tree);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    tessera::save_npy((aside / file_of(paths[i])).string(), leaves[i]);
+    const tessera::Array whole = leaves[i].is_fully_addressable()
+                                     ? leaves[i]
+                                     : tessera::process_allgather(leaves[i], {.tiled = true});
+    if (writes) tessera::save_npy((aside / file_of(paths[i])).string(), whole);
   }
-  // A folder can't be renamed onto a full one. Between the two renames the last checkpoint is in
-  // FOLDER.old.
-  fs::remove_all(old);
-  if (fs::exists(folder)) fs::rename(folder, old);
-  fs::rename(aside, folder);
-  fs::remove_all(old);
+  if (writes) {
+    // A folder can't be renamed onto a full one. Between the two renames the last checkpoint is in
+    // FOLDER.old.
+    fs::remove_all(old);
+    if (fs::exists(folder)) fs::rename(folder, old);
+    fs::rename(aside, folder);
+    fs::remove_all(old);
+  }
+  tessera::sync_processes("checkpoint");
 }
 
 /// Reads a tree like `like`, each array with the shape, dtype and sharding of the one there.

@@ -167,7 +167,8 @@ int run(const terminal::Flags& flags) {
   const bool keep = !flags.text("checkpoint").empty();
   const std::filesystem::path folder =
       keep ? std::filesystem::path(flags.text("checkpoint"))
-           : std::filesystem::temp_directory_path() / ("gpt_" + std::to_string(getpid()));
+           : std::filesystem::temp_directory_path() /
+                 ("gpt_" + std::to_string(broadcast_one_to_all(Array(int(getpid()))).item<int>()));
   checkpoint::save(folder, state);
   const std::vector<float> rest = trainer.run(state, end, batches, flags.number("log"));
   losses.insert(losses.end(), rest.begin(), rest.end());
@@ -191,7 +192,7 @@ int run(const terminal::Flags& flags) {
   }
   if (keep) {
     checkpoint::save(folder, state);
-  } else {
+  } else if (process_index() == 0) {
     std::filesystem::remove_all(folder);
   }
 

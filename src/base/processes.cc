@@ -21,7 +21,8 @@ constexpr char kAsk = '?', kState = 's', kEnded = 'e', kFailed = 'f';
 
 /// How long others are given to say where they are.
 constexpr auto kAnswers = 1500ms;
-/// So long a process that waits keeps its core, and so long it takes what nobody else wants of it.
+/// So long a process that waits keeps a core that it shares with others, and so long it takes what
+/// nobody else wants of it.
 constexpr auto kBusy = 100us;
 constexpr auto kAwake = 1s;
 /// What a process that has ended, or failed, sent before may still arrive.
@@ -54,12 +55,13 @@ Processes::Processes(std::shared_ptr<Transport> transport, std::chrono::millisec
       count_(transport_->count()),
       id_(next_id()),
       timeout_(timeout),
+      yields_(transport_->shares_cores()),
       mail_(std::make_unique<Mail>()) {}
 
 Processes::~Processes() = default;
 
 Processes::Turn::Turn(Processes* processes, const Activity& activity)
-    : processes_(processes), uncaught_(std::uncaught_exceptions()), who_(activity.to_string()) {
+    : processes_(processes), uncaught_(std::uncaught_exceptions()), activity_(activity) {
   Processes& p = *processes_;
   if (p.owner_ != std::this_thread::get_id()) {
     p.mutex_.lock();
@@ -69,7 +71,8 @@ Processes::Turn::Turn(Processes* processes, const Activity& activity)
   ++p.turn_;
   if (p.failed_.empty()) return;
   const std::string text =
-      who_ + " can't begin: this program's processes have failed before: " + p.failed_;
+      activity.to_string() +
+      " can't begin: this program's processes have failed before: " + p.failed_;
   p.tell_failure(process(p.index_) + " had failed before");
   p.depth_ = 0;
   p.owner_ = std::thread::id();
@@ -82,7 +85,7 @@ Processes::Turn::~Turn() {
   if (--p.depth_ > 0) return;
   if (std::uncaught_exceptions() > uncaught_ && p.failed_.empty()) {
     // Where all fail alike they go on together; whoever waits for this one fails by this note.
-    p.tell_failure(process(p.index_) + " has failed in " + who_ +
+    p.tell_failure(process(p.index_) + " has failed in " + activity_.to_string() +
                    (error_.empty() ? "; its own error says why" : ": " + error_));
   }
   // Between turns that follow each other closely no other thread may get one.
@@ -125,7 +128,7 @@ void Processes::finish(Ticket* ticket, const Activity& activity) {
     if (now - since_ < kBusy) continue;
     // Long messages move in pieces, and only while both ends look: sleeping would slow them down.
     if (now - since_ < kAwake) {
-      std::this_thread::yield();
+      if (yields_) std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(500us);
     }

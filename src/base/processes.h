@@ -47,7 +47,7 @@ class Processes {
   /// within a thread.
   class Turn {
    public:
-    /// RuntimeError if the processes have failed before.
+    /// RuntimeError if the processes have failed before. The activity's texts must stay.
     Turn(Processes* processes, const Activity& activity);
     ~Turn();
     Turn(const Turn&) = delete;
@@ -58,7 +58,8 @@ class Processes {
    private:
     Processes* processes_;
     int uncaught_;
-    std::string who_, error_;
+    Activity activity_;
+    std::string error_;
   };
 
   /// Instead of a turn, by a process that has no part in what others do: all count them alike.
@@ -106,6 +107,7 @@ class Processes {
   const int index_, count_;
   const std::uint64_t id_;
   const std::chrono::milliseconds timeout_;
+  const bool yields_;
 
   std::mutex mutex_;
   std::atomic<std::thread::id> owner_{};

@@ -28,6 +28,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual int index() const = 0;
   virtual int count() const = 0;
+  /// Whether there are fewer cores than processes: then whoever waits must let others run.
+  virtual bool shares_cores() const { return true; }
 
   /// Messages on their way.
   class Transfer {

@@ -38,4 +38,8 @@ ActiveSet::Classes ActiveSet::of(ClassesId id) const {
   return {lists.classes, lists.devices};
 }
 
+void ActiveSet::list_all() const {
+  for (std::size_t id = 0; id < lists_.size(); ++id) (void)of(ClassesId(id));
+}
+
 }  // namespace tessera::runtime

@@ -28,6 +28,8 @@ class ActiveSet {
     std::size_t size() const { return classes.size(); }
   };
   Classes of(ClassesId id) const;
+  /// Finds all of these at once: afterwards several threads may ask for them.
+  void list_all() const;
 
  private:
   struct Lists {

@@ -50,8 +50,7 @@ struct Sum {
 }  // namespace
 
 bool PlanExecutor::chains(const Exchange& exchange) const {
-  if (local_ == nullptr || exchange.kind != Exchange::Kind::all_reduce) return false;
-  if (!local_->crosses(exchange)) return false;
+  if (exchange.kind != Exchange::Kind::all_reduce) return false;
   std::int64_t bytes = 0;
   for (const Exchange::Part& p : exchange.parts) bytes += slot(p.input).bytes;
   const bool pairs = std::all_of(exchange.groups.lists().begin(), exchange.groups.lists().end(),
@@ -165,8 +164,7 @@ void PlanExecutor::chain_reduce(const Step& step, const Exchange& exchange,
 
   std::size_t steps = 0;
   for (const Sum& sum : sums) steps = std::max(steps, segments_of(sum) + sum.hops());
-  const std::string what = LocalPlan::title(step, exchange);
-  const Activity activity = local_->activity(step, what);
+  const Activity activity = local_->activity(step, local_->mark(step).title);
   std::vector<Outgoing> outgoing;
   std::vector<Incoming> incoming;
   for (std::size_t now = 0; now < steps; ++now) {

@@ -3,10 +3,25 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/runtime/direct_exchange.h"
 #include "src/runtime/local_plan.h"
 #include "src/runtime/plan_executor.h"
 
 namespace tessera::runtime {
+
+bool PlanExecutor::cross(const Step& step, const Exchange& exchange, const ActiveSet& active) {
+  if (!local_->mark(step).crosses) return false;
+  if (chains(exchange)) {
+    chain_reduce(step, exchange, active);
+    return true;
+  }
+  if (const DirectExchange* direct = local_->direct(exchange, active)) {
+    run_direct(step, exchange, *direct);
+    return true;
+  }
+  fetch(step, exchange, active);
+  return false;
+}
 
 void PlanExecutor::fetch(const Step& step, const Exchange& exchange, const ActiveSet& active) {
   const LocalPlan::Traffic& traffic = local_->traffic(exchange, active);
@@ -47,8 +62,8 @@ void PlanExecutor::fetch(const Step& step, const Exchange& exchange, const Activ
     }
     if (to->bytes() > 0) incoming.push_back({m.process, to->data(), to->bytes()});
   }
-  const std::string what = LocalPlan::title(step, exchange);
-  local_->processes().exchange(outgoing, incoming, local_->tag(step), local_->activity(step, what));
+  local_->processes().exchange(outgoing, incoming, local_->tag(step),
+                               local_->activity(step, local_->mark(step).title));
 }
 
 void PlanExecutor::drop_fetched() {

@@ -83,15 +83,7 @@ void PlanExecutor::run_exchange(const Step& step, const Exchange& exchange,
     check_groups(step, exchange.kind, gather.groups.lists(), active);
   }
   check_groups(step, exchange.kind, exchange.groups.lists(), active);
-  bool done = true;
-  if (chains(exchange)) {
-    chain_reduce(step, exchange, active);
-  } else if (gathers_in_place(exchange)) {
-    gather_in_place(step, exchange, active);
-  } else {
-    done = false;
-  }
-  if (!done && local_ != nullptr) fetch(step, exchange, active);
+  const bool done = local_ != nullptr && cross(step, exchange, active);
   if (!exchange.before.empty()) {
     multi_axis_gather(exchange, active);
     return drop_fetched();

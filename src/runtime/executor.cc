@@ -50,7 +50,7 @@ PlanExecutor::PlanExecutor(const Plan& plan, LocalPlan* local, RunCounters* coun
     : plan_(plan),
       local_(local),
       counters_(counters),
-      all_(plan, local == nullptr ? nullptr : &local->local()),
+      all_(local == nullptr ? own_.emplace(plan) : local->everything()),
       buffers_(std::size_t(plan.num_buffers)),
       workers_(worker_count()),
       profiled_(profiler::on()) {

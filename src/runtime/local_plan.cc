@@ -9,6 +9,7 @@
 #include <set>
 
 #include "src/base/check.h"
+#include "src/runtime/direct_exchange.h"
 
 namespace tessera::runtime {
 namespace {
@@ -57,12 +58,16 @@ LocalPlan::LocalPlan(const Plan& plan, std::vector<std::int32_t> process_of, Pro
   for (const std::int32_t p : process_of_) local_.push_back(p == processes->index() ? 1 : 0);
   takes_part_ = members.count(processes->index()) > 0;
   std::uint32_t next = 0;
-  crosses_ = mark(plan.entry, &next, &text_);
+  everything_.emplace(plan_, &local_);
+  everything_->list_all();
+  crosses_ = mark_all(plan.entry, &next, &text_);
   for (const SlotId s : plan.parameters) {
     hash_ = hash_of(std::to_string(plan.slots[std::size_t(s)].bytes) + ",", hash_);
   }
   hash_ = hash_of(text_, hash_);
 }
+
+LocalPlan::~LocalPlan() = default;
 
 std::string LocalPlan::title(const Step& step, const Exchange& exchange) {
   const std::string kind = runtime::name(exchange.kind);
@@ -81,7 +86,7 @@ bool LocalPlan::crosses(const Exchange& exchange) const {
                      [&](const Exchange::Gather& g) { return apart(g.groups); });
 }
 
-bool LocalPlan::mark(const Block& block, std::uint32_t* next, std::string* text) {
+bool LocalPlan::mark_all(const Block& block, std::uint32_t* next, std::string* text) {
   bool any = false;
   for (const Step& step : block.steps) {
     if (const auto* task = std::get_if<KernelTask>(&step.what)) {
@@ -91,7 +96,9 @@ bool LocalPlan::mark(const Block& block, std::uint32_t* next, std::string* text)
       if (std::all_of(have.begin(), have.end(), [](const auto& list) { return list.size() < 2; })) {
         continue;
       }
-      marks_[&step] = {(*next)++ * 7 + 11, false, true};
+      Mark& call = marks_[&step];
+      call.tag = (*next)++ * 7 + 11;
+      call.shares = true;
       *text += "call " + step.name + '\n';
       any = true;
       continue;
@@ -99,19 +106,21 @@ bool LocalPlan::mark(const Block& block, std::uint32_t* next, std::string* text)
     Mark& entry = marks_[&step];
     entry.tag = (*next)++ * 7 + 11;
     if (const auto* exchange = std::get_if<Exchange>(&step.what)) {
-      any = crosses(*exchange) || any;
+      entry.title = title(step, *exchange);
+      entry.crosses = crosses(*exchange);
+      any = entry.crosses || any;
       *text += describe(plan_, step, *exchange) + '\n';
       continue;
     }
     bool inside = false;
     if (const auto* loop = std::get_if<While>(&step.what)) {
       *text += "while " + step.name + '\n';
-      inside = mark(loop->condition, next, text);
-      inside = mark(loop->body, next, text) || inside;
+      inside = mark_all(loop->condition, next, text);
+      inside = mark_all(loop->body, next, text) || inside;
     } else {
       for (const Branch& branch : std::get<Conditional>(step.what).branches) {
         *text += "branch of " + step.name + '\n';
-        inside = mark(branch.block, next, text) || inside;
+        inside = mark_all(branch.block, next, text) || inside;
       }
     }
     *text += "end\n";
@@ -202,6 +211,21 @@ const LocalPlan::Traffic& LocalPlan::traffic(const Exchange& exchange, const Act
   const auto found = traffic_.find(&exchange);
   if (found != traffic_.end()) return found->second;
   return traffic_.emplace(&exchange, find_traffic(exchange, active)).first->second;
+}
+
+const DirectExchange* LocalPlan::direct(const Exchange& exchange, const ActiveSet& active) {
+  if (!DirectExchange::fits(exchange)) return nullptr;
+  const auto made = [&] {
+    return std::make_unique<DirectExchange>(
+        DirectExchange::of(plan_, exchange, active, traffic(exchange, active)));
+  };
+  if (!active.everything()) {
+    partial_direct_ = made();
+    return partial_direct_.get();
+  }
+  auto& mine = direct_[&exchange];
+  if (!mine) mine = made();
+  return mine.get();
 }
 
 void LocalPlan::check_same() {

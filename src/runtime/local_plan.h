@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "src/base/processes.h"
@@ -14,16 +17,20 @@
 
 namespace tessera::runtime {
 
+struct DirectExchange;
+
 /// Any of its functions is for one thread at a time. The plan must outlive it.
 class LocalPlan {
  public:
   /// `process_of`: per logical device, the process that owns it.
   LocalPlan(const Plan& plan, std::vector<std::int32_t> process_of, Processes* processes,
             std::string name);
+  ~LocalPlan();
 
   Processes& processes() const { return *processes_; }
   const std::string& name() const { return name_; }
-  const std::vector<std::uint8_t>& local() const { return local_; }
+  /// All devices, of which those of this process are listed.
+  const ActiveSet& everything() const { return *everything_; }
   bool is_local(std::int32_t device) const { return local_[std::size_t(device)] != 0; }
   std::int32_t process_of(std::int32_t device) const { return process_of_[std::size_t(device)]; }
   /// The processes that own a device of the plan, in order.
@@ -32,16 +39,26 @@ class LocalPlan {
   /// Whether any exchange has a group with devices of several processes.
   bool crosses() const { return crosses_; }
   bool crosses(const Exchange& exchange) const;
-  /// A loop or conditional that contains an exchange across processes: all must know which devices
-  /// go where.
-  bool must_agree(const Step& step) const { return marks_.at(&step).agrees; }
-  /// A kernel with effects on values that several processes have: one of them runs it.
+
+  /// What is known of a step; of kernels only if they have effects.
+  struct Mark {
+    /// By which its messages are told from others'.
+    std::uint32_t tag = 0;
+    /// A loop or conditional that contains an exchange across processes: all must know which
+    /// devices go where.
+    bool agrees = false;
+    /// A kernel with effects on values that several processes have: one of them runs it.
+    bool shares = false;
+    /// An exchange with a group that has devices of several processes.
+    bool crosses = false;
+    std::string title;  ///< of an exchange
+  };
+  const Mark& mark(const Step& step) const { return marks_.at(&step); }
   bool shares(const Step& step) const {
     const auto found = marks_.find(&step);
     return found != marks_.end() && found->second.shares;
   }
-  /// By which messages of a step are told from others'.
-  std::uint32_t tag(const Step& step) const { return marks_.at(&step).tag; }
+  std::uint32_t tag(const Step& step) const { return mark(step).tag; }
   /// "all-reduce sum.3"
   static std::string title(const Step& step, const Exchange& exchange);
   Activity activity(const Step& step, std::string_view what) const {
@@ -65,6 +82,10 @@ class LocalPlan {
   /// Each value that a process lacks goes there once, from one of those that have it. Of a pair of
   /// processes both list its messages in the same order.
   const Traffic& traffic(const Exchange& exchange, const ActiveSet& active);
+  /// How it is done in one step; null if it doesn't fit.
+  const DirectExchange* direct(const Exchange& exchange, const ActiveSet& active);
+  /// Memory for the lists of what an exchange sends and receives.
+  std::pair<std::vector<Outgoing>, std::vector<Incoming>>& messages() { return messages_; }
 
   /// Per class with an active device: the processes that have one.
   std::vector<std::vector<int>> holders(ClassesId id, const ActiveSet& active) const;
@@ -74,11 +95,7 @@ class LocalPlan {
   void check_same();
 
  private:
-  struct Mark {
-    std::uint32_t tag = 0;
-    bool agrees = false, shares = false;
-  };
-  bool mark(const Block& block, std::uint32_t* next, std::string* text);
+  bool mark_all(const Block& block, std::uint32_t* next, std::string* text);
   Traffic find_traffic(const Exchange& exchange, const ActiveSet& active) const;
 
   const Plan& plan_;
@@ -86,6 +103,7 @@ class LocalPlan {
   Processes* processes_;
   std::string name_;
   std::vector<std::uint8_t> local_;
+  std::optional<ActiveSet> everything_;
   std::vector<int> members_;
   bool takes_part_ = false, crosses_ = false, checked_ = false;
   std::string text_;  ///< its exchanges, one a line
@@ -93,7 +111,11 @@ class LocalPlan {
   // Looked up, never walked.
   std::unordered_map<const Step*, Mark> marks_;
   std::unordered_map<const Exchange*, Traffic> traffic_;
-  Traffic partial_;  ///< of an exchange among some of the devices
+  std::unordered_map<const Exchange*, std::unique_ptr<DirectExchange>> direct_;
+  // Of an exchange among some of the devices.
+  Traffic partial_;
+  std::unique_ptr<DirectExchange> partial_direct_;
+  std::pair<std::vector<Outgoing>, std::vector<Incoming>> messages_;
 };
 
 }  // namespace tessera::runtime

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -101,6 +102,8 @@ class PlanExecutor {
   void reduce_rows(const Exchange& exchange, const Exchange::Part& part, const Receivers& receivers,
                    const Piece& piece);
   // cross_process.cc
+  /// Does what of an exchange crosses processes. False: the rest of it is left to do in memory.
+  bool cross(const Step& step, const Exchange& exchange, const ActiveSet& active);
   /// Receives what this process lacks of what the exchange reads: entire values in their places, as
   /// if their classes had devices here, parts of others in columns_.
   void fetch(const Step& step, const Exchange& exchange, const ActiveSet& active);
@@ -119,11 +122,10 @@ class PlanExecutor {
                                   const std::function<std::int32_t(std::int32_t cls)>& mine);
   /// A step with effects: of each class one process runs it, and sends the outputs to the others.
   void run_effects(const Step& step, const ActiveSet& active);
-  bool must_agree(const Step& step) const { return local_ != nullptr && local_->must_agree(step); }
+  bool must_agree(const Step& step) const { return local_ != nullptr && local_->mark(step).agrees; }
   bool is_local(std::int32_t device) const { return local_ == nullptr || local_->is_local(device); }
-  // gather_across.cc
-  bool gathers_in_place(const Exchange& exchange) const;
-  void gather_in_place(const Step& step, const Exchange& exchange, const ActiveSet& active);
+  // run_direct.cc
+  void run_direct(const Step& step, const Exchange& exchange, const DirectExchange& direct);
   // chain_reduce.cc
   bool chains(const Exchange& exchange) const;
   void chain_reduce(const Step& step, const Exchange& exchange, const ActiveSet& active);
@@ -133,7 +135,8 @@ class PlanExecutor {
   const Plan& plan_;
   LocalPlan* local_;
   RunCounters* counters_;
-  ActiveSet all_;
+  std::optional<ActiveSet> own_;
+  const ActiveSet& all_;
   std::vector<BufferRef> buffers_;
   std::vector<ControlFrame> frames_;
   /// Of an exchange that is running: values of other processes' classes, and parts of such; the key

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages between processes by MPI: point to point and non-blocking, on communicators of our own.
 #include <mpi.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstring>
 #include <list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,21 +32,9 @@ struct Piece {
   bool incoming = false;
 };
 
-class MpiTransfer final : public Transport::Transfer {
- public:
-  ~MpiTransfer() override {
-    // Only after a failure: the memory is about to be reused, so nothing may arrive in it any more.
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      if (requests[i] == MPI_REQUEST_NULL) continue;
-      if (pieces[i].incoming) {
-        MPI_Cancel(&requests[i]);
-        MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
-      } else {
-        MPI_Request_free(&requests[i]);
-      }
-    }
-  }
-
+/// What belongs to messages on their way. Used again and again: most are short, and finding memory
+/// would take as long as they do.
+struct Requests {
   std::uint32_t tag = 0;
   std::vector<MPI_Request> requests;
   std::vector<Piece> pieces;
@@ -53,6 +43,55 @@ class MpiTransfer final : public Transport::Transfer {
   std::vector<MPI_Status> statuses;
   std::string error;
 };
+using Spares = std::vector<std::unique_ptr<Requests>>;
+
+class MpiTransfer final : public Transport::Transfer {
+ public:
+  explicit MpiTransfer(Spares* spares) : spares_(spares) {
+    if (spares->empty()) {
+      mine = std::make_unique<Requests>();
+    } else {
+      mine = std::move(spares->back());
+      spares->pop_back();
+    }
+  }
+  ~MpiTransfer() override {
+    // Only after a failure: the memory is about to be reused, so nothing may arrive in it any more.
+    for (std::size_t i = 0; mine->left > 0 && i < mine->requests.size(); ++i) {
+      if (mine->requests[i] == MPI_REQUEST_NULL) continue;
+      if (mine->pieces[i].incoming) {
+        MPI_Cancel(&mine->requests[i]);
+        MPI_Wait(&mine->requests[i], MPI_STATUS_IGNORE);
+      } else {
+        MPI_Request_free(&mine->requests[i]);
+      }
+    }
+    mine->requests.clear();
+    mine->pieces.clear();
+    mine->left = 0;
+    mine->error.clear();
+    spares_->push_back(std::move(mine));
+  }
+
+  std::unique_ptr<Requests> mine;
+
+ private:
+  Spares* spares_;
+};
+
+/// Whether the processes of this machine may use fewer cores together than there are of them.
+bool fewer_cores_than_processes() {
+  MPI_Comm machine = MPI_COMM_NULL;
+  int count = 1;
+  cpu_set_t mine, all;
+  CPU_ZERO(&mine);
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0) CPU_ZERO(&mine);
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+  MPI_Comm_size(machine, &count);
+  MPI_Allreduce(&mine, &all, int(sizeof all), MPI_BYTE, MPI_BOR, machine);
+  MPI_Comm_free(&machine);
+  return CPU_COUNT(&all) < count;
+}
 
 class MpiTransport final : public Transport {
  public:
@@ -68,26 +107,29 @@ class MpiTransport final : public Transport {
     MPI_Comm_set_errhandler(notes_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(data_, &index_);
     MPI_Comm_size(data_, &count_);
+    shares_cores_ = fewer_cores_than_processes();
   }
 
   int index() const override { return index_; }
   int count() const override { return count_; }
+  bool shares_cores() const override { return shares_cores_; }
 
   std::unique_ptr<Transfer> start(std::span<const Outgoing> outgoing,
                                   std::span<const Incoming> incoming, std::uint32_t tag) override {
-    auto t = std::make_unique<MpiTransfer>();
+    auto transfer = std::make_unique<MpiTransfer>(&spares_);
+    Requests* const t = transfer->mine.get();
     t->tag = tag;
     // What arrives may have another tag than is expected: then that is said, instead of waiting.
     for (const Incoming& m : incoming) {
       in_pieces(m.bytes, [&](std::size_t at, int bytes) {
-        add(t.get(), {m.from, bytes, true}, [&](MPI_Request* r) {
+        add(t, {m.from, bytes, true}, [&](MPI_Request* r) {
           return MPI_Irecv(m.data + at, bytes, MPI_BYTE, m.from, MPI_ANY_TAG, data_, r);
         });
       });
     }
     for (const Outgoing& m : outgoing) {
       in_pieces(m.bytes, [&](std::size_t at, int bytes) {
-        add(t.get(), {m.to, bytes, false}, [&](MPI_Request* r) {
+        add(t, {m.to, bytes, false}, [&](MPI_Request* r) {
           return MPI_Isend(m.data + at, bytes, MPI_BYTE, m.to, int(tag), data_, r);
         });
       });
@@ -95,11 +137,11 @@ class MpiTransport final : public Transport {
     t->left = t->requests.size();
     t->indices.resize(t->left);
     t->statuses.resize(t->left);
-    return t;
+    return transfer;
   }
 
   bool finished(Transfer* transfer, std::string* error) override {
-    auto& t = static_cast<MpiTransfer&>(*transfer);
+    Requests& t = *static_cast<MpiTransfer&>(*transfer).mine;
     if (t.error.empty() && t.left > 0) {
       int done = 0;
       const int code = MPI_Testsome(int(t.requests.size()), t.requests.data(), &done,
@@ -111,12 +153,13 @@ class MpiTransport final : public Transport {
         t.left -= std::size_t(done);
       }
     }
+    if (t.error.empty()) return t.left == 0;
     *error = t.error;
-    return t.error.empty() && t.left == 0;
+    return false;
   }
 
   int waits_for(const Transfer& transfer) const override {
-    const auto& t = static_cast<const MpiTransfer&>(transfer);
+    const Requests& t = *static_cast<const MpiTransfer&>(transfer).mine;
     int sends_to = -1;
     for (std::size_t i = 0; i < t.requests.size(); ++i) {
       if (t.requests[i] == MPI_REQUEST_NULL) continue;
@@ -177,7 +220,7 @@ class MpiTransport final : public Transport {
   }
 
   template <class F>
-  static void add(MpiTransfer* t, const Piece& piece, const F& post) {
+  static void add(Requests* t, const Piece& piece, const F& post) {
     MPI_Request request = MPI_REQUEST_NULL;
     const int code = post(&request);
     if (code != MPI_SUCCESS && t->error.empty()) t->error = "MPI: " + text_of(code);
@@ -185,7 +228,7 @@ class MpiTransport final : public Transport {
     t->pieces.push_back(piece);
   }
 
-  static void check(MpiTransfer* t, int k, bool with_errors) {
+  static void check(Requests* t, int k, bool with_errors) {
     const auto i = std::size_t(t->indices[std::size_t(k)]);
     const MPI_Status& status = t->statuses[std::size_t(k)];
     const Piece& piece = t->pieces[i];
@@ -213,10 +256,11 @@ class MpiTransport final : public Transport {
     });
   }
 
-  bool finalizes_;
+  bool finalizes_, shares_cores_ = true;
   int index_ = 0, count_ = 1;
   MPI_Comm data_ = MPI_COMM_NULL, notes_ = MPI_COMM_NULL;
   std::list<Posted> posted_;
+  Spares spares_;
 };
 
 Transport* connect(std::string* error) {

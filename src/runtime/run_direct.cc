@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exchanges across processes in one step: what others send is received where it belongs, and isn't
+// held anywhere else.
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/task_pool.h"
+#include "src/runtime/direct_exchange.h"
+#include "src/runtime/plan_executor.h"
+
+namespace tessera::runtime {
+namespace {
+
+/// Of a sum so much is made at a time, so that it stays in a core's cache while terms are added.
+constexpr std::int64_t kTileBytes = std::int64_t(1) << 17;
+/// What has no place of its own, if it is no more than this.
+constexpr std::int64_t kFewBytes = 4096;
+
+}  // namespace
+
+void PlanExecutor::run_direct(const Step& step, const Exchange& exchange,
+                              const DirectExchange& direct) {
+  for (const DirectExchange::Result& r : direct.results) {
+    BufferRef& target = buffers_[std::size_t(r.buffer)];
+    if (r.is >= 0) {
+      target = buffers_[std::size_t(r.is)];
+    } else if (r.reuses >= 0 && sole_owner(buffers_[std::size_t(r.reuses)])) {
+      target = buffers_[std::size_t(r.reuses)];  // both hold it until the input is released
+    } else {
+      target = allocate(slot(r.slot));
+    }
+  }
+  alignas(64) std::byte few[kFewBytes];
+  BufferRef many;
+  if (direct.extra_bytes > kFewBytes) many = Storage::allocate(std::size_t(direct.extra_bytes));
+  std::byte* const extra = many ? many->data() : few;
+  const auto at = [&](const DirectExchange::Place& p) {
+    return (p.buffer < 0 ? extra : buffers_[std::size_t(p.buffer)]->data()) + p.offset;
+  };
+  auto& [outgoing, incoming] = local_->messages();
+  outgoing.clear();
+  incoming.clear();
+  for (const auto& m : direct.sends) {
+    outgoing.push_back({m.process, at(m.at), std::size_t(m.bytes)});
+  }
+  for (const auto& m : direct.receives) {
+    incoming.push_back({m.process, at(m.at), std::size_t(m.bytes)});
+  }
+
+  const Combiner* combiner =
+      exchange.combiner < 0 ? nullptr : &plan_.combiners[std::size_t(exchange.combiner)];
+  const auto make = [&](const DirectExchange::Piece& piece, std::int64_t begin, std::int64_t end) {
+    std::byte* to = at(piece.to) + begin;
+    const std::byte* from = at(piece.terms[0]) + begin;
+    if (to != from) std::memcpy(to, from, std::size_t(end - begin));
+    for (std::size_t k = 1; k < piece.terms.size(); ++k) {
+      combiner->function(combiner->attributes.get(), to, at(piece.terms[k]) + begin,
+                         (end - begin) / exchange.element_bytes);
+    }
+  };
+  const std::int64_t tile =
+      std::max<std::int64_t>(1, kTileBytes / exchange.element_bytes) * exchange.element_bytes;
+  const auto make_all = [&](bool of_others) {
+    std::int64_t tiles = 0;
+    for (const DirectExchange::Piece& p : direct.pieces) {
+      if (p.waits == of_others) tiles += (p.bytes + tile - 1) / tile;
+    }
+    if (workers_ == 1 || tiles < 2) {
+      for (const DirectExchange::Piece& p : direct.pieces) {
+        if (p.waits != of_others) continue;
+        for (std::int64_t b = 0; b < p.bytes; b += tile) make(p, b, std::min(b + tile, p.bytes));
+      }
+      return;
+    }
+    std::vector<std::pair<const DirectExchange::Piece*, std::int64_t>> work;
+    for (const DirectExchange::Piece& p : direct.pieces) {
+      if (p.waits != of_others) continue;
+      for (std::int64_t b = 0; b < p.bytes; b += tile) work.emplace_back(&p, b);
+    }
+    parallel_for(std::int64_t(work.size()), [&](std::int64_t k) {
+      const auto& [p, b] = work[std::size_t(k)];
+      make(*p, b, std::min(b + tile, p->bytes));
+    });
+  };
+  if (outgoing.empty() && incoming.empty()) return make_all(false), make_all(true);
+  const LocalPlan::Mark& mark = local_->mark(step);
+  const Activity activity = local_->activity(step, mark.title);
+  Processes::Ticket ticket = local_->processes().start(outgoing, incoming, mark.tag);
+  make_all(false);  // meanwhile
+  local_->processes().finish(&ticket, activity);
+  make_all(true);
+}
+
+}  // namespace tessera::runtime
