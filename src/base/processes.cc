@@ -117,13 +117,14 @@ void Processes::exchange(std::span<const Outgoing> outgoing, std::span<const Inc
 }
 
 void Processes::finish(Ticket* ticket, const Activity& activity) {
-  since_ = Clock::now();
   waiting_ = &activity;
-  auto looked_at = since_;
   std::string error;
-  for (std::int64_t tries = 0; !transport_->finished(ticket->transfer_.get(), &error); ++tries) {
+  Clock::time_point looked_at;
+  for (int tries = 0; !transport_->finished(ticket->transfer_.get(), &error); ++tries) {
+    if (tries == 0) since_ = looked_at = Clock::now();
     if (!error.empty()) fail(error, activity);
-    if (tries < 200) continue;
+    // To ask for the time takes as long as to ask for messages.
+    if (tries % 16 != 15) continue;
     const auto now = Clock::now();
     if (now - since_ < kBusy) continue;
     // Long messages move in pieces, and only while both ends look: sleeping would slow them down.
