@@ -24,6 +24,10 @@ struct MemoryAnalysis {
                host_alias_bytes = 0;
   /// Largest total in host memory at any time of the run.
   std::int64_t peak_host_bytes_per_device = 0;
+  /// Where several processes run the program: the most that this one holds, for all of its devices
+  /// together, of what others send it or what it packs for them, besides results; for the time of
+  /// an exchange. It isn't part of the numbers above.
+  std::int64_t exchange_bytes_per_process = 0;
 };
 
 /// The cost of one collective instruction of a device's program.

@@ -45,12 +45,18 @@ void load_safetensors_tree(const std::string& path, const std::function<void(Tre
 /// Types that the format lacks are written as integers of as many bytes (c128 as F64 with a last
 /// dimension of 2), and the metadata tell what they are. The file is written aside and then
 /// renamed, so that at all times `path` is the old file or the whole new one.
+///
+/// If an array of the tree is on devices of several processes, all processes must call it, with the
+/// same tree: the first one writes the file, and the others send it their parts. Otherwise each
+/// process that calls it writes a file.
 /// @code
 /// save_safetensors("model.safetensors", params);
 /// save_safetensors("more.safetensors", std::map<std::string, Array>{{"wte.weight", table}});
 /// @endcode
 /// @throws IoError, naming the file, if it can't be written.
-/// @throws ValueError if two arrays have the same name, or a name isn't UTF-8.
+/// @throws ValueError if two arrays have the same name, a name isn't UTF-8, processes save
+/// different
+///   trees, or an array is on devices of another process alone.
 /// @throws TracerError while a function is traced; TypeError for a shape_dtype_struct; RuntimeError
 ///   for an array that has been deleted.
 template <TreeLike T>

@@ -49,10 +49,10 @@ struct Sum {
 
 }  // namespace
 
-bool PlanExecutor::chains(const Exchange& exchange) const {
+bool LocalPlan::chains(const Exchange& exchange) const {
   if (exchange.kind != Exchange::Kind::all_reduce) return false;
   std::int64_t bytes = 0;
-  for (const Exchange::Part& p : exchange.parts) bytes += slot(p.input).bytes;
+  for (const Exchange::Part& p : exchange.parts) bytes += plan_.slots[std::size_t(p.input)].bytes;
   const bool pairs = std::all_of(exchange.groups.lists().begin(), exchange.groups.lists().end(),
                                  [](const auto& group) { return group.size() <= 2; });
   return bytes >= (pairs ? kChainOfTwoFrom : kChainFrom);

@@ -11,7 +11,7 @@ namespace tessera::runtime {
 
 bool PlanExecutor::cross(const Step& step, const Exchange& exchange, const ActiveSet& active) {
   if (!local_->mark(step).crosses) return false;
-  if (chains(exchange)) {
+  if (local_->chains(exchange)) {
     chain_reduce(step, exchange, active);
     return true;
   }

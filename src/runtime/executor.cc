@@ -363,12 +363,14 @@ std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
                                            std::vector<std::vector<DeviceBuffer>> args,
                                            const RunOptions& options, RunCounters* counters) {
   LocalPlan* local = options.local;
+  // Without exchanges across processes there is nothing whose order counts.
+  const bool exchanges = local != nullptr && local->crosses();
   if (local != nullptr && !local->takes_part()) {
-    if (local->members().size() > 1) local->processes().pass_turn();
+    if (exchanges) local->processes().pass_turn();
     return {plan.results.size(), std::vector<DeviceBuffer>(std::size_t(plan.num_devices))};
   }
   std::optional<Processes::Turn> turn;
-  if (local != nullptr && local->members().size() > 1) {
+  if (exchanges) {
     turn.emplace(&local->processes(), Activity{"the run", local->name(), {}});
   }
   try {

@@ -228,6 +228,39 @@ const DirectExchange* LocalPlan::direct(const Exchange& exchange, const ActiveSe
   return mine.get();
 }
 
+std::int64_t LocalPlan::exchange_bytes(const Block& block) const {
+  std::int64_t most = 0;
+  for (const Step& step : block.steps) {
+    if (const auto* loop = std::get_if<While>(&step.what)) {
+      most = std::max({most, exchange_bytes(loop->condition), exchange_bytes(loop->body)});
+    } else if (const auto* conditional = std::get_if<Conditional>(&step.what)) {
+      for (const Branch& b : conditional->branches) most = std::max(most, exchange_bytes(b.block));
+    }
+    const auto* exchange = std::get_if<Exchange>(&step.what);
+    if (exchange == nullptr || !mark(step).crosses || chains(*exchange)) continue;
+    const Traffic all = find_traffic(*exchange, everything());
+    if (DirectExchange::fits(*exchange)) {
+      most = std::max(most, DirectExchange::of(plan_, *exchange, everything(), all).extra_bytes);
+      continue;
+    }
+    std::int64_t held = 0;
+    for (const bool received : {true, false}) {
+      for (const Message& m : received ? all.receives : all.sends) {
+        const Exchange::Part& part = exchange->parts[m.part];
+        if (m.column >= 0) {
+          held += received || part.outer > 1 ? part.outer * part.chunk : 0;
+        } else if (received && exchange->kind != Kind::collective_permute &&
+                   exchange->kind != Kind::collective_broadcast &&
+                   exchange->kind != Kind::all_to_all_tuple) {
+          held += plan_.slots[std::size_t(m.slot)].bytes;
+        }
+      }
+    }
+    most = std::max(most, held);
+  }
+  return most;
+}
+
 void LocalPlan::check_same() {
   if (checked_ || members_.size() < 2) return;
   const Activity activity{"the comparison of what the processes run", name_, {}};

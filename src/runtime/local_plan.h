@@ -19,7 +19,8 @@ namespace tessera::runtime {
 
 struct DirectExchange;
 
-/// Any of its functions is for one thread at a time. The plan must outlive it.
+/// `traffic`, `direct`, `messages` and `check_same` are for one thread at a time, in a turn. The
+/// plan must outlive it.
 class LocalPlan {
  public:
   /// `process_of`: per logical device, the process that owns it.
@@ -36,7 +37,8 @@ class LocalPlan {
   /// The processes that own a device of the plan, in order.
   const std::vector<int>& members() const { return members_; }
   bool takes_part() const { return takes_part_; }
-  /// Whether any exchange has a group with devices of several processes.
+  /// Whether it takes messages to run: for exchanges with groups that have devices of several
+  /// processes, and for calls of functions of the host that several processes make.
   bool crosses() const { return crosses_; }
   bool crosses(const Exchange& exchange) const;
 
@@ -84,6 +86,11 @@ class LocalPlan {
   const Traffic& traffic(const Exchange& exchange, const ActiveSet& active);
   /// How it is done in one step; null if it doesn't fit.
   const DirectExchange* direct(const Exchange& exchange, const ActiveSet& active);
+  /// Whether it is an all-reduce that goes through the processes one after the other.
+  bool chains(const Exchange& exchange) const;
+  /// The most that any exchange holds here of what it receives, and of what it packs to send,
+  /// besides results. Any thread may ask.
+  std::int64_t exchange_bytes() const { return exchange_bytes(plan_.entry); }
   /// Memory for the lists of what an exchange sends and receives.
   std::pair<std::vector<Outgoing>, std::vector<Incoming>>& messages() { return messages_; }
 
@@ -95,6 +102,7 @@ class LocalPlan {
   void check_same();
 
  private:
+  std::int64_t exchange_bytes(const Block& block) const;
   bool mark_all(const Block& block, std::uint32_t* next, std::string* text);
   Traffic find_traffic(const Exchange& exchange, const ActiveSet& active) const;
 

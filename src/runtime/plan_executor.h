@@ -127,7 +127,6 @@ class PlanExecutor {
   // run_direct.cc
   void run_direct(const Step& step, const Exchange& exchange, const DirectExchange& direct);
   // chain_reduce.cc
-  bool chains(const Exchange& exchange) const;
   void chain_reduce(const Step& step, const Exchange& exchange, const ActiveSet& active);
   // multi_axis_gather.cc
   void multi_axis_gather(const Exchange& exchange, const ActiveSet& active);

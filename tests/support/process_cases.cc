@@ -11,7 +11,10 @@
 #include <complex>
 #include <functional>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "src/base/processes.h"
 #include "tests/support/refused.h"
 
 namespace tessera::testing {
@@ -200,6 +203,27 @@ void collectives_of_per_device_code() {
         });
 }
 
+void memory_of_exchanges() {
+  const auto d = all_devices();
+  const Array x = split(numbers({d * d * 16}), line(), P("x"));
+  const auto held = [&](auto body, const PartitionSpec& out) {
+    const auto f = jit(shard_map(
+        body, {.mesh = line(), .in_specs = P("x"), .out_specs = out, .check_vma = false}));
+    return f.lower(x).compile().memory_analysis().exchange_bytes_per_process;
+  };
+  // Received where it belongs.
+  EXPECT_EQ(held([](Array a) { return all_gather(a, "x", {.tiled = true}); }, P()), 0);
+  EXPECT_EQ(held([](Array a) { return all_to_all(a, "x", 0, 0, true); }, P("x")), 0);
+  EXPECT_EQ(held([](Array a) { return a * 2; }, P("x")), 0);
+  // For each device here the parts of those elsewhere, but for a first term.
+  const auto per = std::int64_t(local_devices().size()), part = std::int64_t(64);
+  const auto terms =
+      held([](Array a) { return psum_scatter(a, "x", {.scatter_dimension = 0, .tiled = true}); },
+           P("x"));
+  EXPECT_GE(terms, per * (d - per - 1) * part);
+  EXPECT_LE(terms, per * (d - per) * part);
+}
+
 void devices_that_leave_loops_apart() {
   const auto d = all_devices();
   const Mesh mesh = grid();
@@ -235,6 +259,44 @@ void a_part_of_a_group_is_an_error_everywhere() {
   // Nobody is left behind: the next program runs.
   EXPECT_EQ(jit([](Array a) { return sum(a); })(split(ones({d}), mesh, P("x"))).item<float>(),
             float(d));
+}
+
+void arrays_in_other_threads() {
+  const auto d = all_devices();
+  const Mesh mesh = line();
+  const Array x = split(numbers({4 * d}), mesh, P("x"));
+  const auto total = jit([](Array a) { return sum(a); });
+  const auto twice = jit([](Array a) { return a * 2; });
+  const float want = float(4 * d * (4 * d - 1) / 2);
+  const ProcessOfThread here;
+  // Threads that exchange by turns, in an order that is the same in all processes, and others that
+  // read the array and run programs without exchanges meanwhile.
+  constexpr int kThreads = 3, kRounds = 8;
+  std::atomic<int> next{0}, wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      const ProcessOfThread::Use use(here);
+      for (int round = 0; round < kRounds; ++round) {
+        while (next != round * kThreads + t) std::this_thread::yield();
+        if (total(x).item<float>() != want) ++wrong;
+        ++next;
+      }
+    });
+    threads.emplace_back([&] {
+      const ProcessOfThread::Use use(here);
+      for (int round = 0; round < kRounds; ++round) {
+        const Array y = twice(x);
+        for (const Shard& s : y.addressable_shards()) {
+          const auto first = float(s.index[0].start.value_or(0));
+          if (s.data.to_vector<float>()[1] != 2 * (first + 1)) ++wrong;
+        }
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(total(x).item<float>(), want);
 }
 
 void functions_of_the_host_are_called_once() {
@@ -436,8 +498,10 @@ const std::vector<ProcessCase>& process_cases() {
       {"ProgramsGiveWhatOneProcessGives", programs_give_what_one_process_gives},
       {"GradientsOfATrainingStep", gradients_of_a_training_step},
       {"CollectivesOfPerDeviceCode", collectives_of_per_device_code},
+      {"MemoryOfExchanges", memory_of_exchanges},
       {"DevicesThatLeaveLoopsApart", devices_that_leave_loops_apart},
       {"APartOfAGroupIsAnErrorEverywhere", a_part_of_a_group_is_an_error_everywhere},
+      {"ArraysInOtherThreads", arrays_in_other_threads},
       {"FunctionsOfTheHostAreCalledOnce", functions_of_the_host_are_called_once},
       {"GatheredBroadcastAndCompared", gathered_broadcast_and_compared},
       {"PlacementOfValues", placement_of_values},

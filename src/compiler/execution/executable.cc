@@ -83,6 +83,9 @@ class PlannedExecutable final : public Executable {
     out.host_alias_bytes = estimate.host.reused;
     out.peak_host_bytes_per_device = estimate.host.peak;
     out.host_temp_bytes = temporary(estimate.host, out.host_argument_bytes);
+    if (const runtime::LocalPlan* mine = local_plan()) {
+      out.exchange_bytes_per_process = mine->exchange_bytes();
+    }
     return out;
   }
 
