@@ -72,12 +72,10 @@ int count_workers() {
   if (sched_getaffinity(0, sizeof set, &set) == 0) cores = CPU_COUNT(&set);
   if (cores < 1) cores = int(std::thread::hardware_concurrency());
   if (cores < 1) cores = 1;
-  // Launchers may have given each process cores of its own. Where there aren't as many, the
-  // processes share them: those that wait for each other would otherwise keep each other from
-  // running.
+  // Processes that wait for each other mustn't keep each other from running.
   const int sharers = local_processes();
-  if (std::int64_t(cores) * sharers > std::int64_t(sysconf(_SC_NPROCESSORS_ONLN))) {
-    cores = std::max(1, cores / sharers);
+  if (sharers > 1) {
+    cores = std::min(cores, std::max(1, int(sysconf(_SC_NPROCESSORS_ONLN)) / sharers));
   }
   if (const int quota = cgroup_quota(); quota > 0) {
     cores = std::min(cores, std::max(1, quota / sharers));

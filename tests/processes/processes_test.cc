@@ -2,7 +2,11 @@
 // The cases of several processes in each of those that mpirun started.
 #include <gtest/gtest.h>
 #include <tessera/tessera.h>
+#include <unistd.h>
 
+#include <algorithm>
+
+#include "src/base/task_pool.h"
 #include "tests/support/process_cases.h"
 
 namespace tessera::testing {
@@ -16,6 +20,12 @@ class ConnectedByMpi : public ::testing::Test {
  private:
   ProcessCase case_;
 };
+
+// All are on this machine.
+TEST(Cores, AreSharedByTheProcesses) {
+  const auto cores = std::int64_t(sysconf(_SC_NPROCESSORS_ONLN));
+  EXPECT_LE(process_count() * worker_count(), std::max(cores, process_count()));
+}
 
 }  // namespace
 }  // namespace tessera::testing
