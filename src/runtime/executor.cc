@@ -363,8 +363,7 @@ std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
                                            std::vector<std::vector<DeviceBuffer>> args,
                                            const RunOptions& options, RunCounters* counters) {
   LocalPlan* local = options.local;
-  // Without exchanges across processes there is nothing whose order counts.
-  const bool exchanges = local != nullptr && local->crosses();
+  const bool exchanges = local != nullptr && local->takes_turn();
   if (local != nullptr && !local->takes_part()) {
     if (exchanges) local->processes().pass_turn();
     return {plan.results.size(), std::vector<DeviceBuffer>(std::size_t(plan.num_devices))};

@@ -69,6 +69,13 @@ LocalPlan::LocalPlan(const Plan& plan, std::vector<std::int32_t> process_of, Pro
 
 LocalPlan::~LocalPlan() = default;
 
+bool LocalPlan::takes_turn() {
+  if (members_.size() < 2) return false;
+  // One thread of each process, so that all processes count the same turns.
+  const bool first = !ran_.load(std::memory_order_relaxed) && !ran_.exchange(true);
+  return first || crosses_;
+}
+
 std::string LocalPlan::title(const Step& step, const Exchange& exchange) {
   const std::string kind = runtime::name(exchange.kind);
   return step.name.rfind(kind, 0) == 0 ? step.name : kind + " " + step.name;

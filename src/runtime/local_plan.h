@@ -3,6 +3,7 @@
 // of exchanges that cross processes.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -40,6 +41,9 @@ class LocalPlan {
   /// Whether it takes messages to run: for exchanges with groups that have devices of several
   /// processes, and for calls of functions of the host that several processes make.
   bool crosses() const { return crosses_; }
+  /// Whether a run that begins must be in a turn: if the plan crosses processes, or is to be
+  /// compared, as before its first run. Otherwise there is nothing whose order counts.
+  bool takes_turn();
   bool crosses(const Exchange& exchange) const;
 
   /// What is known of a step; of kernels only if they have effects.
@@ -114,6 +118,7 @@ class LocalPlan {
   std::optional<ActiveSet> everything_;
   std::vector<int> members_;
   bool takes_part_ = false, crosses_ = false, checked_ = false;
+  std::atomic<bool> ran_ = false;
   std::string text_;  ///< its exchanges, one a line
   std::uint64_t hash_ = 0;
   // Looked up, never walked.
