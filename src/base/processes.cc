@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "src/base/check.h"
+#include "src/base/core_quota.h"
 #include "src/base/log.h"
 #include "src/base/mailbox.h"
 
@@ -55,7 +56,7 @@ Processes::Processes(std::shared_ptr<Transport> transport, std::chrono::millisec
       count_(transport_->count()),
       id_(next_id()),
       timeout_(timeout),
-      yields_(transport_->shares_cores()),
+      yields_(transport_->shares_cores() || (core_quota() > 0 && core_quota() < count_)),
       mail_(std::make_unique<Mail>()) {}
 
 Processes::~Processes() = default;

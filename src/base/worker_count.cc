@@ -11,14 +11,45 @@
 #include <string>
 #include <thread>
 
+#include "src/base/core_quota.h"
 #include "src/base/env.h"
 #include "src/base/task_pool.h"
 
 namespace tessera {
 namespace {
 
-/// CPUs that the control group's quota allows, rounded up; 0 if there is none.
-int cgroup_quota() {
+/// Processes that a launcher has started on this machine, of which this is one.
+int local_processes() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+    const char* text = std::getenv(name);
+    const long n = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
+    if (n > 1 && n < kMaxThreads) return int(n);
+  }
+  return 1;
+}
+
+int count_workers() {
+  if (auto n = env_integer("TESSERA_NUM_THREADS", 1, kMaxThreads)) return int(*n);
+  int cores = 0;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) cores = CPU_COUNT(&set);
+  if (cores < 1) cores = int(std::thread::hardware_concurrency());
+  if (cores < 1) cores = 1;
+  // Processes that wait for each other mustn't keep each other from running.
+  const int sharers = local_processes();
+  if (sharers > 1) {
+    cores = std::min(cores, std::max(1, int(sysconf(_SC_NPROCESSORS_ONLN)) / sharers));
+  }
+  if (const int quota = core_quota(); quota > 0) {
+    cores = std::min(cores, std::max(1, quota / sharers));
+  }
+  return cores;
+}
+
+}  // namespace
+
+int core_quota() {
   auto rounded_up = [](std::int64_t quota, std::int64_t period) {
     return quota > 0 && period > 0 ? int((quota + period - 1) / period) : 0;
   };
@@ -53,37 +84,6 @@ int cgroup_quota() {
   if (quota_file >> quota && period_file >> period) return rounded_up(quota, period);
   return 0;
 }
-
-/// Processes that a launcher has started on this machine, of which this is one.
-int local_processes() {
-  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
-    const char* text = std::getenv(name);
-    const long n = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
-    if (n > 1 && n < kMaxThreads) return int(n);
-  }
-  return 1;
-}
-
-int count_workers() {
-  if (auto n = env_integer("TESSERA_NUM_THREADS", 1, kMaxThreads)) return int(*n);
-  int cores = 0;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) cores = CPU_COUNT(&set);
-  if (cores < 1) cores = int(std::thread::hardware_concurrency());
-  if (cores < 1) cores = 1;
-  // Processes that wait for each other mustn't keep each other from running.
-  const int sharers = local_processes();
-  if (sharers > 1) {
-    cores = std::min(cores, std::max(1, int(sysconf(_SC_NPROCESSORS_ONLN)) / sharers));
-  }
-  if (const int quota = cgroup_quota(); quota > 0) {
-    cores = std::min(cores, std::max(1, quota / sharers));
-  }
-  return cores;
-}
-
-}  // namespace
 
 int worker_count() {
   // The pool is made once, so the number must not change.

@@ -144,7 +144,10 @@ void PlanExecutor::run_segment(const Block& block, const Segment& segment,
   } else if (n >= workers_ && (n % workers_ == 0 || n >= 4 * workers_)) {
     // One worker runs all steps of a class: there are no barriers between steps, and only as many
     // classes have live temporaries as there are workers.
-    parallel_for(n, one_class);
+    parallel_for(n, [&](std::int64_t i) {
+      const ProcessOfThread::Use use(process_);
+      one_class(i);
+    });
   } else {
     for (auto s = segment.begin; s < segment.end; ++s) {
       run_tiled(block.steps[std::size_t(s)], who);
@@ -216,6 +219,7 @@ void PlanExecutor::run_tiled(const Step& step, const ActiveSet::Classes& who) {
   std::vector<std::uint64_t> calls(profiled_ ? std::size_t(n) : 0);
   for (std::uint64_t& call : calls) call = profiler::next_call();
   parallel_for(n * per_class, [&](std::int64_t k) {
+    const ProcessOfThread::Use use(process_);
     const std::int64_t c = k / per_class, tile = k % per_class;
     const std::int64_t begin = profiled_ ? profiler::now() : 0;
     kernel.function({kernel.attributes.get(), in.data() + std::size_t(c) * inputs,

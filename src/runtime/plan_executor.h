@@ -134,6 +134,8 @@ class PlanExecutor {
   const Plan& plan_;
   LocalPlan* local_;
   RunCounters* counters_;
+  /// Of the thread that runs it: kernels may call functions of the host, which ask for theirs.
+  const ProcessOfThread process_;
   std::optional<ActiveSet> own_;
   const ActiveSet& all_;
   std::vector<BufferRef> buffers_;
