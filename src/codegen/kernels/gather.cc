@@ -90,13 +90,40 @@ GatherElements gather_elements_of(DType index, std::size_t bytes) {
   return nullptr;
 }
 
+/// Whole rows of so many bytes. They lie anywhere: what is a few rows ahead is fetched early.
+template <class Index>
+void gather_whole_rows(const ElementIndices& indices, const std::byte* array, std::int64_t stride,
+                       std::int64_t bytes, std::int64_t n, std::byte* out) {
+  constexpr std::int64_t kAhead = 6, kLine = 64, kMostLines = 8;
+  const auto* at = reinterpret_cast<const Index*>(indices.first);
+  const auto row = [&](std::int64_t i) {
+    return array +
+           std::clamp<std::int64_t>(std::int64_t(at[i * indices.step]), 0, indices.most) * stride;
+  };
+  const std::int64_t fetched = std::min(bytes, kMostLines * kLine);
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (i + kAhead < n) {
+      const std::byte* next = row(i + kAhead);
+      for (std::int64_t b = 0; b < fetched; b += kLine) __builtin_prefetch(next + b);
+    }
+    std::memcpy(out + i * bytes, row(i), std::size_t(bytes));
+  }
+}
+using GatherRows = void (*)(const ElementIndices&, const std::byte*, std::int64_t, std::int64_t,
+                            std::int64_t, std::byte*);
+
 class GatheredRows final : public ElementSource {
  public:
   GatheredRows(IndexWindows w, std::int64_t row, std::int64_t vector,
                std::shared_ptr<const FusedLoop> indices)
       : w_(std::move(w)), row_(row), vector_(vector), indices_(std::move(indices)) {
-    if (row_ == 1 && w_.mapped.size() == 1 && w_.batching.empty() && w_.indices_in_a_row()) {
+    if (w_.mapped.size() != 1 || !w_.batching.empty() || !w_.indices_in_a_row()) return;
+    if (row_ == 1) {
       elements_ = gather_elements_of(w_.index_type, w_.element);
+    } else if (w_.index_type == DType::s32) {
+      whole_rows_ = gather_whole_rows<std::int32_t>;
+    } else if (w_.index_type == DType::s64) {
+      whole_rows_ = gather_whole_rows<std::int64_t>;
     }
   }
 
@@ -115,14 +142,33 @@ class GatheredRows final : public ElementSource {
   /// `first`: the element at which the indices' memory begins.
   void rows(const std::byte* array, const std::byte* indices, std::int64_t first,
             std::int64_t begin, std::int64_t n, std::byte* out) const {
-    const auto size = std::int64_t(w_.element), index_size = std::int64_t(byte_size(w_.index_type));
     if (elements_ != nullptr) {
-      const auto d = std::size_t(w_.mapped[0]);
-      const std::int64_t step = w_.index_strides.empty() ? 0 : w_.index_strides.back();
-      return elements_(
-          {indices + (begin * step - first) * index_size, step, w_.dims[d] - w_.sizes[d]}, array,
-          w_.strides[d], n, out);
+      return elements_(indices_from(indices, begin, first), array, stride(), n, out);
     }
+    if (whole_rows_ == nullptr) return parts_of_rows(array, indices, first, begin, n, out);
+    const auto size = std::int64_t(w_.element);
+    const std::int64_t lead = std::min(n, (row_ - begin % row_) % row_);
+    const std::int64_t whole = (n - lead) / row_, tail = n - lead - whole * row_;
+    parts_of_rows(array, indices, first, begin, lead, out);
+    out += lead * size;
+    begin += lead;
+    whole_rows_(indices_from(indices, begin / row_, first), array, stride(), row_ * size, whole,
+                out);
+    parts_of_rows(array, indices, first, begin + whole * row_, tail, out + whole * row_ * size);
+  }
+
+  /// From vector `at` on, in memory that begins at element `first`.
+  ElementIndices indices_from(const std::byte* indices, std::int64_t at, std::int64_t first) const {
+    const auto d = std::size_t(w_.mapped[0]);
+    const std::int64_t step = w_.index_strides.empty() ? 0 : w_.index_strides.back();
+    return {indices + (at * step - first) * std::int64_t(byte_size(w_.index_type)), step,
+            w_.dims[d] - w_.sizes[d]};
+  }
+  std::int64_t stride() const { return w_.strides[std::size_t(w_.mapped[0])]; }
+
+  void parts_of_rows(const std::byte* array, const std::byte* indices, std::int64_t first,
+                     std::int64_t begin, std::int64_t n, std::byte* out) const {
+    const auto size = std::int64_t(w_.element), index_size = std::int64_t(byte_size(w_.index_type));
     std::int64_t at = begin / row_, skipped = begin % row_;
     while (n > 0) {
       std::int64_t rest = at, index = 0;
@@ -151,6 +197,7 @@ class GatheredRows final : public ElementSource {
   std::int64_t row_, vector_;  ///< elements of a row, and of an index vector
   std::shared_ptr<const FusedLoop> indices_;
   GatherElements elements_ = nullptr;  ///< if rows are single elements
+  GatherRows whole_rows_ = nullptr;    ///< if there is one index for each
 };
 
 IndexWindows gather_windows(const ir::Instruction& gather) {
