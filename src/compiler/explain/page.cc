@@ -246,6 +246,36 @@ function tellEntry(k, to) {
       : "No annotation was tried.", "soft"));
   }
 }
+const seconds = s => s === 0 ? "0 s" : s < 1e-3 ? (s * 1e6).toPrecision(3) + " µs"
+  : s < 1 ? (s * 1e3).toPrecision(3) + " ms" : s.toPrecision(3) + " s";
+const chosenWith = new Map();  // value: the one that has its choice
+values.forEach((v, k) => { if (v.choice) v.choice.with.forEach(w => chosenWith.set(w, k)); });
+function link(k, text) {
+  const a = el("a", text);
+  a.onclick = () => go(k);
+  return a;
+}
+function tellChoice(k, to) {
+  const of = values[k].choice ? k : chosenWith.get(k);
+  if (of === undefined) return;
+  const c = values[of].choice;
+  to.append(el("h3", "Chosen by cost, with estimated times of one run"));
+  if (of !== k) {
+    const p = el("p", "together with ");
+    p.append(link(of, values[of].name));
+    to.append(p);
+  }
+  to.append(el("p", c.spec + ": " + seconds(c.seconds) + (c.next_spec
+    ? "; next best " + c.next_spec + ": " + seconds(c.next_seconds) : "; there is no other"), "code"));
+  const list = el("ul");
+  for (const e of c.edges) {
+    const li = el("li", e.operand < 0 ? "from " : "to operand " + e.operand + " of ");
+    li.append(link(e.op, values[e.op].name), el("span", ", " + e.spec + ": " + seconds(e.seconds) +
+      (c.next_spec ? ", else " + seconds(e.next_seconds) : "")));
+    list.append(li);
+  }
+  to.append(list);
+}
 function tellValue(k, to) {
   const v = values[k];
   to.append(el("h2", v.op + (v.location ? " at " + v.location : "")));
@@ -264,6 +294,7 @@ function tellValue(k, to) {
     ul.append(li);
   }
   to.append(ul);
+  tellChoice(k, to);
   if (v.entries.length) to.append(el("h3", "Movements for it"));
   const list = el("ul");
   for (const e of v.entries) {
