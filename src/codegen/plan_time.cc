@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The roofline estimate of a plan's time.
 #include "src/codegen/plan_time.h"
 
 #include <algorithm>

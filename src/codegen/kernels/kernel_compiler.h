@@ -78,8 +78,8 @@ bool has_kernel_compiler();
 /// however short it is: a part of an array has the bits that the whole would have there.
 bool worth_compiling(double nanoseconds, const LoopExpr* elements);
 
-/// The time of arithmetic in units of the interpreter's, whose times estimates are made of: about an
-/// eighth for what is compiled.
+/// The time of arithmetic in units of the interpreter's, whose times estimates are made of: about
+/// an eighth for what is compiled.
 double time_of_code(bool compiled);
 
 /// The code of a kernel: compiled before by this process, found on disk, or compiled now. Null if

@@ -18,7 +18,7 @@
 namespace tessera::codegen {
 namespace {
 
-struct Found {
+struct Instructions {
   NarrowInstructions integer = NarrowInstructions::none, bf16 = NarrowInstructions::none;
 };
 
@@ -32,8 +32,8 @@ bool may_use_tiles() {
 #endif
 }
 
-Found of_machine() {
-  Found found;
+Instructions narrow_of_machine() {
+  Instructions found;
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return found;
@@ -52,25 +52,25 @@ Found of_machine() {
   return found;
 }
 
-std::atomic<NarrowInstructions> limit{NarrowInstructions::tiles};
+std::atomic<NarrowInstructions> narrow_limit{NarrowInstructions::tiles};
 
 NarrowInstructions limited(NarrowInstructions most) {
   if (instruction_set() != InstructionSet::avx512) return NarrowInstructions::none;
-  return std::min(most, limit.load(std::memory_order_relaxed));
+  return std::min(most, narrow_limit.load(std::memory_order_relaxed));
 }
 
-const Found& found() {
-  static const Found machine = of_machine();
+const Instructions& instructions() {
+  static const Instructions machine = narrow_of_machine();
   return machine;
 }
 
 }  // namespace
 
-NarrowInstructions integer_instructions() { return limited(found().integer); }
-NarrowInstructions bf16_instructions() { return limited(found().bf16); }
+NarrowInstructions integer_instructions() { return limited(instructions().integer); }
+NarrowInstructions bf16_instructions() { return limited(instructions().bf16); }
 
 void limit_narrow_instructions(NarrowInstructions most) {
-  limit.store(most, std::memory_order_relaxed);
+  narrow_limit.store(most, std::memory_order_relaxed);
 }
 
 }  // namespace tessera::codegen
