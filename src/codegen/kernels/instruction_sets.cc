@@ -31,6 +31,18 @@ InstructionSet instruction_set() {
   return std::min(machine, limit.load(std::memory_order_relaxed));
 }
 
+bool is_intel() {
+#if defined(__x86_64__)
+  static const bool intel = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_is("intel") != 0;
+  }();
+  return intel;
+#else
+  return false;
+#endif
+}
+
 void limit_instruction_set(InstructionSet most) { limit.store(most, std::memory_order_relaxed); }
 
 }  // namespace tessera::codegen

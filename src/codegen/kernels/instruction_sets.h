@@ -11,6 +11,8 @@ enum class InstructionSet : std::uint8_t { baseline, avx2, avx512 };
 
 /// The largest set that this machine has, at most that of limit_instruction_set.
 InstructionSet instruction_set();
+/// Whether this is a processor of Intel's: for choices that were measured on it.
+bool is_intel();
 /// For tests of all versions: what is made from now on uses no larger set.
 void limit_instruction_set(InstructionSet most);
 
