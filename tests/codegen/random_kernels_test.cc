@@ -330,6 +330,22 @@ TEST(RandomKernels, Sort) {
         answer = b.select(real, answer, earlier);
       }
     }
+    if (operands.size() == 2 && r.chance(0.2)) {
+      // By both keys, then by the place.
+      operands.push_back(p.argument(r.literal(DType::s32, dims)));
+      for (int side = 0; side < 2; ++side) {
+        ps.push_back(b.parameter(std::int64_t(ps.size()), Shape(DType::s32, {})));
+      }
+      const auto before = [&](std::size_t x, std::size_t y) {
+        Instruction* equal = b.compare(ir::Direction::eq, ps[x], ps[y], type);
+        Instruction* tie =
+            b.binary(Opcode::and_, equal, b.compare(ir::Direction::gt, ps[2 + x], ps[2 + y]));
+        return b.binary(Opcode::or_, b.compare(d, ps[x], ps[y], type), tie);
+      };
+      answer = b.binary(Opcode::or_, before(0, 1),
+                        b.binary(Opcode::and_, b.unary(Opcode::not_, before(1, 0)),
+                                 b.compare(ir::Direction::lt, ps[4], ps[5])));
+    }
     c->set_root(answer);
     p.check(p.b.sort(operands, r.below(std::int64_t(dims.size())), true, c), seed);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Block functions of elementwise ops on c64 and c128.
+#include <algorithm>
 #include <cmath>
 #include <complex>
 
@@ -52,17 +53,51 @@ struct Power {
     }                           \
   };
 UNARY(Negate, C(-x.real(), -x.imag()))
+UNARY(Acos, std::acos(x))
+UNARY(Acosh, std::acosh(x))
+UNARY(Asin, std::asin(x))
+UNARY(Asinh, std::asinh(x))
+UNARY(Atanh, std::atanh(x))
+UNARY(Cbrt, x == C(0) ? x : C(std::pow(x, typename C::value_type(1.0 / 3))))
+UNARY(Cosh, std::cosh(x))
 UNARY(Exp, std::exp(x))
 UNARY(Log, std::log(x))
 UNARY(Sqrt, std::sqrt(x))
+UNARY(Sinh, std::sinh(x))
 UNARY(Rsqrt, C(1) / std::sqrt(x))
 UNARY(Tanh, std::tanh(x))
 UNARY(Sin, std::sin(x))
 UNARY(Cos, std::cos(x))
 UNARY(Tan, std::tan(x))
-UNARY(Logistic, C(1) / (C(1) + std::exp(-x)))
 UNARY(Sign, std::abs(x) == 0 ? x : x / std::abs(x))
 #undef UNARY
+
+/// e^-|x| doesn't overflow.
+struct Logistic {
+  template <class C>
+  C operator()(C x) const {
+    if (x.real() >= 0) return C(1) / (C(1) + std::exp(-x));
+    const C e = std::exp(x);
+    return e / (C(1) + e);
+  }
+};
+struct Expm1 {
+  template <class C>
+  C operator()(C x) const {
+    const auto s = std::sin(x.imag() / 2), grow = std::expm1(x.real());
+    return {grow * std::cos(x.imag()) - 2 * s * s, (grow + 1) * std::sin(x.imag())};
+  }
+};
+struct Log1p {
+  template <class T>
+  std::complex<T> operator()(std::complex<T> z) const {
+    const T x = z.real(), y = z.imag(), angle = std::atan2(y, 1 + x);
+    if (std::max(std::abs(x), std::abs(y)) > T(0.35)) {
+      return {std::log(std::complex<T>(1 + x, y)).real(), angle};
+    }
+    return {std::log1p(x * (2 + x) + y * y) / 2, angle};
+  }
+};
 
 struct Abs {
   template <class T>
@@ -97,6 +132,16 @@ BlockFunction unary(Opcode op) {
 #define CASE(opcode, F) \
   case Opcode::opcode:  \
     return unary_loop<C, C, F>;
+    CASE(acos, Acos)
+    CASE(acosh, Acosh)
+    CASE(asin, Asin)
+    CASE(asinh, Asinh)
+    CASE(atanh, Atanh)
+    CASE(cbrt, Cbrt)
+    CASE(cosh, Cosh)
+    CASE(exponential_minus_one, Expm1)
+    CASE(log_plus_one, Log1p)
+    CASE(sinh, Sinh)
     CASE(negate, Negate)
     CASE(exponential, Exp)
     CASE(log, Log)

@@ -2,11 +2,13 @@
 // What reductions can be compiled, and calls of their code.
 #include "src/codegen/kernels/compiled_reduce.h"
 
+#include <array>
 #include <memory>
 #include <utility>
 
 #include "src/codegen/kernels/kernel_compiler.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/permuted_loop.h"
 #include "src/codegen/kernels/reducer_order.h"
 
 namespace tessera::codegen {
@@ -28,9 +30,10 @@ std::optional<runtime::Kernel> kernel_of(std::shared_ptr<const MachineCode> code
   return runtime::Kernel{run, std::make_shared<const Code>(Code{std::move(code), first_input})};
 }
 
-/// Rows that are shorter are reduced side by side, and there have to be columns for a vector.
+constexpr std::int64_t kLongRow = 33, kFewColumns = 16;
+
+/// There have to be elements in a row, or columns, for a vector.
 bool has_code(const ReduceShape& shape) {
-  constexpr std::int64_t kLongRow = 33, kFewColumns = 16;
   return shape.b == 1 ? shape.reduced >= kLongRow : shape.b >= kFewColumns;
 }
 
@@ -57,23 +60,47 @@ std::shared_ptr<const LoopExpr> elements_of(const ReduceOperand& o, DType t) {
   return builder.finish();
 }
 
+/// A reduction, and its units: so many rows each, or columns if those aren't 0.
+struct Arrangement {
+  ReduceShape shape;
+  std::int64_t columns = 0, rows = 1;
+  std::shared_ptr<const LoopExpr> elements;
+};
+
+/// Few columns become long rows of their own, and short rows columns. Null elements if they can't.
+Arrangement arranged(const Arrangement& from) {
+  const ReduceShape& s = from.shape;
+  if (has_code(s)) return from;
+  const std::array<std::int64_t, 3> dims = {s.a, s.reduced, s.b};
+  if (s.reduced >= kLongRow && (from.columns == 0 || s.a == 1)) {
+    return {{s.a * s.b, s.reduced, 1},
+            0,
+            from.columns == 0 ? s.b : from.columns,
+            permuted_loop(*from.elements, dims, {0, 2, 1})};
+  }
+  if (s.reduced < kLongRow && s.a * s.b >= kFewColumns && from.columns == 0) {
+    return {{1, s.reduced, s.a * s.b}, s.b, 1, permuted_loop(*from.elements, dims, {1, 0, 2})};
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, std::int64_t columns,
                                                const ReduceOperand& operand, DType dtype,
                                                const BlockOp& combine, int init) {
-  if (!has_code(shape)) return std::nullopt;
-  const std::shared_ptr<const LoopExpr> elements = elements_of(operand, dtype);
-  if (elements->only_source >= 0) return std::nullopt;
-  const LoopNest nest = nest_of(*elements);
+  const Arrangement as = arranged({shape, columns, 1, elements_of(operand, dtype)});
+  if (!as.elements || as.elements->only_source >= 0) return std::nullopt;
+  const LoopNest nest = nest_of(*as.elements);
   if (nest.any_made) return std::nullopt;
   const int own_init = init - operand.first_input;
-  const ReduceSource source = {{*elements, nest}, shape.a, shape.reduced, shape.b, columns == 0,
-                               columns,           combine, dtype,         own_init};
-  return kernel_of(
-      code_of(source, kernel_key("compiled-reduce", shape.a, shape.reduced, shape.b, columns,
-                                 combine.opcode, combine.type, dtype, own_init, elements->key())),
-      operand.first_input);
+  const ReduceShape& s = as.shape;
+  const ReduceSource source = {{*as.elements, nest}, s.a,     s.reduced, s.b,   as.columns == 0,
+                               as.columns,           as.rows, combine,   dtype, own_init};
+  return kernel_of(code_of(source, kernel_key("compiled-reduce", s.a, s.reduced, s.b, as.columns,
+                                              as.rows, combine.opcode, combine.type, dtype,
+                                              own_init, as.elements->key())),
+                   operand.first_input);
 }
 
 std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, bool by_planes,

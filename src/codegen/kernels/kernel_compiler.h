@@ -33,6 +33,7 @@ struct ReduceSource {
   std::int64_t a = 1, reduced = 1, b = 1;
   bool by_rows = true;       ///< units are rows of a, else of so many columns of b
   std::int64_t columns = 1;  ///< the last unit may have more
+  std::int64_t rows = 1;     ///< of a unit
   BlockOp combine;           ///< binary, on what the sums are held as
   DType dtype = DType::f32;  ///< of elements and results
   int init = 0;              ///< the input that is the initial value

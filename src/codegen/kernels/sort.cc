@@ -22,13 +22,18 @@ using ir::Instruction;
 using ir::Opcode;
 using runtime::KernelCall;
 
-/// A comparator that is key(a) < key(b) or key(a) > key(b) on one operand.
-struct KeyOrder {
+/// One key of an order: a function of the elements of one operand.
+struct Key {
   int operand = 0;
   DType type = DType::f32;                   ///< of the keys
   std::shared_ptr<const LoopExpr> expr;      ///< key of an element; null: the element itself
   std::shared_ptr<const FusedLoop> program;  ///< made of it
   bool descending = false, total_order = false;
+};
+
+/// A comparator that compares by keys: where the first are equal by the next one, and so on.
+struct KeyOrder {
+  std::vector<Key> keys;
   int places = -1;  ///< the integer operand that tells equal keys apart, if any
   DType place_type = DType::s32;
   std::int64_t limit = -1;  ///< elements whose place isn't below it come last, if >= 0
@@ -77,32 +82,71 @@ std::optional<LoopBuilder::Value> key_value(LoopBuilder& builder, const Instruct
   return builder.apply(i, operands);
 }
 
-std::optional<KeyOrder> key_order(const Instruction& root) {
-  if (!root.is(Opcode::compare)) return std::nullopt;
-  const auto& attrs = root.get<ir::CompareAttrs>();
-  if (attrs.direction != ir::Direction::lt && attrs.direction != ir::Direction::gt) {
+/// The key that a comparison is about: `key(a) < key(b)`, or with > or ==.
+std::optional<Key> compared_key(const Instruction& compare) {
+  if (!compare.is(Opcode::compare)) return std::nullopt;
+  const auto& attrs = compare.get<ir::CompareAttrs>();
+  if (attrs.direction != ir::Direction::lt && attrs.direction != ir::Direction::gt &&
+      attrs.direction != ir::Direction::eq) {
     return std::nullopt;
   }
-  const Instruction *left = root.operand(0), *right = root.operand(1);
+  const Instruction *left = compare.operand(0), *right = compare.operand(1);
   const Instruction* p = first_parameter(*left);
   if (p == nullptr || is_complex(left->shape.dtype)) return std::nullopt;
   const std::int64_t number = p->get<ir::ParameterAttrs>().number;
   // Parameters 2k and 2k+1 are elements of operand k.
   const bool swapped = number % 2 == 1;
   if (!mirrors(*left, *right, number, number ^ 1)) return std::nullopt;
-  KeyOrder order;
-  order.operand = int(number / 2);
-  order.type = left->shape.dtype;
-  order.descending = (attrs.direction == ir::Direction::gt) != swapped;
-  order.total_order = attrs.type == ir::ComparisonType::total_order;
+  Key key;
+  key.operand = int(number / 2);
+  key.type = left->shape.dtype;
+  key.descending = (attrs.direction == ir::Direction::gt) != swapped;
+  key.total_order = attrs.type == ir::ComparisonType::total_order;
   if (!left->is(Opcode::parameter)) {
     LoopBuilder builder;
     const auto v = key_value(builder, *left, builder.contiguous(p->shape.dtype));
     if (!v) return std::nullopt;
     builder.output(*v);
-    order.expr = builder.finish();
+    key.expr = builder.finish();
   }
-  return order;
+  return key;
+}
+
+bool is_equality(const Instruction& i) {
+  return i.is(Opcode::compare) && i.get<ir::CompareAttrs>().direction == ir::Direction::eq;
+}
+
+/// The same function of the same operand, compared in the same way but for the direction.
+bool same_key(const Key& a, const Key& b) {
+  return a.operand == b.operand && a.type == b.type && a.total_order == b.total_order &&
+         (a.expr ? a.expr->key() : std::string()) == (b.expr ? b.expr->key() : std::string());
+}
+
+/// The keys of `k1(a) < k1(b)` or of `k1(a) < k1(b) | (k1(a) == k1(b) & the same of the others)`.
+std::optional<std::vector<Key>> keys_of(const Instruction& root) {
+  if (root.is(Opcode::compare) && !is_equality(root)) {
+    const std::optional<Key> key = compared_key(root);
+    if (!key) return std::nullopt;
+    return std::vector<Key>{*key};
+  }
+  if (!root.is(Opcode::or_)) return std::nullopt;
+  const bool first = root.operand(0)->is(Opcode::compare);
+  const Instruction &order = *root.operand(first ? 0 : 1), &tie = *root.operand(first ? 1 : 0);
+  if (is_equality(order) || !tie.is(Opcode::and_)) return std::nullopt;
+  const bool left = is_equality(*tie.operand(0));
+  const Instruction &equal = *tie.operand(left ? 0 : 1), &others = *tie.operand(left ? 1 : 0);
+  const std::optional<Key> key = compared_key(order), tied = compared_key(equal);
+  if (!is_equality(equal) || !key || !tied || !same_key(*key, *tied)) return std::nullopt;
+  std::optional<std::vector<Key>> keys = keys_of(others);
+  if (keys) keys->insert(keys->begin(), *key);
+  return keys;
+}
+
+/// The same keys, each in the opposite order: `b` is `a` of swapped elements.
+bool opposite(const std::vector<Key>& a, const std::vector<Key>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Key& x, const Key& y) {
+    return same_key(x, y) && x.descending != y.descending;
+  });
 }
 
 /// Of `a < b` for two parameters of one integer operand: which one.
@@ -137,8 +181,8 @@ std::optional<std::int64_t> common_limit(const Instruction& i, int places) {
   return limit;
 }
 
-/// A comparator by key, or by key and then place: `k(a, b) | (!k(b, a) & a < b)`, of elements whose
-/// places are below a limit if it has one: `select(both below, that, a < b)`.
+/// A comparator by keys, or by keys and then place: `k(a, b) | (!k(b, a) & a < b)`, of elements
+/// whose places are below a limit if it has one: `select(both below, that, a < b)`.
 std::optional<KeyOrder> order_of(const ir::Computation& comparator) {
   const Instruction* root = comparator.root();
   const Instruction *real = nullptr, *by_place = nullptr;
@@ -147,24 +191,27 @@ std::optional<KeyOrder> order_of(const ir::Computation& comparator) {
     by_place = root->operand(2);
     root = root->operand(1);
   }
-  if (!root->is(Opcode::or_)) return real ? std::nullopt : key_order(*root);
-  const Instruction &key = *root->operand(0), &tie = *root->operand(1);
-  std::optional<KeyOrder> order = key_order(key);
-  if (!order || !tie.is(Opcode::and_) || !tie.operand(0)->is(Opcode::not_)) return std::nullopt;
-  const Instruction& back = *tie.operand(0)->operand(0);
-  const std::optional<int> places = place_order(*tie.operand(1));
-  if (!places || !back.is(Opcode::compare) || !(back.attrs == key.attrs)) return std::nullopt;
-  const std::int64_t number = first_parameter(*key.operand(0))->get<ir::ParameterAttrs>().number;
-  if (!mirrors(*key.operand(0), *back.operand(0), number, number ^ 1) ||
-      !mirrors(*key.operand(1), *back.operand(1), number ^ 1, number)) {
-    return std::nullopt;
+  KeyOrder order;
+  if (!real) {
+    if (auto keys = keys_of(*root)) {
+      order.keys = std::move(*keys);
+      return order;
+    }
   }
-  order->places = *places;
-  order->place_type = tie.operand(1)->operand(0)->shape.dtype;
+  if (!root->is(Opcode::or_)) return std::nullopt;
+  const Instruction& tie = *root->operand(1);
+  std::optional<std::vector<Key>> keys = keys_of(*root->operand(0));
+  if (!keys || !tie.is(Opcode::and_) || !tie.operand(0)->is(Opcode::not_)) return std::nullopt;
+  const std::optional<int> places = place_order(*tie.operand(1));
+  const std::optional<std::vector<Key>> back = keys_of(*tie.operand(0)->operand(0));
+  if (!places || !back || !opposite(*keys, *back)) return std::nullopt;
+  order.keys = std::move(*keys);
+  order.places = *places;
+  order.place_type = tie.operand(1)->operand(0)->shape.dtype;
   if (!real) return order;
   const std::optional<std::int64_t> limit = common_limit(*real, *places);
   if (!limit || place_order(*by_place) != places) return std::nullopt;
-  order->limit = *limit;
+  order.limit = *limit;
   return order;
 }
 
@@ -181,7 +228,7 @@ std::int64_t float_key(F v, bool total_order) {
 }
 
 /// Keys as integers of the same order. False if there is a NaN where it has no place in the order.
-bool integer_keys(const KeyOrder& order, const std::byte* keys, std::int64_t n,
+bool integer_keys(const Key& order, const std::byte* keys, std::int64_t n,
                   std::vector<std::int64_t>* out) {
   out->resize(std::size_t(n));
   bool ordered = true;
@@ -220,7 +267,7 @@ struct WideWord {
 struct Scratch {
   std::vector<std::vector<std::byte>> rows;
   std::vector<std::byte> keys;
-  std::vector<std::int64_t> integers, places;
+  std::vector<std::int64_t> integers;
   std::vector<std::uint64_t> packed, packed_scratch;
   std::vector<WideWord> wide, wide_scratch;
   std::vector<std::uint32_t> index, merged;
@@ -282,28 +329,35 @@ void sort_integers(std::size_t n, Scratch* s) {
   for (std::size_t i = 0; i < n; ++i) s->index[i] = s->wide[i].index;
 }
 
-bool sort_by_key(const SortAttrs& attrs, Scratch* s) {
-  const KeyOrder& order = *attrs.order;
-  const std::byte* keys = s->rows[std::size_t(order.operand)].data();
-  if (order.program) {
-    s->keys.resize(std::size_t(attrs.n) * byte_size(order.type));
-    const std::byte* in[] = {keys};
+/// Integers of the order of `key` of all elements. False if there is a NaN without a place in it.
+bool load_keys(const Key& key, std::int64_t n, Scratch* s) {
+  const std::byte* elements = s->rows[std::size_t(key.operand)].data();
+  if (key.program) {
+    s->keys.resize(std::size_t(n) * byte_size(key.type));
+    const std::byte* in[] = {elements};
     std::byte* out[] = {s->keys.data()};
-    order.program->run(in, out, 0, attrs.n);
-    keys = s->keys.data();
+    key.program->run(in, out, 0, n);
+    elements = s->keys.data();
   }
-  if (!integer_keys(order, keys, attrs.n, &s->integers)) return false;
+  return integer_keys(key, elements, n, &s->integers);
+}
+
+/// False if some key has a NaN that has no place in the order: nothing else can tell then.
+bool sort_by_keys(const SortAttrs& attrs, Scratch* s) {
+  const KeyOrder& order = *attrs.order;
   auto n = std::size_t(attrs.n);
   if (order.places >= 0) {
     // From here on equal keys need only stay in their order; padding is at the end already.
-    load_places(order, s->rows[std::size_t(order.places)].data(), n, &s->places);
-    const std::vector<std::int64_t>& at = s->places;
-    s->integers.swap(s->places);
-    if (!std::is_sorted(s->integers.begin(), s->integers.end())) sort_integers(n, s);
-    s->integers.swap(s->places);
-    while (order.limit >= 0 && n > 0 && at[s->index[n - 1]] >= order.limit) --n;
+    load_places(order, s->rows[std::size_t(order.places)].data(), n, &s->integers);
+    const bool sorted = std::is_sorted(s->integers.begin(), s->integers.end());
+    if (!sorted) sort_integers(n, s);
+    while (order.limit >= 0 && n > 0 && s->integers[s->index[n - 1]] >= order.limit) --n;
   }
-  sort_integers(n, s);
+  // The key that counts least first: each sort keeps the order of what it finds equal.
+  for (auto key = order.keys.rbegin(); key != order.keys.rend(); ++key) {
+    if (!load_keys(*key, attrs.n, s)) return false;
+    sort_integers(n, s);
+  }
   return true;
 }
 
@@ -370,7 +424,7 @@ void run_sort(const KernelCall& call) {
       }
     }
     std::iota(s.index.begin(), s.index.end(), 0u);
-    if (!attrs.order || !sort_by_key(attrs, &s)) {
+    if (!attrs.order || !sort_by_keys(attrs, &s)) {
       std::iota(s.index.begin(), s.index.end(), 0u);
       sort_by_comparator(attrs, &s);
     }
@@ -407,14 +461,19 @@ KernelDescriptor sort_kernel(const ir::Instruction& sort) {
   KeyWriter key("sort");
   key.add_all(attrs.n, attrs.inner, attrs.bytes, comparator->key(), attrs.order.has_value());
   if (const auto& o = attrs.order) {
-    key.add_all(o->operand, o->type, o->expr ? o->expr->key() : std::string(), o->descending,
-                o->total_order, o->places, o->place_type, o->limit);
+    key.add_all(o->keys.size(), o->places, o->place_type, o->limit);
+    for (const Key& k : o->keys) {
+      key.add_all(k.operand, k.type, k.expr ? k.expr->key() : std::string(), k.descending,
+                  k.total_order);
+    }
   }
   kernel.key = key.take();
   kernel.make = [attrs = std::move(attrs), comparator] {
     auto made = std::make_shared<SortAttrs>(attrs);
     made->comparator = make_loop(comparator);
-    if (made->order) made->order->program = make_loop(made->order->expr);
+    if (made->order) {
+      for (Key& k : made->order->keys) k.program = make_loop(k.expr);
+    }
     return runtime::Kernel{run_sort, std::move(made)};
   };
   return kernel;

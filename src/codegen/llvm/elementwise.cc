@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "src/codegen/llvm/complex_math.h"
 #include "src/codegen/llvm/conversions.h"
 #include "src/codegen/llvm/vector_math.h"
 
@@ -242,7 +243,7 @@ Result complex_unary(const VectorBuilder& v, Opcode op, DType t, const Lanes& op
     case Opcode::abs:
       return result(emit_hypot(v, t == DType::c64 ? DType::f32 : DType::f64, x.value, x.imaginary));
     default:
-      return std::nullopt;
+      return emit_complex_function(v, op, t, x);
   }
 }
 
@@ -265,6 +266,10 @@ Result complex_binary(const VectorBuilder& v, Opcode op, DType t, const Lanes& l
           b.CreateFAdd(b.CreateFMul(x.value, y.imaginary), b.CreateFMul(x.imaginary, y.value));
       return VectorBuilder::complex(re, im);
     }
+    case Opcode::divide:
+      return emit_complex_quotient(v, t, x, y);
+    case Opcode::power:
+      return emit_complex_power(v, t, x, y);
     default:
       return std::nullopt;
   }

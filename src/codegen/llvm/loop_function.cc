@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "src/codegen/llvm/conversions.h"
 #include "src/codegen/llvm/elementwise.h"
 
 namespace tessera::codegen {
@@ -105,8 +106,15 @@ Value* LoopBody::offset(Value* base, Value* elements, unsigned bytes) const {
 }
 
 /// The number of an iota, from its index.
-Lanes LoopBody::number(const VectorBuilder& v, std::size_t k, Value* index) const {
+Lanes LoopBody::number(const VectorBuilder& v, std::size_t k, Value* index) {
   const DType t = program_.registers[k].dtype;
+  if (t == DType::f16 || t == DType::bf16) {
+    Value* single = v.b.CreateSIToFP(index, v.vector(v.b.getFloatTy()));
+    const auto half = emit_convert(v, DType::f32, t, VectorBuilder::bits(single));
+    if (half) return *half;
+    complete_ = false;
+    return VectorBuilder::bits(llvm::Constant::getNullValue(v.integers(16)));
+  }
   if (is_complex(t)) {
     llvm::Type* part = v.vector(v.element(t));
     return VectorBuilder::complex(v.b.CreateSIToFP(index, part),
@@ -218,7 +226,7 @@ bool LoopBody::run(unsigned width, Value* at, Value* column) {
     if (!made) return false;
     values_[std::size_t(op.out)] = *made;
   }
-  return true;
+  return complete_;
 }
 
 void LoopBody::store(unsigned width, Value* at) {

@@ -45,7 +45,7 @@ class LoopBody {
   Lanes read(const VectorBuilder& v, std::size_t k, llvm::Value* at, llvm::Value* column);
   Lanes strided(const VectorBuilder& v, std::size_t k, llvm::Value* column);
   Lanes indexed(const VectorBuilder& v, std::size_t k, llvm::Value* at);
-  Lanes number(const VectorBuilder& v, std::size_t k, llvm::Value* index) const;
+  Lanes number(const VectorBuilder& v, std::size_t k, llvm::Value* index);
   llvm::Value* lanes(const VectorBuilder& v, unsigned bits) const;
   llvm::Value* offset(llvm::Value* base, llvm::Value* elements, unsigned bytes) const;
 
@@ -61,6 +61,7 @@ class LoopBody {
   unsigned width_;
   std::int64_t lane_step_ = 1;
   llvm::Value* streams_ = nullptr;  ///< null: never
+  bool complete_ = true;
 };
 
 /// Emits a counted loop: from `begin` while it is less than `end`, by `step`. The body gets the

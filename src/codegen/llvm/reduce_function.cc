@@ -65,7 +65,8 @@ class ReduceEmitter {
     Value* begin = f->getArg(3);
     Value* end = f->getArg(4);
     if (source_.b == 1) {
-      rows(begin, end);
+      Value* each = b_.getInt64(std::uint64_t(source_.rows));
+      rows(b_.CreateMul(begin, each), b_.CreateMul(end, each));
     } else {
       columns(begin, end);
     }
@@ -219,7 +220,10 @@ class ReduceEmitter {
     Value* sums = b_.CreateAlloca(b_.getInt8Ty(), b_.getInt64(kSumBytes));
     llvm::cast<llvm::AllocaInst>(sums)->setAlignment(llvm::Align(64));
     Value *a0 = begin, *a1 = end, *c0 = b_.getInt64(0), *c1 = number(source_.b);
-    if (!source_.by_rows) {
+    if (source_.by_rows) {
+      a0 = b_.CreateMul(begin, number(source_.rows));
+      a1 = b_.CreateMul(end, number(source_.rows));
+    } else {
       a0 = b_.getInt64(0);
       a1 = number(source_.a);
       c0 = b_.CreateMul(begin, number(source_.columns));
