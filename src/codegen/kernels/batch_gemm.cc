@@ -13,11 +13,11 @@ namespace tessera::codegen {
 namespace {
 
 /// Of the part of b that all rows go through, which the second cache should hold.
-constexpr std::int64_t kBlockBytes = 256 << 10;
+constexpr std::int64_t kBlockBytes = 192 << 10;
 /// Columns of b that are gone through before others.
 constexpr std::int64_t kPanelBytes = 1024;
 /// With so many rows, copying a part of b to where it is one piece of memory pays.
-constexpr std::int64_t kRowsForPacking = 96;
+constexpr std::int64_t kRowsForPacking = 24;
 
 /// Terms of a block, and the columns of c that they are summed up in.
 template <class T>
@@ -62,7 +62,8 @@ struct Tiles {
         for (int v = 0; v < vectors; ++v) of_b[v] = Simd::load(b + v * kLanes);
 #pragma GCC unroll 8
         for (int r = 0; r < rows; ++r) {
-          const V x = Simd::splat(a[r * g.a_row]);
+          // As a scalar: a vector made of it here would be a sum with zero and a shuffle.
+          const T x = a[r * g.a_row];
 #pragma GCC unroll 8
           for (int v = 0; v < vectors; ++v) sum[r][v] += x * of_b[v];
         }
@@ -193,8 +194,11 @@ std::int64_t batch_gemm_lanes() {
   return version_for_machine(16, 32, 64) / std::int64_t(sizeof(T));
 }
 
+/// Rows of a that are gone through for all columns before others: they stay in the second cache.
+constexpr std::int64_t kBlockRows = 252;
+
 template <class T>
-void batch_gemm(const BatchGemm<T>& job) {
+void batch_gemm_rows(const BatchGemm<T>& job) {
   using Term = typename BatchGemm<T>::Term;
   constexpr std::int64_t kPanel = kPanelBytes / std::int64_t(sizeof(T)), kWidestStrip = 4 * 64;
   const auto block = block_version<T>();
@@ -227,6 +231,25 @@ void batch_gemm(const BatchGemm<T>& job) {
       }
     }
     if (!some.empty() || !accumulate) flush();
+  }
+}
+
+template <class T>
+void batch_gemm(const BatchGemm<T>& job) {
+  if (job.m <= kBlockRows) return batch_gemm_rows(job);
+  std::vector<typename BatchGemm<T>::Term> terms(job.terms, job.terms + job.count);
+  BatchGemm<T> part = job;
+  part.terms = terms.data();
+  // Blocks of nearly the same height.
+  for (std::int64_t row = 0, left = (job.m + kBlockRows - 1) / kBlockRows; left > 0; --left) {
+    part.m =
+        ((job.m - row + left - 1) / left + kBatchGemmRows - 1) / kBatchGemmRows * kBatchGemmRows;
+    part.m = std::min(part.m, job.m - row);
+    for (std::int64_t t = 0; t < job.count; ++t)
+      terms[std::size_t(t)].a = job.terms[t].a + row * job.a_row;
+    part.c = job.c + row * job.c_row;
+    batch_gemm_rows(part);
+    row += part.m;
   }
 }
 
