@@ -266,6 +266,7 @@ void PlanExecutor::donate(const std::vector<Move>& moves, const ActiveSet& activ
 }
 
 void PlanExecutor::run_while(const Step& step, const While& loop, const ActiveSet& active) {
+  if (run_apart(step, loop, active)) return;
   move(loop.init, active);
   ActiveSet inside = active;
   frames_.push_back({&step, &active, &inside});

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "src/base/check.h"
 
@@ -89,6 +90,59 @@ void cut(const Plan& plan, Members* members, Block* block) {
         (classes_of(s) == classes ? own : segment.release).push_back(s);
       }
       step.release = std::move(own);
+    }
+  }
+}
+
+/// Adds what steps of a block read and write; false if one exchanges or has effects.
+bool list_slots(const Block& block, std::set<SlotId>* slots) {
+  const auto add_moves = [&](const std::vector<Move>& moves) {
+    for (const Move& m : moves) slots->insert({m.from, m.to});
+  };
+  for (const Step& step : block.steps) {
+    slots->insert(step.release.begin(), step.release.end());
+    if (const auto* task = std::get_if<KernelTask>(&step.what)) {
+      if (task->has_effects) return false;
+      slots->insert(task->inputs.begin(), task->inputs.end());
+      slots->insert(task->outputs.begin(), task->outputs.end());
+    } else if (const auto* loop = std::get_if<While>(&step.what)) {
+      add_moves(loop->init);
+      add_moves(loop->next);
+      slots->insert(loop->predicate);
+      if (!list_slots(loop->condition, slots) || !list_slots(loop->body, slots)) return false;
+    } else if (const auto* conditional = std::get_if<Conditional>(&step.what)) {
+      slots->insert(conditional->selector);
+      for (const Branch& branch : conditional->branches) {
+        add_moves(branch.parameters);
+        add_moves(branch.results);
+        if (!list_slots(branch.block, slots)) return false;
+      }
+    } else {
+      return false;
+    }
+  }
+  for (const Segment& segment : block.segments) {
+    slots->insert(segment.release.begin(), segment.release.end());
+  }
+  return true;
+}
+
+/// The slots of the outermost loops that can be gone through apart.
+void find_loops(Block* block) {
+  for (Step& step : block->steps) {
+    if (auto* loop = std::get_if<While>(&step.what)) {
+      std::set<SlotId> slots = {loop->predicate};
+      for (const auto* moves : {&loop->init, &loop->next}) {
+        for (const Move& m : *moves) slots.insert({m.from, m.to});
+      }
+      if (list_slots(loop->condition, &slots) && list_slots(loop->body, &slots)) {
+        loop->slots.assign(slots.begin(), slots.end());
+      } else {
+        find_loops(&loop->condition);
+        find_loops(&loop->body);
+      }
+    } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
+      for (Branch& branch : conditional->branches) find_loops(&branch.block);
     }
   }
 }
@@ -190,6 +244,7 @@ void finalize(Plan* plan) {
   std::iota(plan->numbers.begin(), plan->numbers.end(), 0);
   Members members(plan->num_devices);
   cut(*plan, &members, &plan->entry);
+  find_loops(&plan->entry);
 }
 
 std::string to_string(const Plan& plan) {

@@ -173,6 +173,9 @@ struct While {
   SlotId predicate = -1;
   Block body;
   std::vector<Move> next;
+  /// All slots that it reads or writes, if it has no exchanges and no effects: then its devices can
+  /// go through it apart from each other. Set by finalize.
+  std::vector<SlotId> slots;
 };
 
 struct Branch {

@@ -2,6 +2,7 @@
 // The state of one run of a plan. Private to the runtime.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -67,6 +68,11 @@ class PlanExecutor {
   /// Runs it and tells the profiler.
   void run_profiled(const Step& step, const Exchange& exchange, const ActiveSet& active);
   void run_while(const Step& step, const While& loop, const ActiveSet& active);
+  // loops_apart.cc
+  /// Runs a loop on groups of devices, each on a worker of its own; false if that wouldn't pay.
+  bool run_apart(const Step& step, const While& loop, const ActiveSet& active);
+  /// For a part of another one's devices: with none of its buffers.
+  explicit PlanExecutor(const PlanExecutor& whole, std::nullptr_t);
   void run_conditional(const Step& step, const Conditional& conditional, const ActiveSet& active);
   void move(const std::vector<Move>& moves, const ActiveSet& active);
   void donate(const std::vector<Move>& moves, const ActiveSet& active);

@@ -26,17 +26,10 @@ const std::map<unsigned, DType> kTypeOfClass = {{ir::types::pred, DType::pred},
 /// What runs on the evaluator: too rare for a kernel.
 const std::set<std::pair<Opcode, DType>>& without_kernel() {
   static const std::set<std::pair<Opcode, DType>> all = [] {
-    std::set<std::pair<Opcode, DType>> out = {{Opcode::clamp, DType::pred},
-                                              {Opcode::imag, DType::f32},
-                                              {Opcode::mulhi, DType::s32},
-                                              {Opcode::mulhi, DType::u32},
-                                              {Opcode::stochastic_convert, DType::f32}};
-    for (const Opcode op :
-         {Opcode::acos, Opcode::acosh, Opcode::asin, Opcode::asinh, Opcode::atan2, Opcode::atanh,
-          Opcode::cosh, Opcode::exponential_minus_one, Opcode::log_plus_one, Opcode::sinh}) {
-      out.insert({op, DType::c64});
-    }
-    return out;
+    return std::set<std::pair<Opcode, DType>>{
+        {Opcode::atan2, DType::c64}, {Opcode::clamp, DType::pred},
+        {Opcode::imag, DType::f32},  {Opcode::mulhi, DType::s32},
+        {Opcode::mulhi, DType::u32}, {Opcode::stochastic_convert, DType::f32}};
   }();
   return all;
 }

@@ -36,8 +36,20 @@ struct Tiles {
   using Simd = Vectors<T, bytes>;
   using V = typename Simd::V;
   static constexpr int kLanes = Simd::kLanes;
-  static constexpr int kVectors = bytes == 64 ? 4 : 2;  ///< of the columns of a tile
-  static constexpr std::int64_t kRows = kBatchGemmRows;
+  static constexpr int kVectors = bytes == 64 ? 4 : 2;  ///< of the columns of the widest tiles
+
+  /// Of the highest tile of so many vectors: its sums take most of the registers.
+  static constexpr std::int64_t most_rows(int vectors) {
+    constexpr std::int64_t kOf32[] = {8, 8, 8, 6}, kOf16[] = {6, 6};
+    return bytes == 64 ? kOf32[vectors - 1] : kOf16[vectors - 1];
+  }
+  /// Of the columns of tiles for so many rows. A few rows go through b once, in high tiles.
+  static TESSERA_INLINE int vectors_for(std::int64_t m) {
+    for (int vectors = kVectors; vectors > 1; --vectors) {
+      if (m <= most_rows(vectors)) return vectors;
+    }
+    return kVectors;
+  }
 
   /// Where a strip of columns of b is: in the terms, or packed, one term after the other.
   struct Strip {
@@ -96,29 +108,21 @@ struct Tiles {
       strip.packed = job.packed;
     }
     const std::int64_t m = job.all->m;
-    for (std::int64_t row = 0, left = (m + kRows - 1) / kRows; left > 0; --left) {
+    constexpr std::int64_t kMost = most_rows(vectors);
+    for (std::int64_t row = 0, left = (m + kMost - 1) / kMost; left > 0; --left) {
       const std::int64_t height = (m - row + left - 1) / left;
-      switch (height) {
-        case 6:
-          tile<6, vectors>(job, row, strip);
-          break;
-        case 5:
-          tile<5, vectors>(job, row, strip);
-          break;
-        case 4:
-          tile<4, vectors>(job, row, strip);
-          break;
-        case 3:
-          tile<3, vectors>(job, row, strip);
-          break;
-        case 2:
-          tile<2, vectors>(job, row, strip);
-          break;
-        default:
-          tile<1, vectors>(job, row, strip);
-      }
+      tile_of<vectors, kMost>(job, row, strip, height);
       row += height;
     }
+  }
+  /// Of a height up to `most`.
+  template <int vectors, std::int64_t most>
+  static TESSERA_INLINE void tile_of(const BlockJob<T>& job, std::int64_t row, const Strip& strip,
+                                     std::int64_t height) {
+    if constexpr (most > 1) {
+      if (height < most) return tile_of<vectors, most - 1>(job, row, strip, height);
+    }
+    tile<most, vectors>(job, row, strip);
   }
 
   template <int vectors>
@@ -164,9 +168,9 @@ struct Tiles {
 template <class T, int bytes>
 TESSERA_INLINE void run_block(const BlockJob<T>& job) {
   using Tile = Tiles<T, bytes>;
-  constexpr std::int64_t kStrip = Tile::kVectors * Tile::kLanes;
-  for (std::int64_t column = job.begin; column < job.end; column += kStrip) {
-    const typename Tile::Strip strip{column, std::min(kStrip, job.end - column), nullptr};
+  const std::int64_t most_columns = Tile::vectors_for(job.all->m) * Tile::kLanes;
+  for (std::int64_t column = job.begin; column < job.end; column += most_columns) {
+    const typename Tile::Strip strip{column, std::min(most_columns, job.end - column), nullptr};
     const std::int64_t vectors = (strip.columns + Tile::kLanes - 1) / Tile::kLanes;
     if constexpr (Tile::kVectors == 4) {
       if (vectors == 4) {

@@ -56,37 +56,47 @@ struct ElementIndices {
   const std::byte* first;
   std::int64_t step, most;  ///< the largest index; others are clamped
 };
-template <class Index, class Element>
-void gather_elements(const ElementIndices& indices, const std::byte* array, std::int64_t stride,
-                     std::int64_t n, std::byte* out) {
+template <class Index, std::size_t kBytes>
+void gather_short_rows(const ElementIndices& indices, const std::byte* array, std::int64_t stride,
+                       std::int64_t n, std::byte* out) {
   const auto* at = reinterpret_cast<const Index*>(indices.first);
   for (std::int64_t i = 0; i < n; ++i) {
     const auto index =
         std::clamp<std::int64_t>(std::int64_t(at[i * indices.step]), 0, indices.most);
-    std::memcpy(out + std::size_t(i) * sizeof(Element), array + index * stride, sizeof(Element));
+    std::memcpy(out + std::size_t(i) * kBytes, array + index * stride, kBytes);
   }
 }
-using GatherElements = void (*)(const ElementIndices&, const std::byte*, std::int64_t, std::int64_t,
-                                std::byte*);
+using GatherShortRows = void (*)(const ElementIndices&, const std::byte*, std::int64_t,
+                                 std::int64_t, std::byte*);
 template <class Index>
-GatherElements gather_elements_of(std::size_t bytes) {
+GatherShortRows gather_short_rows_of(std::size_t bytes) {
   switch (bytes) {
     case 1:
-      return gather_elements<Index, std::uint8_t>;
+      return gather_short_rows<Index, 1>;
     case 2:
-      return gather_elements<Index, std::uint16_t>;
+      return gather_short_rows<Index, 2>;
     case 4:
-      return gather_elements<Index, std::uint32_t>;
+      return gather_short_rows<Index, 4>;
     case 8:
-      return gather_elements<Index, std::uint64_t>;
+      return gather_short_rows<Index, 8>;
+    case 12:
+      return gather_short_rows<Index, 12>;
+    case 16:
+      return gather_short_rows<Index, 16>;
+    case 24:
+      return gather_short_rows<Index, 24>;
+    case 32:
+      return gather_short_rows<Index, 32>;
+    case 64:
+      return gather_short_rows<Index, 64>;
     default:
       return nullptr;
   }
 }
-/// Null for types that aren't worth a loop of their own.
-GatherElements gather_elements_of(DType index, std::size_t bytes) {
-  if (index == DType::s32) return gather_elements_of<std::int32_t>(bytes);
-  if (index == DType::s64) return gather_elements_of<std::int64_t>(bytes);
+/// Of so many bytes; null if that isn't worth a loop of its own.
+GatherShortRows gather_short_rows_of(DType index, std::size_t bytes) {
+  if (index == DType::s32) return gather_short_rows_of<std::int32_t>(bytes);
+  if (index == DType::s64) return gather_short_rows_of<std::int64_t>(bytes);
   return nullptr;
 }
 
@@ -118,9 +128,9 @@ class GatheredRows final : public ElementSource {
                std::shared_ptr<const FusedLoop> indices)
       : w_(std::move(w)), row_(row), vector_(vector), indices_(std::move(indices)) {
     if (w_.mapped.size() != 1 || !w_.batching.empty() || !w_.indices_in_a_row()) return;
-    if (row_ == 1) {
-      elements_ = gather_elements_of(w_.index_type, w_.element);
-    } else if (w_.index_type == DType::s32) {
+    short_rows_ = gather_short_rows_of(w_.index_type, std::size_t(row_) * w_.element);
+    if (short_rows_ != nullptr) return;
+    if (w_.index_type == DType::s32) {
       whole_rows_ = gather_whole_rows<std::int32_t>;
     } else if (w_.index_type == DType::s64) {
       whole_rows_ = gather_whole_rows<std::int64_t>;
@@ -142,18 +152,22 @@ class GatheredRows final : public ElementSource {
   /// `first`: the element at which the indices' memory begins.
   void rows(const std::byte* array, const std::byte* indices, std::int64_t first,
             std::int64_t begin, std::int64_t n, std::byte* out) const {
-    if (elements_ != nullptr) {
-      return elements_(indices_from(indices, begin, first), array, stride(), n, out);
+    if (short_rows_ == nullptr && whole_rows_ == nullptr) {
+      return parts_of_rows(array, indices, first, begin, n, out);
     }
-    if (whole_rows_ == nullptr) return parts_of_rows(array, indices, first, begin, n, out);
     const auto size = std::int64_t(w_.element);
     const std::int64_t lead = std::min(n, (row_ - begin % row_) % row_);
     const std::int64_t whole = (n - lead) / row_, tail = n - lead - whole * row_;
-    parts_of_rows(array, indices, first, begin, lead, out);
+    if (lead > 0) parts_of_rows(array, indices, first, begin, lead, out);
     out += lead * size;
     begin += lead;
-    whole_rows_(indices_from(indices, begin / row_, first), array, stride(), row_ * size, whole,
-                out);
+    const ElementIndices from = indices_from(indices, begin / row_, first);
+    if (short_rows_ != nullptr) {
+      short_rows_(from, array, stride(), whole, out);
+    } else {
+      whole_rows_(from, array, stride(), row_ * size, whole, out);
+    }
+    if (tail == 0) return;
     parts_of_rows(array, indices, first, begin + whole * row_, tail, out + whole * row_ * size);
   }
 
@@ -196,8 +210,9 @@ class GatheredRows final : public ElementSource {
   IndexWindows w_;
   std::int64_t row_, vector_;  ///< elements of a row, and of an index vector
   std::shared_ptr<const FusedLoop> indices_;
-  GatherElements elements_ = nullptr;  ///< if rows are single elements
-  GatherRows whole_rows_ = nullptr;    ///< if there is one index for each
+  // If there is one index for each.
+  GatherShortRows short_rows_ = nullptr;
+  GatherRows whole_rows_ = nullptr;
 };
 
 IndexWindows gather_windows(const ir::Instruction& gather) {
@@ -212,6 +227,23 @@ IndexWindows gather_windows(const ir::Instruction& gather) {
 
 }  // namespace
 
+namespace {
+
+/// Rows of the array that become rows of the result, in order.
+struct RowKernel {
+  std::shared_ptr<const ElementSource> rows;
+  std::int64_t row = 1;  ///< elements
+  std::size_t element = 1;
+};
+void run_rows(const KernelCall& call) {
+  const auto& k = *static_cast<const RowKernel*>(call.attributes);
+  const std::int64_t begin = call.begin * k.row;
+  k.rows->generate(call.inputs, begin, call.end * k.row - begin,
+                   call.outputs[0] + std::size_t(begin) * k.element);
+}
+
+}  // namespace
+
 KernelDescriptor gather_kernel(const ir::Instruction& gather) {
   GatherWindows g{gather_windows(gather)};
   g.run = run_of(g.windows);
@@ -219,6 +251,16 @@ KernelDescriptor gather_kernel(const ir::Instruction& gather) {
   kernel.units = gather.shape.element_count() == 0 ? 0 : element_count(g.windows.batch_dims);
   kernel.nanoseconds =
       20 + (g.run == 0 ? 60 : 8) * double(kernel.units) + 0.15 * double(gather.shape.byte_count());
+  if (SourceDescriptor rows = gathered_rows(gather)) {
+    kernel.key = kernel_key("gather-rows", rows.key);
+    kernel.make = [rows = std::move(rows),
+                   row = element_count(gather.get<ir::GatherAttrs>().slice_sizes),
+                   element = g.windows.element] {
+      return runtime::Kernel{
+          run_rows, std::make_shared<const RowKernel>(RowKernel{rows.make(), row, element})};
+    };
+    return kernel;
+  }
   kernel.key = kernel_key("gather", g.windows.key());
   kernel.make = kernel_maker(run_gather, std::move(g));
   return kernel;

@@ -28,7 +28,7 @@ inline void keep_blas_to_one_thread() {
 /// Intel's processors (Sapphire Rapids, by up to 20 %; not so on AMD's Zen 4).
 inline bool batch_gemm_pays(CBLAS_TRANSPOSE tb, int m, int n, int k) {
   const double products = double(m) * n * k;
-  return instruction_set() == InstructionSet::avx512 && products > 1e6 &&
+  return instruction_set() == InstructionSet::avx512 && products > 2e5 &&
          (products < 4e8 || !is_intel()) && (tb == CblasNoTrans || m >= 8);
 }
 template <class T>
