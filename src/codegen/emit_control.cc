@@ -24,6 +24,7 @@ void emit_while(Emitter& e, const ir::Instruction& i) {
   Emitter body(&e.state(), *i.called().at(1), e.called_facts(i, 1), &loop.body);
   const std::vector<SlotId> next = body.run({carried});
   for (std::size_t k = 0; k < next.size(); ++k) loop.next.push_back({next[k], carried[k], false});
+  loop.trips = i.get<ir::WhileAttrs>().known_trip_count.value_or(0);
   e.step(i, std::move(loop));
 }
 

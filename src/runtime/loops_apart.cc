@@ -16,12 +16,23 @@ constexpr double kStepNanoseconds = 200;
 /// Sharing a segment out: waking the workers, and waiting for the last one.
 constexpr double kShareNanoseconds = 40000;
 
-/// Adds up the time of one trip on one worker. What is nested is taken to run once.
-struct TripTime {
+/// Setting the groups up; and how often a loop is taken to run if nothing is known.
+constexpr double kSetUpNanoseconds = 100000, kUsualTrips = 64;
+
+double trips_of(const While& loop) { return loop.trips > 0 ? double(loop.trips) : kUsualTrips; }
+
+/// Adds up the time of loops.
+struct LoopTime {
   const ActiveSet& active;
   double workers = 1;  ///< among which segments are shared out that are long enough
   double nanoseconds = 0;
 
+  void add(const While& loop) {
+    const double before = nanoseconds;
+    add(loop.condition);
+    add(loop.body);
+    nanoseconds = before + (nanoseconds - before) * trips_of(loop);
+  }
   void add(const Block& block) {
     for (const Segment& segment : block.segments) {
       const Step& step = block.steps[std::size_t(segment.begin)];
@@ -33,8 +44,7 @@ struct TripTime {
         const bool shared = workers > 1 && all >= kInlineNanoseconds;
         nanoseconds += shared ? all / workers + kShareNanoseconds : all;
       } else if (const auto* loop = std::get_if<While>(&step.what)) {
-        add(loop->condition);
-        add(loop->body);
+        add(*loop);
       } else if (const auto* conditional = std::get_if<Conditional>(&step.what)) {
         for (const Branch& branch : conditional->branches) add(branch.block);
       }
@@ -91,18 +101,16 @@ bool PlanExecutor::run_apart(const Step& step, const While& loop, const ActiveSe
     parts.emplace_back(active, std::move(on));
   }
   // What all devices have in common is computed by each group.
-  TripTime together{active, double(workers_)};
-  together.add(loop.condition);
-  together.add(loop.body);
+  LoopTime together{active, double(workers_)};
+  together.add(loop);
   double longest = 0;
   for (const ActiveSet& part : parts) {
-    TripTime apart{part};
-    apart.add(loop.condition);
-    apart.add(loop.body);
+    LoopTime apart{part};
+    apart.add(loop);
     longest = std::max(longest, apart.nanoseconds);
   }
-  constexpr double kGain = 0.8;
-  if (longest > kGain * together.nanoseconds) return false;
+  constexpr double kGain = 0.9;
+  if (longest + kSetUpNanoseconds > kGain * together.nanoseconds) return false;
 
   std::vector<PlanExecutor> groups;
   groups.reserve(count);

@@ -173,6 +173,7 @@ struct While {
   SlotId predicate = -1;
   Block body;
   std::vector<Move> next;
+  std::int64_t trips = 0;  ///< 0: unknown
   /// All slots that it reads or writes, if it has no exchanges and no effects: then its devices can
   /// go through it apart from each other. Set by finalize.
   std::vector<SlotId> slots;

@@ -207,7 +207,8 @@ TEST(Exchange, LargeArraysAreSplitAmongWorkers) {
 // -- Control flow per device ------------------------------------------------------------------
 
 /// while (x < limit) x = inner(x + 1), with an all-reduce over the given groups in the body if any.
-Plan counting_loop(std::int64_t devices, std::vector<std::vector<std::int32_t>> groups) {
+Plan counting_loop(std::int64_t devices, std::vector<std::vector<std::int32_t>> groups,
+                   std::int64_t trips = 0) {
   PlanMaker m(devices);
   const SlotId x = m.parameter(1, 1), limit = m.parameter(1, 1), carried = m.slot(4, 1),
                predicate = m.slot(1, 1), next = m.slot(4, 1), reduced = m.slot(4, 1);
@@ -221,6 +222,7 @@ Plan counting_loop(std::int64_t devices, std::vector<std::vector<std::int32_t>> 
         PlanMaker::exchange("sum.2", 7, Kind::all_reduce, next, reduced, std::move(groups), 1, 4));
   }
   loop.next = {{loop.body.steps.size() > 1 ? reduced : next, carried, true}};
+  loop.trips = trips;
   Step s = PlanMaker::step("while.1", 5);
   s.what = std::move(loop);
   m.plan.entry.steps.push_back(std::move(s));
@@ -229,14 +231,49 @@ Plan counting_loop(std::int64_t devices, std::vector<std::vector<std::int32_t>> 
   return m.plan;
 }
 
-TEST(ControlFlow, DevicesLeaveALoopAtDifferentTrips) {
-  const Plan plan = counting_loop(4, {});
+void check_different_trips(const Plan& plan) {
   const auto out = run(plan, {{floats({0}), floats({5}), floats({2}), floats({9})},
                               {floats({3}), floats({3}), floats({7}), floats({9})}});
   EXPECT_EQ(values(out[0][0]), (Floats{3}));
   EXPECT_EQ(values(out[0][1]), (Floats{5}));
   EXPECT_EQ(values(out[0][2]), (Floats{7}));
   EXPECT_EQ(values(out[0][3]), (Floats{9}));
+}
+
+TEST(ControlFlow, DevicesLeaveALoopAtDifferentTrips) {
+  check_different_trips(counting_loop(4, {}));
+}
+
+TEST(ControlFlow, ALongLoopOfShortStepsRunsApart) {
+  const Plan plan = counting_loop(4, {}, 1 << 20);
+  check_different_trips(plan);
+  // A limit that all devices share is read by all groups, and still there afterwards.
+  PlanMaker m(8);
+  const SlotId x = m.parameter(1, 1), limit = m.parameter(1, 0), carried = m.slot(4, 1),
+               predicate = m.slot(1, 1), next = m.slot(4, 1), sum = m.slot(4, 1);
+  While loop;
+  loop.init = {{x, carried, false}};
+  loop.condition.steps.push_back(m.kernel("less", less_kernel, {carried, limit}, predicate, 1));
+  loop.predicate = predicate;
+  loop.body.steps.push_back(m.kernel("inc", increment_kernel, {carried}, next, 1));
+  loop.next = {{next, carried, true}};
+  loop.trips = 1 << 20;
+  Step s = PlanMaker::step("while.1", 5);
+  s.what = std::move(loop);
+  m.plan.entry.steps.push_back(std::move(s));
+  m.plan.entry.steps.push_back(m.kernel("add", add_kernel, {carried, limit}, sum, 1));
+  m.plan.results = {sum};
+  finalize(&m.plan);
+  std::vector<DeviceBuffer> starts, limits;
+  const DeviceBuffer shared = floats({100});
+  for (int d = 0; d < 8; ++d) {
+    starts.push_back(floats({float(20 * d)}));
+    limits.push_back(shared);
+  }
+  const auto out = run(m.plan, {starts, limits});
+  for (int d = 0; d < 8; ++d) {
+    EXPECT_EQ(values(out[0][std::size_t(d)]), (Floats{100 + std::max(100.0F, 20.0F * float(d))}));
+  }
 }
 
 TEST(ControlFlow, GroupsThatStayTogetherMayCommunicate) {
