@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include <chrono>
 #include <cstddef>
 #include <vector>
 
@@ -47,6 +48,25 @@ void bind_worker(int index) {
   CPU_ZERO(&one);
   CPU_SET(all[std::size_t(index)], &one);
   sched_setaffinity(0, sizeof one, &one);  // it works unbound, too
+}
+
+void leave_bound_cores(int index) {
+  const std::vector<int>& all = all_cores();
+  if (index < 0 || std::size_t(index) >= all.size()) return;
+  const int core = all[std::size_t(index)];
+  if (sched_getcpu() == core) return;
+  // Not too often: the system may have good reasons to move it away again.
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kRest = std::chrono::milliseconds(20);
+  thread_local Clock::time_point last;
+  const auto now = Clock::now();
+  if (last != Clock::time_point() && now - last < kRest) return;
+  last = now;
+  cpu_set_t before, one;
+  if (sched_getaffinity(0, sizeof before, &before) != 0 || !CPU_ISSET(core, &before)) return;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  if (sched_setaffinity(0, sizeof one, &one) == 0) sched_setaffinity(0, sizeof before, &before);
 }
 
 }  // namespace tessera

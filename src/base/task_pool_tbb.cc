@@ -43,6 +43,7 @@ void parallel_for(std::int64_t n, void (*f)(void* context, std::int64_t i), void
   }
   const std::int64_t grain = std::max<std::int64_t>(1, n / (64 * worker_count()));
   arena().execute([&] {
+    leave_bound_cores(tbb::this_task_arena::current_thread_index());
     // Isolated: a worker that waits for its inner call must not pick up another outer task, which
     // might need a lock that the waiting one holds.
     tbb::this_task_arena::isolate([&] {

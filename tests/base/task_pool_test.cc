@@ -3,6 +3,7 @@
 #include "src/base/task_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <stdexcept>
@@ -44,6 +45,15 @@ TEST(TaskPool, SeveralThreadsMayCall) {
   }
   for (auto& t : threads) t.join();
   EXPECT_EQ(sum.load(), 6 * 50 * (780 * 3 + 3 * 40));
+}
+
+TEST(TaskPool, TheCallingThreadMayRunWhereItCouldBefore) {
+  cpu_set_t before, after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  std::atomic<int> calls{0};
+  parallel_for(100, [&](std::int64_t) { ++calls; });
+  ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
 TEST(TaskPool, AnExceptionIsRethrownAndThePoolGoesOn) {
