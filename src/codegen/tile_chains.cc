@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/task_pool.h"
 #include "src/codegen/kernels/tiled_chain.h"
 #include "src/codegen/plan_readers.h"
 
@@ -19,8 +20,12 @@ namespace {
 using namespace runtime;
 using Place = TiledChain::Place;
 
-/// Fewer rows than this, of all devices, would leave workers idle.
-constexpr std::int64_t kFewestRows = 64;
+/// Fewer rows than this, or matrices of a batch, of all devices, would leave workers idle.
+constexpr std::int64_t kFewestRows = 64, kFewestMatrices = 16;
+/// Of scratch memory for a matrix of a batch and what goes with it: more gains nothing.
+constexpr std::int64_t kMatrixBytes = std::int64_t(16) << 20;
+/// Chains by matrices have to save so much more than those by rows, which take less memory.
+constexpr double kMatrixGain = 1.25;
 /// Intermediate arrays of fewer bytes stay in cache anyway.
 constexpr std::int64_t kLeastBytes = std::int64_t(1) << 20;
 /// Scratch memory of a block of rows: what the second cache holds next to all else.
@@ -55,9 +60,11 @@ class Tiler {
   }
 
  private:
-  /// Steps that may become one.
+  /// Steps that may become one. Products of batches may be followed by others of their results
+  /// whole: then the chain goes through matrices of the batch instead of rows.
   struct Chain {
     std::vector<std::size_t> links;
+    std::int64_t matrices = 0;  ///< 0: it goes through rows
     std::int64_t rows = 0;
     std::set<SlotId> made;    ///< by its links
     std::set<SlotId> shared;  ///< large ones of which its links read only their rows
@@ -90,12 +97,16 @@ class Tiler {
   static bool reads_rows(const KernelDescriptor& kernel, std::size_t k) {
     return k < kernel.shares_inputs.size() && kernel.shares_inputs[k];
   }
+  /// Whether it does, or reads of it only what belongs to its matrix.
+  static bool reads_part(const KernelDescriptor& kernel, std::size_t k, const Chain& chain) {
+    return reads_rows(kernel, k) || (chain.matrices > 0 && kernel.batch % chain.matrices == 0);
+  }
   /// Whether the task reads the rows of a large array that a link of the chain reads as well.
   bool is_sibling(const KernelTask& task, const Chain& chain) const {
     const KernelDescriptor& kernel = kernels_.at(task.kernel);
     if (chain.multiplies || kernel.rereads_per_call) return false;
     for (std::size_t k = 0; k < task.inputs.size(); ++k) {
-      if (chain.shared.count(task.inputs[k]) != 0 && reads_rows(kernel, k)) return true;
+      if (chain.shared.count(task.inputs[k]) != 0 && reads_part(kernel, k, chain)) return true;
     }
     return false;
   }
@@ -111,18 +122,25 @@ class Tiler {
     const ClassesId mine = classes(task.outputs[0]);
     if (!first && mine != classes(*chain->made.begin())) return false;
     std::int64_t rows = first ? task.units : std::gcd(chain->rows, task.units);
+    if (chain->matrices > 0) {
+      rows = chain->matrices;
+      if (task.units % rows != 0) return false;
+    }
     std::int64_t largest = 1;
     for (std::size_t k = 0; k < task.inputs.size(); ++k) {
       if (chain->made.count(task.inputs[k]) == 0) continue;
-      if (!reads_rows(kernel, k)) return false;
+      if (!reads_part(kernel, k, *chain)) return false;
       largest = std::max(largest, bytes(task.inputs[k]));
     }
     for (const SlotId s : task.outputs) {
       if (plan_.slots[std::size_t(s)].memory != MemoryKind::device || bytes(s) == 0) return false;
       if (first) largest = std::max(largest, bytes(s));
     }
-    if (rows * plan_.classes[std::size_t(mine)].count() < kFewestRows) return false;
-    if (kernel.rereads_per_call) {
+    const std::int64_t fewest = chain->matrices > 0
+                                    ? std::max<std::int64_t>(kFewestMatrices, 2 * worker_count())
+                                    : kFewestRows;
+    if (rows * plan_.classes[std::size_t(mine)].count() < fewest) return false;
+    if (kernel.rereads_per_call && chain->matrices == 0) {
       if (task.nanoseconds > kProductNanoseconds * double(largest)) return false;
       chain->multiplies = true;
     }
@@ -131,7 +149,7 @@ class Tiler {
     chain->made.insert(task.outputs.begin(), task.outputs.end());
     for (std::size_t k = 0; k < task.inputs.size(); ++k) {
       const SlotId s = task.inputs[k];
-      if (reads_rows(kernel, k) && bytes(s) >= kLeastBytes) chain->shared.insert(s);
+      if (reads_part(kernel, k, *chain) && bytes(s) >= kLeastBytes) chain->shared.insert(s);
     }
     return true;
   }
@@ -141,8 +159,10 @@ class Tiler {
     Chain chain;
     std::set<std::size_t> behind;
   };
-  Found find(const Block& block, std::size_t n, std::size_t most_links) const {
+  Found find(const Block& block, std::size_t n, std::size_t most_links,
+             std::int64_t matrices) const {
     Found found;
+    found.chain.matrices = matrices;
     if (!add(block, n, &found.chain)) return found;
     std::set<SlotId> late;  // what depends on the chain, and is no part of it
     const std::size_t end = std::min(block.steps.size(), n + kWindow);
@@ -168,25 +188,29 @@ class Tiler {
     return found;
   }
 
-  /// Joins the longest chain that begins with step `n` and is worth it; returns the step to go on
-  /// from.
-  std::size_t join_from(Block* block, std::size_t n) {
-    if (task_of(block->steps[n]) == nullptr) return n;
+  /// A chain that is worth it: what stands instead of steps [n, end), and which of these is it.
+  struct Joined {
+    std::vector<Step> steps;
+    std::size_t at = 0, end = 0;
+    std::int64_t saved = 0;
+  };
+  /// The longest that begins with step `n`.
+  std::optional<Joined> joined_from(const Block& block, std::size_t n, std::int64_t matrices) {
     for (std::size_t most = kWindow; most > 1; --most) {
-      const Found found = find(*block, n, most);
+      const Found found = find(block, n, most, matrices);
       const std::size_t links = found.chain.links.size();
-      if (links < 2) return n;
+      if (links < 2) return std::nullopt;
       Step joined;
-      const std::int64_t saved = make(*block, found.chain, &joined);
-      if (saved < kLeastBytes) return n;
+      const std::int64_t saved = make(block, found.chain, &joined);
+      if (saved < kLeastBytes) return std::nullopt;
       // What doesn't depend on the chain stands in front of it, the rest behind.
       const std::size_t end = found.chain.links.back() + 1;
       std::vector<const Step*> before, after;
-      for (std::size_t k = n; k < end; ++k) before.push_back(&block->steps[k]);
+      for (std::size_t k = n; k < end; ++k) before.push_back(&block.steps[k]);
       const auto add_if = [&](bool behind) {
         for (std::size_t k = n; k < end; ++k) {
           const bool link = std::count(found.chain.links.begin(), found.chain.links.end(), k) != 0;
-          if (!link && (found.behind.count(k) != 0) == behind) after.push_back(&block->steps[k]);
+          if (!link && (found.behind.count(k) != 0) == behind) after.push_back(&block.steps[k]);
         }
       };
       add_if(false);
@@ -198,15 +222,41 @@ class Tiler {
         most = links;  // one link less
         continue;
       }
-      std::vector<Step> steps;
-      for (const Step* step : after) steps.push_back(*step);
-      const auto place = block->steps.begin() + std::ptrdiff_t(n);
-      std::move(steps.begin(), steps.end(), place);
-      block->steps.erase(place + std::ptrdiff_t(steps.size()),
-                         block->steps.begin() + std::ptrdiff_t(end));
-      return n + at;
+      Joined out{{}, at, end, saved};
+      for (const Step* step : after) out.steps.push_back(*step);
+      return out;
     }
-    return n;
+    return std::nullopt;
+  }
+
+  /// How many matrices the batches of products from step `n` on have.
+  std::set<std::int64_t> batches(const Block& block, std::size_t n) const {
+    std::set<std::int64_t> out;
+    for (std::size_t k = n; k < std::min(block.steps.size(), n + kWindow); ++k) {
+      const KernelTask* task = task_of(block.steps[k]);
+      if (task == nullptr) continue;
+      const std::int64_t batch = kernels_.at(task->kernel).batch;
+      if (batch > 1) out.insert(batch);
+    }
+    return out;
+  }
+
+  /// Joins the best chain that begins with step `n`; returns the step to go on from.
+  std::size_t join_from(Block* block, std::size_t n) {
+    if (task_of(block->steps[n]) == nullptr) return n;
+    std::optional<Joined> best = joined_from(*block, n, 0);
+    for (const std::int64_t matrices : batches(*block, n)) {
+      std::optional<Joined> other = joined_from(*block, n, matrices);
+      if (!other) continue;
+      if (!best || double(other->saved) > kMatrixGain * double(best->saved))
+        best = std::move(other);
+    }
+    if (!best) return n;
+    const auto place = block->steps.begin() + std::ptrdiff_t(n);
+    std::move(best->steps.begin(), best->steps.end(), place);
+    block->steps.erase(place + std::ptrdiff_t(best->steps.size()),
+                       block->steps.begin() + std::ptrdiff_t(best->end));
+    return n + best->at;
   }
 
   /// Slots that nothing but these steps reads.
@@ -328,7 +378,10 @@ class Tiler {
     const std::int64_t row = std::accumulate(tiles.scratch.begin(), tiles.scratch.end(),
                                              std::max<std::int64_t>(shared / chain.rows, 1));
     const std::int64_t fewest = chain.multiplies ? kProductRows : row > kLongRow ? 1 : 8;
-    tiles.block = std::clamp(kBlockBytes / row, std::min(fewest, chain.rows), chain.rows);
+    if (chain.matrices > 0 && row > kMatrixBytes) return 0;
+    tiles.block = chain.matrices > 0
+                      ? 1
+                      : std::clamp(kBlockBytes / row, std::min(fewest, chain.rows), chain.rows);
     KernelDescriptor kernel = tiled_chain_kernel(std::move(tiles));
     task.kernel = kernels_.add(kernel);
     task.units = kernel.units;
@@ -347,7 +400,7 @@ class Tiler {
       const KernelTask& t = *task_of(block.steps[n]);
       const KernelDescriptor& kernel = kernels_.at(t.kernel);
       for (std::size_t k = 0; k < t.inputs.size(); ++k) {
-        if (t.inputs[k] != s || !reads_rows(kernel, k)) continue;
+        if (t.inputs[k] != s || !reads_part(kernel, k, chain)) continue;
         ++times;
         break;
       }
@@ -391,7 +444,7 @@ class Tiler {
         const KernelTask& t = *task_of(block.steps[n]);
         const KernelDescriptor& kernel = kernels_.at(t.kernel);
         for (std::size_t i = 0; i < t.inputs.size(); ++i) {
-          if (t.inputs[i] == s) by_rows = by_rows && reads_rows(kernel, i);
+          if (t.inputs[i] == s) by_rows = by_rows && reads_part(kernel, i, chain);
         }
       }
       if (!by_rows) continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chains of steps that are run by blocks of rows: attention and the like, against the evaluator.
+#include "src/base/task_pool.h"
 #include "src/passes/split_reductions.h"
 #include "tests/codegen/random_case.h"
 
@@ -73,6 +74,39 @@ TEST(TiledChains, AttentionIsRightAndHoldsNoScores) {
     // Besides arguments and result: a number for each row or two, and the mask as it stands.
     const std::int64_t rows = 4 * batch * queries * 8;
     EXPECT_LE(peak_of(a.p.module), given + rows) << ir::to_string(a.p.module);
+  }
+}
+
+// The gradients take the probabilities whole: a matrix of the batch goes through all products at
+// once, and no scores of several are held.
+TEST(TiledChains, AttentionAndItsGradientsHoldOneMatrixOfScoresAtATime) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    Random r(seed);
+    const std::int64_t batch = 16 * worker_count(), width = 1 + r.below(12);
+    Attention a(DType::f32, {batch, 100 + r.below(60), 120 + r.below(60)});
+    ir::Builder& b = a.p.b;
+    const std::int64_t queries = a.scores[1], keys = a.scores[2];
+    Instruction* q = a.p.argument(r.literal(a.t, {batch, queries, width}));
+    Instruction* k = a.p.argument(r.literal(a.t, {batch, keys, width}));
+    Instruction* v = a.p.argument(r.literal(a.t, {batch, keys, width}));
+    Instruction* x = a.product(q, k, 2, 2);
+    if (r.chance(0.5)) {
+      Instruction* mask = a.p.argument(r.literal(DType::pred, {queries, keys}));
+      x = b.select(b.broadcast(mask, a.scores, {1, 2}), x, a.splat(-1e9));
+    }
+    Instruction* probabilities = a.softmax(x);
+    Instruction* out = a.product(probabilities, v, 2, 1);
+    Instruction* of_v = a.product(probabilities, out, 1, 1);
+    Instruction* of_p = b.binary(Opcode::multiply, a.product(out, v, 2, 2), probabilities);
+    Instruction* sum = b.reduce(of_p, b.scalar(a.t, 0), {2},
+                                ir::scalar_computation(&a.p.module, Opcode::add, a.t));
+    Instruction* of_x =
+        b.binary(Opcode::subtract, of_p, b.binary(Opcode::multiply, probabilities, a.over(sum)));
+    Instruction* root = b.tuple({out, a.product(of_x, k, 2, 1), a.product(of_x, q, 1, 1), of_v});
+    a.p.check(root, seed, 100);
+    std::int64_t given = root->shape.byte_count();
+    for (const Literal& l : a.p.arguments) given += std::int64_t(l.byte_count());
+    EXPECT_LE(peak_of(a.p.module), given + 8 * batch * queries) << ir::to_string(a.p.module);
   }
 }
 

@@ -339,6 +339,7 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
     // Half floats are widened by whole matrices.
     kernel.shares_outputs = !a.split_columns && !(is_floating(t) && bytes < 4);
     kernel.shares_inputs = {!a.lhs_transposed, false};
+    kernel.batch = a.batch;
     kernel.rereads_per_call = true;
     const double rate = l.dtype == DType::bf16 && has_bf16_gemm() ? 0.006
                         : t == DType::f32 || narrow               ? 0.025

@@ -25,6 +25,8 @@ struct KernelDescriptor {
   bool shares_outputs = false;
   /// And of these inputs they read that share alone.
   std::vector<bool> shares_inputs;
+  /// Units fall into so many equal groups, each of which reads its share alone of all inputs.
+  std::int64_t batch = 1;
   /// A call prepares what it reads of the others, however few its units.
   bool rereads_per_call = false;
   bool has_effects = false;  ///< as KernelTask has it
