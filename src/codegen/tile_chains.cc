@@ -229,27 +229,16 @@ class Tiler {
     return std::nullopt;
   }
 
-  /// How many matrices the batches of products from step `n` on have.
-  std::set<std::int64_t> batches(const Block& block, std::size_t n) const {
-    std::set<std::int64_t> out;
-    for (std::size_t k = n; k < std::min(block.steps.size(), n + kWindow); ++k) {
-      const KernelTask* task = task_of(block.steps[k]);
-      if (task == nullptr) continue;
-      const std::int64_t batch = kernels_.at(task->kernel).batch;
-      if (batch > 1) out.insert(batch);
-    }
-    return out;
-  }
-
   /// Joins the best chain that begins with step `n`; returns the step to go on from.
   std::size_t join_from(Block* block, std::size_t n) {
     if (task_of(block->steps[n]) == nullptr) return n;
     std::optional<Joined> best = joined_from(*block, n, 0);
-    for (const std::int64_t matrices : batches(*block, n)) {
+    if (const std::int64_t matrices = kernels_.at(task_of(block->steps[n])->kernel).batch;
+        matrices > 1) {
       std::optional<Joined> other = joined_from(*block, n, matrices);
-      if (!other) continue;
-      if (!best || double(other->saved) > kMatrixGain * double(best->saved))
+      if (other && (!best || double(other->saved) > kMatrixGain * double(best->saved))) {
         best = std::move(other);
+      }
     }
     if (!best) return n;
     const auto place = block->steps.begin() + std::ptrdiff_t(n);
