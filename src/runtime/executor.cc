@@ -174,6 +174,7 @@ void PlanExecutor::prepare(const KernelTask& task, std::int32_t cls, std::int32_
   for (std::size_t o = 0; o < task.outputs.size(); ++o) {
     if (outputs[o] != nullptr) continue;
     BufferRef& to = buffer(task.outputs[o], cls);
+    to.reset();  // of an earlier trip
     to = allocate(slot(task.outputs[o]));
     outputs[o] = to->data();
     for (const KernelTask::Reuse& reuse : task.reuse) {

@@ -38,8 +38,7 @@ TESSERA_INLINE void dot_rows(const Job<T>& a, std::int64_t i) {
   for (int r = 0; r < rows; ++r) {
     for (int v = 0; v < vectors; ++v) {
       const typename W::V lanes = sum[r][v][0] + sum[r][v][1];
-      T total = 0;
-      for (int l = 0; l < W::kLanes; ++l) total += lanes[l];
+      T total = W::sum(lanes);
       for (std::int64_t p = k; p < a.depth; ++p) total += row[r][p] * a.x[v * a.x_vector + p];
       a.y[v * a.y_vector + (i + r) * a.y_row] = total;
     }

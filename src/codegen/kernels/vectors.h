@@ -27,6 +27,12 @@ struct Vectors {
   static TESSERA_INLINE void store(T* to, V v) { std::memcpy(to, &v, sizeof v); }
   static TESSERA_INLINE V splat(T x) { return V{} + x; }
 
+  /// Of all elements, by halves.
+  static TESSERA_INLINE T sum(V v) {
+    add_halves<kLanes / 2>(&v);
+    return v[0];
+  }
+
   /// The elements with even numbers of a and b in a row; those with odd ones.
   static TESSERA_INLINE V even(V a, V b) { return even(a, b, Lanes()); }
   static TESSERA_INLINE V odd(V a, V b) { return odd(a, b, Lanes()); }
@@ -47,6 +53,17 @@ struct Vectors {
   }
 
  private:
+  template <int n>
+  static TESSERA_INLINE void add_halves(V* v) {
+    *v += from<n>(*v, Lanes());
+    if constexpr (n > 1) add_halves<n / 2>(v);
+  }
+  /// From element n on, the first ones last.
+  template <int n, std::size_t... i>
+  static TESSERA_INLINE V from(V v, std::index_sequence<i...>) {
+    return __builtin_shufflevector(v, v, int((i + n) % kLanes)...);
+  }
+
   template <int first>
   using Half = std::integral_constant<int, first>;
 
