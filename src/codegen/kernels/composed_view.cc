@@ -411,6 +411,9 @@ ResolvedView::ResolvedView(const ComposedView& composed, const std::byte* const*
   }
 }
 
+/// Rows of fewer elements are made several at a time.
+constexpr std::int64_t kShortViewRow = 16;
+
 void ResolvedView::generate(std::int64_t begin, std::int64_t n, std::byte* out) const {
   const Dims& dims = view_.dims;
   const std::size_t rank = dims.size();
@@ -427,6 +430,17 @@ void ResolvedView::generate(std::int64_t begin, std::int64_t n, std::byte* out) 
   }
   for (std::int64_t i = 0; i < n;) {
     const std::int64_t first = rank == 0 ? 0 : at[rank - 1];
+    if (rank >= 2 && inner <= kShortViewRow && first == 0) {
+      const std::int64_t rows = std::min(dims[rank - 2] - at[rank - 2], (n - i) / inner);
+      if (rows > 1) {
+        short_rows(at, rows, out);
+        i += rows * inner;
+        out += rows * inner * bytes_;
+        at[rank - 2] += rows - 1;
+        advance(at);
+        continue;
+      }
+    }
     const std::int64_t run = std::min(inner - first, n - i);
     if (fill_ != nullptr) copy_strided(fill_, 0, run, bytes_, out);
     for (const Piece& p : pieces_) {
@@ -451,10 +465,57 @@ void ResolvedView::generate(std::int64_t begin, std::int64_t n, std::byte* out) 
     i += run;
     out += run * bytes_;
     if (rank == 0) return;
-    at[rank - 1] = 0;
-    for (std::size_t d = rank - 1; d-- > 0;) {
-      if (++at[d] < dims[d]) break;
-      at[d] = 0;
+    advance(at);
+  }
+}
+
+void ResolvedView::advance(std::int64_t* at) const {
+  at[view_.dims.size() - 1] = 0;
+  for (std::size_t d = view_.dims.size() - 1; d-- > 0;) {
+    if (++at[d] < view_.dims[d]) break;
+    at[d] = 0;
+  }
+}
+
+namespace {
+
+/// out[i * to] = source[i * from], in elements.
+template <class T>
+void copy_column(const std::byte* source, std::int64_t from, std::int64_t n, std::int64_t to,
+                 std::byte* out) {
+  const T* s = reinterpret_cast<const T*>(source);
+  T* o = reinterpret_cast<T*>(out);
+  for (std::int64_t i = 0; i < n; ++i) o[i * to] = s[i * from];
+}
+
+}  // namespace
+
+/// Whole rows, column by column.
+void ResolvedView::short_rows(const std::int64_t* at, std::int64_t rows, std::byte* out) const {
+  const std::size_t rank = view_.dims.size();
+  const std::int64_t inner = view_.dims[rank - 1], first = at[rank - 2];
+  if (fill_ != nullptr) copy_strided(fill_, 0, rows * inner, bytes_, out);
+  for (const Piece& p : pieces_) {
+    const Side* s = sides_.data() + p.sides;
+    const std::byte* from = p.base;
+    bool inside = true;
+    for (std::size_t d = 0; d + 2 < rank; ++d) {
+      inside = inside && at[d] >= s[d].low && at[d] < s[d].high;
+      from += at[d] * s[d].stride;
+    }
+    const Side &row = s[rank - 2], &column = s[rank - 1];
+    const std::int64_t low = std::max(first, row.low), high = std::min(first + rows, row.high);
+    if (!inside || low >= high) continue;
+    from += low * row.stride;
+    std::byte* const to = out + (low - first) * inner * bytes_;
+    for (std::int64_t c = std::max<std::int64_t>(column.low, 0); c < std::min(column.high, inner);
+         ++c) {
+      const auto copy = bytes_ == 1   ? copy_column<std::uint8_t>
+                        : bytes_ == 2 ? copy_column<std::uint16_t>
+                        : bytes_ == 4 ? copy_column<std::uint32_t>
+                        : bytes_ == 8 ? copy_column<std::uint64_t>
+                                      : copy_column<Bytes16>;
+      copy(from + c * column.stride, row.stride / bytes_, high - low, inner, to + c * bytes_);
     }
   }
 }

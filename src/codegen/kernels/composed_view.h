@@ -101,6 +101,10 @@ class ResolvedView {
     const std::byte* base;
     std::size_t sides;  ///< the first one's place
   };
+  /// To the first element of the next row.
+  void advance(std::int64_t* at) const;
+  void short_rows(const std::int64_t* at, std::int64_t rows, std::byte* out) const;
+
   const ComposedView& view_;
   int bytes_;
   const std::byte* fill_ = nullptr;

@@ -9,6 +9,7 @@
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/index_windows.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/vectors.h"
 
 namespace tessera::codegen {
 namespace {
@@ -51,90 +52,104 @@ void run_gather(const KernelCall& call) {
   }
 }
 
-/// Single elements at one index each, which stand in a row `step` elements apart.
-struct ElementIndices {
+/// The most numbers of an index vector that there are loops for.
+constexpr std::size_t kMostNumbers = 3;
+
+/// Index vectors that stand in a row, `step` numbers apart.
+struct RowIndices {
   const std::byte* first;
-  std::int64_t step, most;  ///< the largest index; others are clamped
+  std::int64_t step, number_step;  ///< from vector to vector, and from number to number
+  std::int64_t most[kMostNumbers], strides[kMostNumbers];  ///< the largest number: others are
+                                                           ///< clamped; and bytes between rows
 };
-template <class Index, std::size_t kBytes>
-void gather_short_rows(const ElementIndices& indices, const std::byte* array, std::int64_t stride,
+template <class Index, std::size_t kNumbers>
+TESSERA_INLINE std::int64_t row_at(const RowIndices& indices, std::int64_t i) {
+  const auto* at = reinterpret_cast<const Index*>(indices.first) + i * indices.step;
+  std::int64_t out = 0;
+  for (std::size_t k = 0; k < kNumbers; ++k) {
+    const auto number = std::int64_t(at[std::int64_t(k) * indices.number_step]);
+    out += std::clamp<std::int64_t>(number, 0, indices.most[k]) * indices.strides[k];
+  }
+  return out;
+}
+template <class Index, std::size_t kNumbers, std::size_t kBytes>
+void gather_short_rows(const RowIndices& indices, const std::byte* array, std::int64_t /*bytes*/,
                        std::int64_t n, std::byte* out) {
-  const auto* at = reinterpret_cast<const Index*>(indices.first);
   for (std::int64_t i = 0; i < n; ++i) {
-    const auto index =
-        std::clamp<std::int64_t>(std::int64_t(at[i * indices.step]), 0, indices.most);
-    std::memcpy(out + std::size_t(i) * kBytes, array + index * stride, kBytes);
+    std::memcpy(out + std::size_t(i) * kBytes, array + row_at<Index, kNumbers>(indices, i), kBytes);
   }
 }
-using GatherShortRows = void (*)(const ElementIndices&, const std::byte*, std::int64_t,
-                                 std::int64_t, std::byte*);
-template <class Index>
-GatherShortRows gather_short_rows_of(std::size_t bytes) {
+/// Rows of so many bytes. They lie anywhere: what is a few rows ahead is fetched early.
+template <class Index, std::size_t kNumbers>
+void gather_long_rows(const RowIndices& indices, const std::byte* array, std::int64_t bytes,
+                      std::int64_t n, std::byte* out) {
+  constexpr std::int64_t kAhead = 6, kLine = 64, kMostLines = 8;
+  const std::int64_t fetched = std::min(bytes, kMostLines * kLine);
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (i + kAhead < n) {
+      const std::byte* next = array + row_at<Index, kNumbers>(indices, i + kAhead);
+      for (std::int64_t b = 0; b < fetched; b += kLine) __builtin_prefetch(next + b);
+    }
+    std::memcpy(out + i * bytes, array + row_at<Index, kNumbers>(indices, i), std::size_t(bytes));
+  }
+}
+using GatherRows = void (*)(const RowIndices&, const std::byte*, std::int64_t, std::int64_t,
+                            std::byte*);
+template <class Index, std::size_t kNumbers>
+GatherRows gather_rows_of(std::size_t bytes) {
   switch (bytes) {
     case 1:
-      return gather_short_rows<Index, 1>;
+      return gather_short_rows<Index, kNumbers, 1>;
     case 2:
-      return gather_short_rows<Index, 2>;
+      return gather_short_rows<Index, kNumbers, 2>;
     case 4:
-      return gather_short_rows<Index, 4>;
+      return gather_short_rows<Index, kNumbers, 4>;
     case 8:
-      return gather_short_rows<Index, 8>;
+      return gather_short_rows<Index, kNumbers, 8>;
     case 12:
-      return gather_short_rows<Index, 12>;
+      return gather_short_rows<Index, kNumbers, 12>;
     case 16:
-      return gather_short_rows<Index, 16>;
-    case 24:
-      return gather_short_rows<Index, 24>;
+      return gather_short_rows<Index, kNumbers, 16>;
     case 32:
-      return gather_short_rows<Index, 32>;
-    case 64:
-      return gather_short_rows<Index, 64>;
+      return gather_short_rows<Index, kNumbers, 32>;
+    default:
+      return gather_long_rows<Index, kNumbers>;
+  }
+}
+template <class Index>
+GatherRows gather_rows_of(std::size_t numbers, std::size_t bytes) {
+  switch (numbers) {
+    case 1:
+      return gather_rows_of<Index, 1>(bytes);
+    case 2:
+      return gather_rows_of<Index, 2>(bytes);
+    case 3:
+      return gather_rows_of<Index, 3>(bytes);
     default:
       return nullptr;
   }
 }
-/// Of so many bytes; null if that isn't worth a loop of its own.
-GatherShortRows gather_short_rows_of(DType index, std::size_t bytes) {
-  if (index == DType::s32) return gather_short_rows_of<std::int32_t>(bytes);
-  if (index == DType::s64) return gather_short_rows_of<std::int64_t>(bytes);
-  return nullptr;
-}
-
-/// Whole rows of so many bytes. They lie anywhere: what is a few rows ahead is fetched early.
-template <class Index>
-void gather_whole_rows(const ElementIndices& indices, const std::byte* array, std::int64_t stride,
-                       std::int64_t bytes, std::int64_t n, std::byte* out) {
-  constexpr std::int64_t kAhead = 6, kLine = 64, kMostLines = 8;
-  const auto* at = reinterpret_cast<const Index*>(indices.first);
-  const auto row = [&](std::int64_t i) {
-    return array +
-           std::clamp<std::int64_t>(std::int64_t(at[i * indices.step]), 0, indices.most) * stride;
-  };
-  const std::int64_t fetched = std::min(bytes, kMostLines * kLine);
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (i + kAhead < n) {
-      const std::byte* next = row(i + kAhead);
-      for (std::int64_t b = 0; b < fetched; b += kLine) __builtin_prefetch(next + b);
-    }
-    std::memcpy(out + i * bytes, row(i), std::size_t(bytes));
+/// Null for what isn't worth a loop of its own.
+GatherRows gather_rows_of(DType index, std::size_t numbers, std::size_t bytes) {
+  switch (index) {
+    case DType::s32:
+      return gather_rows_of<std::int32_t>(numbers, bytes);
+    case DType::u32:
+      return gather_rows_of<std::uint32_t>(numbers, bytes);
+    case DType::s64:
+      return gather_rows_of<std::int64_t>(numbers, bytes);
+    default:
+      return nullptr;
   }
 }
-using GatherRows = void (*)(const ElementIndices&, const std::byte*, std::int64_t, std::int64_t,
-                            std::int64_t, std::byte*);
 
 class GatheredRows final : public ElementSource {
  public:
   GatheredRows(IndexWindows w, std::int64_t row, std::int64_t vector,
                std::shared_ptr<const FusedLoop> indices)
       : w_(std::move(w)), row_(row), vector_(vector), indices_(std::move(indices)) {
-    if (w_.mapped.size() != 1 || !w_.batching.empty() || !w_.indices_in_a_row()) return;
-    short_rows_ = gather_short_rows_of(w_.index_type, std::size_t(row_) * w_.element);
-    if (short_rows_ != nullptr) return;
-    if (w_.index_type == DType::s32) {
-      whole_rows_ = gather_whole_rows<std::int32_t>;
-    } else if (w_.index_type == DType::s64) {
-      whole_rows_ = gather_whole_rows<std::int64_t>;
-    }
+    if (!w_.batching.empty() || !w_.indices_in_a_row()) return;
+    whole_rows_ = gather_rows_of(w_.index_type, w_.mapped.size(), std::size_t(row_) * w_.element);
   }
 
   void generate(const std::byte* const* inputs, std::int64_t begin, std::int64_t n,
@@ -152,33 +167,31 @@ class GatheredRows final : public ElementSource {
   /// `first`: the element at which the indices' memory begins.
   void rows(const std::byte* array, const std::byte* indices, std::int64_t first,
             std::int64_t begin, std::int64_t n, std::byte* out) const {
-    if (short_rows_ == nullptr && whole_rows_ == nullptr) {
-      return parts_of_rows(array, indices, first, begin, n, out);
-    }
+    if (whole_rows_ == nullptr) return parts_of_rows(array, indices, first, begin, n, out);
     const auto size = std::int64_t(w_.element);
     const std::int64_t lead = std::min(n, (row_ - begin % row_) % row_);
     const std::int64_t whole = (n - lead) / row_, tail = n - lead - whole * row_;
     if (lead > 0) parts_of_rows(array, indices, first, begin, lead, out);
     out += lead * size;
     begin += lead;
-    const ElementIndices from = indices_from(indices, begin / row_, first);
-    if (short_rows_ != nullptr) {
-      short_rows_(from, array, stride(), whole, out);
-    } else {
-      whole_rows_(from, array, stride(), row_ * size, whole, out);
-    }
+    whole_rows_(indices_from(indices, begin / row_, first), array, row_ * size, whole, out);
     if (tail == 0) return;
     parts_of_rows(array, indices, first, begin + whole * row_, tail, out + whole * row_ * size);
   }
 
   /// From vector `at` on, in memory that begins at element `first`.
-  ElementIndices indices_from(const std::byte* indices, std::int64_t at, std::int64_t first) const {
-    const auto d = std::size_t(w_.mapped[0]);
-    const std::int64_t step = w_.index_strides.empty() ? 0 : w_.index_strides.back();
-    return {indices + (at * step - first) * std::int64_t(byte_size(w_.index_type)), step,
-            w_.dims[d] - w_.sizes[d]};
+  RowIndices indices_from(const std::byte* indices, std::int64_t at, std::int64_t first) const {
+    RowIndices out{};
+    out.step = w_.index_strides.empty() ? 0 : w_.index_strides.back();
+    out.number_step = w_.vector_step;
+    out.first = indices + (at * out.step - first) * std::int64_t(byte_size(w_.index_type));
+    for (std::size_t k = 0; k < w_.mapped.size(); ++k) {
+      const auto d = std::size_t(w_.mapped[k]);
+      out.most[k] = w_.dims[d] - w_.sizes[d];
+      out.strides[k] = w_.strides[d];
+    }
+    return out;
   }
-  std::int64_t stride() const { return w_.strides[std::size_t(w_.mapped[0])]; }
 
   void parts_of_rows(const std::byte* array, const std::byte* indices, std::int64_t first,
                      std::int64_t begin, std::int64_t n, std::byte* out) const {
@@ -210,9 +223,7 @@ class GatheredRows final : public ElementSource {
   IndexWindows w_;
   std::int64_t row_, vector_;  ///< elements of a row, and of an index vector
   std::shared_ptr<const FusedLoop> indices_;
-  // If there is one index for each.
-  GatherShortRows short_rows_ = nullptr;
-  GatherRows whole_rows_ = nullptr;
+  GatherRows whole_rows_ = nullptr;  ///< if there is a loop for them
 };
 
 IndexWindows gather_windows(const ir::Instruction& gather) {
