@@ -13,6 +13,7 @@
 #include "src/codegen/kernels/direct_convolution.h"
 #include "src/codegen/kernels/gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/row_convolution.h"
 
 namespace tessera::codegen {
 namespace {
@@ -235,13 +236,20 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
     direct.batch = a.batch;
     direct.input = by_role(strides_of(x.dims), c.input_batch, c.input_feature, c.input_spatial);
     ConvolutionPlan as_it_stands;
-    // Output features must be neighbours.
     Dims filter = strides_of(w.dims), result = strides_of(in.shape.dims);
+    as_it_stands.made = in.shape.dims;
+    direct.filter =
+        by_role(filter, c.kernel_input_feature, c.kernel_output_feature, c.kernel_spatial);
+    direct.result = by_role(result, c.output_batch, c.output_feature, c.output_spatial);
+    if (auto kernel = row_convolution_kernel(direct, type)) {
+      as_it_stands.kernel = *std::move(kernel);
+      return as_it_stands;
+    }
+    // Output features must be neighbours.
     if (!is_minor(c.kernel_output_feature, w.dims)) {
       as_it_stands.filter = plan.filter;
       filter = strides_after(plan.filter, w.dims);
     }
-    as_it_stands.made = in.shape.dims;
     if (!is_minor(c.output_feature, in.shape.dims)) {
       as_it_stands.made = plan.made;
       as_it_stands.result = plan.result;
