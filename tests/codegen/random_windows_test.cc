@@ -82,6 +82,46 @@ TEST(RandomKernels, Convolution) {
   codegen::limit_instruction_set(InstructionSet::avx512);
 }
 
+// To one feature of each group, with positions last: rows are long, and edges see fewer taps.
+TEST(RandomKernels, ConvolutionOfRows) {
+  using codegen::InstructionSet;
+  for (std::uint64_t seed = 0; seed < kPrograms / 2; ++seed) {
+    Random r(seed);
+    codegen::limit_instruction_set(InstructionSet(r.below(3)));
+    const DType t = r.chance(0.5) ? DType::f32 : DType::f64;
+    const std::int64_t spatial = 1 + r.below(3), groups = 1 + r.below(3),
+                       per_group = 1 + r.below(3);
+    ir::ConvolutionAttrs c;
+    c.feature_group_count = groups;
+    c.input_batch = c.output_batch = c.kernel_output_feature = 0;
+    c.input_feature = c.output_feature = c.kernel_input_feature = 1;
+    Dims x = {1 + r.below(3), groups * per_group}, w = {groups, per_group};
+    for (std::int64_t d = 0; d < spatial; ++d) {
+      for (Dims* dims : {&c.input_spatial, &c.kernel_spatial, &c.output_spatial}) {
+        dims->push_back(d + 2);
+      }
+      const bool last = d + 1 == spatial;
+      ir::WindowDim win;
+      win.size = 1 + r.below(last ? 12 : 3);
+      win.rhs_dilation = 1 + r.below(2);
+      win.pad_low = r.below(8) - 1;
+      win.pad_high = r.below(8);
+      win.reversal = r.chance(0.3);
+      if (r.chance(0.2)) win.stride = 2;
+      if (r.chance(0.1)) win.lhs_dilation = 2;
+      x.push_back(last ? 24 + r.below(r.chance(0.03) ? 5000 : 200) : 4 + r.below(4));
+      w.push_back(win.size);
+      c.window.push_back(win);
+    }
+    Program p;
+    p.check(p.b.emit(Opcode::convolution,
+                     {p.argument(r.literal(t, x)), p.argument(r.literal(t, w))}, c),
+            seed, 300);
+    if (::testing::Test::HasFailure()) break;
+  }
+  codegen::limit_instruction_set(InstructionSet::avx512);
+}
+
 ir::Computation* comparison(ir::Module* m, DType t, ir::Direction direction, bool swapped) {
   ir::Computation* c = m->add_computation("select");
   ir::Builder b(c);
