@@ -12,15 +12,20 @@ namespace tessera {
 
 /// Writes an array to a file in NumPy's .npy format, which `numpy.load` and `load_npy` read.
 ///
-/// A sharded array is gathered first. bf16, f8 types and integers of less than 8 bits, which NumPy
-/// lacks, are written as JAX's arrays of these types are: as raw bytes. The file is written aside
-/// and then renamed, so that at all times `path` is the old file or the whole new one.
+/// A sharded array is gathered first. One that is split over several processes is saved by all of
+/// them together: the first process writes the file, and the others send it what they have, a few
+/// MB at a time. Of one that is replicated over them each process that calls writes the file. bf16,
+/// f8 types and integers of less than 8 bits, which NumPy lacks, are written as JAX's arrays of
+/// these types are: as raw bytes. The file is written aside and then renamed, so that at all times
+/// `path` is the old file or the whole new one.
 /// @code
 /// save_npy("weights.npy", w);
 /// @endcode
 /// @throws IoError, naming the file, if it can't be written.
 /// @throws TracerError while a function is traced; TypeError for a shape_dtype_struct;
 ///   RuntimeError if the array has been deleted.
+/// @throws ValueError, in all processes, if they don't save the same array to the same file;
+///   RuntimeError in those that wait for one that fails.
 void save_npy(const std::string& path, const Array& x, Location location = Location::current());
 
 /// Options of `load_npy`.

@@ -406,14 +406,14 @@ Literal read_npy(const std::string& path, std::optional<DType> as) {
   return in_our_order(contents, std::move(values));
 }
 
-std::string to_npy(const Literal& value) {
-  if (value.is_tuple()) throw ValueError("a tuple can't be written as .npy; write its elements");
-  std::string shape;
-  for (const std::int64_t d : value.dims()) shape += std::to_string(d) + ", ";
-  if (value.dims().size() > 1) shape.resize(shape.size() - 2);
-  if (value.dims().size() == 1) shape.pop_back();
-  std::string header = "{'descr': '" + descr_of(value.dtype()) +
-                       "', 'fortran_order': False, 'shape': (" + shape + "), }";
+std::string npy_header(const Shape& shape) {
+  if (shape.is_tuple) throw ValueError("a tuple can't be written as .npy; write its elements");
+  std::string dims;
+  for (const std::int64_t d : shape.dims) dims += std::to_string(d) + ", ";
+  if (shape.dims.size() > 1) dims.resize(dims.size() - 2);
+  if (shape.dims.size() == 1) dims.pop_back();
+  std::string header = "{'descr': '" + descr_of(shape.dtype) +
+                       "', 'fortran_order': False, 'shape': (" + dims + "), }";
   // The data begin at a multiple of 64, after a line end.
   const std::size_t unpadded = 10 + header.size() + 1;
   header.append((64 - unpadded % 64) % 64, ' ');
@@ -424,7 +424,11 @@ std::string to_npy(const Literal& value) {
   out += '\0';
   out += char(header.size() & 0xff);
   out += char(header.size() >> 8);
-  out += header;
+  return out + header;
+}
+
+std::string to_npy(const Literal& value) {
+  std::string out = npy_header(value.shape());
   out.append(reinterpret_cast<const char*>(value.bytes()), value.byte_count());
   return out;
 }

@@ -26,5 +26,7 @@ Literal parse_npy(std::string_view bytes, const std::string& who,
 /// and tokens.
 void write_npy(const std::string& path, const Literal& value);
 std::string to_npy(const Literal& value);
+/// What is before the elements, which follow in row-major order.
+std::string npy_header(const Shape& shape);
 
 }  // namespace tessera

@@ -514,6 +514,7 @@ const std::vector<ProcessCase>& process_cases() {
       {"CheckpointsThatFail", checkpoints_that_fail},
       {"SafetensorsOfAllProcesses", safetensors_of_all_processes},
       {"SafetensorsThatAreRefused", safetensors_that_are_refused},
+      {"NpyFilesOfAllProcesses", npy_files_of_all_processes},
   };
   return cases;
 }

@@ -22,5 +22,6 @@ void checkpoints_that_fail();
 // Of process_safetensors.cc.
 void safetensors_of_all_processes();
 void safetensors_that_are_refused();
+void npy_files_of_all_processes();
 
 }  // namespace tessera::testing

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Safetensors files of arrays that several processes have.
+// Files of arrays that several processes have: safetensors and .npy.
 #include <gtest/gtest.h>
 #include <tessera/tessera.h>
 
@@ -8,6 +8,8 @@
 #include <numeric>
 #include <sstream>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "src/base/file_io.h"
 #include "tests/support/process_cases.h"
@@ -81,6 +83,60 @@ void safetensors_of_all_processes() {
       EXPECT_EQ(have[i].data.astype(f32).to_vector<float>(),
                 want[i].data.astype(f32).to_vector<float>());
     }
+  }
+}
+
+void npy_files_of_all_processes() {
+  const SharedFolder folder("npy");
+  if (process_index() == 0) make_folders(folder.path());
+  const auto d = device_count(), per = std::int64_t(local_devices().size());
+  const Mesh line(devices(), {d}, {"x"}), grid(devices(), {2, d / 2}, {"x", "y"});
+  const auto file = [&](const std::string& name) { return folder.path() + "/" + name + ".npy"; };
+  // The first one in several runs; of all but `copies` no process has all elements.
+  const std::vector<std::tuple<std::string, Array, Sharding>> arrays{
+      {"columns", counted({1024, 512 * d}), NamedSharding(line, P(nullptr, "x"))},
+      {"blocks", counted({4 * d, d, 3}).astype(bf16), NamedSharding(grid, P("y", "x"))},
+      {"none", zeros({d, 0}), NamedSharding(line, P("x"))},
+      {"copies", counted({5}), NamedSharding(line, P())}};
+  for (const auto& [name, whole, sharding] : arrays) {
+    const Array x = device_put(whole, sharding);
+    save_npy(file(name), x);
+    sync_processes("written");
+    if (process_index() == 0) {
+      save_npy(file("alone"), whole);
+      EXPECT_TRUE(contents(file(name)) == contents(file("alone"))) << name;
+    }
+    const Array back = load_npy(file(name), {.sharding = sharding});
+    for (std::size_t i = 0; i < x.addressable_shards().size(); ++i) {
+      EXPECT_EQ(back.addressable_data(i).astype(f32).to_vector<float>(),
+                x.addressable_data(i).astype(f32).to_vector<float>())
+          << name;
+    }
+  }
+  // What each has a copy of can be written by one of them.
+  const Array copies = device_put(counted({5}), NamedSharding(line, P()));
+  if (process_index() == 1) save_npy(file("one"), copies);
+  sync_processes("one");
+  EXPECT_TRUE(contents(file("one")) == contents(file("copies")));
+
+  const Array x = device_put(counted({2 * d}), NamedSharding(line, P("x")));
+  const std::string mine = file("of" + std::to_string(process_index()));
+  refused<ValueError>([&] { save_npy(mine, x); }, {"must save the same", "of0.npy", "of1.npy"});
+  refused<IoError>([&] { save_npy(folder.path() + "/no/x.npy", x); },
+                   {"No such file or directory"});
+  Array gone = device_put(x, x.sharding());
+  gone.delete_();
+  refused<RuntimeError>([&] { save_npy(file("gone"), gone); }, {"deleted"});
+  EXPECT_FALSE(path_exists(file("gone")));
+  // Of the last process alone: it writes, and nobody else can.
+  const std::vector<Device> last(devices().end() - per, devices().end());
+  const Array its = make_array_from_callback(
+      {per}, NamedSharding(Mesh(last, {per}, {"x"}), P("x")),
+      [](const Index&) { return ones({1}); }, f32);
+  if (process_index() == process_count() - 1) {
+    save_npy(file("its"), its);
+  } else {
+    refused<Error>([&] { save_npy(file("its"), its); }, {"process"});
   }
 }
 

@@ -3,17 +3,14 @@
 #include <tessera/safetensors.h>
 
 #include <algorithm>
-#include <exception>
 #include <numeric>
 
 #include "src/base/at_location.h"
 #include "src/base/check.h"
 #include "src/base/safetensors.h"
-#include "src/frontend/checkpoint/gather_stream.h"
+#include "src/frontend/checkpoint/joint_file.h"
 #include "src/frontend/checkpoint/placement_of.h"
-#include "src/frontend/checkpoint/same_in_all.h"
 #include "src/frontend/checkpoint/tensor_files.h"
-#include "src/frontend/checkpoint/together.h"
 #include "src/frontend/checkpoint/tree_structure.h"
 #include "src/frontend/run/sharding_prefix.h"
 
@@ -73,80 +70,23 @@ void check_names(const frontend::TreeStructure& tree, const std::string& who) {
 }
 
 /// The header of a file, and the positions of the arrays in the order in which they are in it.
-struct FileOrder {
-  FileOrder(const std::vector<frontend::SavedArray>& saved, const std::vector<std::string>& names,
-            const std::map<std::string, std::string>& metadata, const std::string& who)
-      : arrays(saved.size()) {
-    std::vector<SafetensorsEntry> entries(saved.size());
-    for (std::size_t i = 0; i < saved.size(); ++i) {
-      entries[i].name = names[i];
-      entries[i].shape = saved[i].shape;
-    }
-    header = safetensors_header(&entries, metadata, who);
-    std::iota(arrays.begin(), arrays.end(), 0);
-    std::stable_sort(arrays.begin(), arrays.end(), [&](std::size_t a, std::size_t b) {
-      return entries[a].begin < entries[b].begin;
-    });
+frontend::FileOrder order_of(const std::vector<frontend::SavedArray>& saved,
+                             const std::vector<std::string>& names,
+                             const std::map<std::string, std::string>& metadata,
+                             const std::string& who) {
+  std::vector<SafetensorsEntry> entries(saved.size());
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    entries[i].name = names[i];
+    entries[i].shape = saved[i].shape;
   }
-  std::string header;
-  std::vector<std::size_t> arrays;
-};
-
-const frontend::SavedArray& value_of(const std::vector<frontend::SavedArray>& arrays,
-                                     std::size_t i) {
-  return arrays[i].same_as ? arrays[*arrays[i].same_as] : arrays[i];
-}
-
-bool of_several_processes(const Array& array) {
-  const internal::ArrayImpl& impl = *array.impl();
-  if (impl.kind != internal::ArrayImpl::Kind::device) return false;
-  const std::vector<Device> list = impl.sharding.device_list();
-  return std::any_of(list.begin(), list.end(),
-                     [&](const Device& d) { return d.process_index != list[0].process_index; });
-}
-
-/// Process 0 writes the file, and the others send it what they have.
-void save_together(const std::string& path, const frontend::TreeStructure& tree,
-                   const std::vector<Array>& leaves, const SaveSafetensorsOptions& options,
-                   Location location) {
-  const std::string who = "save_safetensors to " + path;
-  frontend::Together together("save_safetensors", location);
-  const auto requests = together.all([&] {
-    std::string out = "the file " + path + '\n';
-    for (const auto& [key, text] : options.metadata) out += "metadata " + key + ": " + text + '\n';
-    return out + frontend::described(leaves, tree.paths, location);
+  frontend::FileOrder out;
+  out.header = safetensors_header(&entries, metadata, who);
+  out.arrays.resize(saved.size());
+  std::iota(out.arrays.begin(), out.arrays.end(), 0);
+  std::stable_sort(out.arrays.begin(), out.arrays.end(), [&](std::size_t a, std::size_t b) {
+    return entries[a].begin < entries[b].begin;
   });
-  frontend::check_same(requests, who);
-  const auto arrays = frontend::snapshot(leaves, tree.paths, who, location);
-  const FileOrder order(arrays, tree.names, options.metadata, who);
-  std::optional<ReplacedFile> file;
-  const auto values = together.all([&] {
-    if (together.index() == 0) file.emplace(path).write(order.header);
-    return frontend::fingerprints(arrays);
-  });
-  frontend::check_values(values, arrays, tree.paths, who);
-  std::exception_ptr error;
-  {
-    const Activity activity{who, "", location};
-    const Processes::Turn turn(processes(), activity);
-    for (const std::size_t i : order.arrays) {
-      frontend::gather_stream(value_of(arrays, i), processes(), activity,
-                              [&](std::span<const std::byte> bytes) {
-                                // What the others still send is taken all the same.
-                                if (error) return;
-                                try {
-                                  file->write(bytes);
-                                } catch (const Error&) {
-                                  error = std::current_exception();
-                                }
-                              });
-    }
-  }
-  (void)together.all([&] {
-    if (error) std::rethrow_exception(error);
-    if (file) file->commit();
-    return std::string();
-  });
+  return out;
 }
 
 }  // namespace
@@ -162,8 +102,15 @@ void save_safetensors_tree(const std::string& path, const std::function<void(Tre
     const std::vector<Array> leaves = collect_leaves(walk);
     frontend::check_saved(leaves, tree.paths, who, location);
     // By the devices, and not by what this process has of them: all processes must decide alike.
-    if (std::any_of(leaves.begin(), leaves.end(), of_several_processes)) {
-      return save_together(path, tree, leaves, options, location);
+    if (std::any_of(leaves.begin(), leaves.end(), frontend::of_several_processes)) {
+      std::string same;
+      for (const auto& [key, text] : options.metadata)
+        same += "metadata " + key + ": " + text + '\n';
+      return frontend::save_together({"save_safetensors", path, same,
+                                      [&](const std::vector<frontend::SavedArray>& arrays) {
+                                        return order_of(arrays, tree.names, options.metadata, who);
+                                      }},
+                                     leaves, tree.paths, location);
     }
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       const ArrayImpl& impl = *leaves[i].impl();
@@ -174,11 +121,11 @@ void save_safetensors_tree(const std::string& path, const std::function<void(Tre
                        "several processes in the tree as well");
     }
     const auto arrays = frontend::snapshot(leaves, tree.paths, who, location);
-    const FileOrder order(arrays, tree.names, options.metadata, who);
+    const frontend::FileOrder order = order_of(arrays, tree.names, options.metadata, who);
     ReplacedFile file(path);
     file.write(order.header);
     for (const std::size_t i : order.arrays) {
-      const frontend::SavedArray& array = value_of(arrays, i);
+      const frontend::SavedArray& array = frontend::value_of(arrays, i);
       frontend::stream_box(array, array.pieces, Box::entire(array.shape.dims),
                            [&](std::span<const std::byte> bytes) { file.write(bytes); });
     }

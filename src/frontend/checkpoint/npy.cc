@@ -5,6 +5,7 @@
 #include "src/base/at_location.h"
 #include "src/base/npy.h"
 #include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/checkpoint/joint_file.h"
 #include "src/frontend/run/execute.h"
 #include "src/frontend/run/sharding_prefix.h"
 #include "src/frontend/trace/trace.h"
@@ -12,7 +13,19 @@
 namespace tessera {
 
 void save_npy(const std::string& path, const Array& x, Location location) {
-  at_location(location, [&] { write_npy(path, frontend::to_literal(x, location)); });
+  at_location(location, [&] {
+    // A copy of all of it is written by whoever calls.
+    if (x.valid() && frontend::of_several_processes(x) && !x.is_fully_replicated()) {
+      frontend::check_saved({x}, {""}, "save_npy to " + path, location);
+      return frontend::save_together(
+          {"save_npy", path, "",
+           [](const std::vector<frontend::SavedArray>& arrays) {
+             return frontend::FileOrder{npy_header(arrays[0].shape), {0}};
+           }},
+          {x}, {""}, location);
+    }
+    write_npy(path, frontend::to_literal(x, location));
+  });
 }
 
 Array load_npy(const std::string& path, const LoadNpyOptions& options, Location location) {
