@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -13,20 +12,11 @@
 
 #include "src/base/core_quota.h"
 #include "src/base/env.h"
+#include "src/base/local_processes.h"
 #include "src/base/task_pool.h"
 
 namespace tessera {
 namespace {
-
-/// Processes that a launcher has started on this machine, of which this is one.
-int local_processes() {
-  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
-    const char* text = std::getenv(name);
-    const long n = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
-    if (n > 1 && n < kMaxThreads) return int(n);
-  }
-  return 1;
-}
 
 int count_workers() {
   if (auto n = env_integer("TESSERA_NUM_THREADS", 1, kMaxThreads)) return int(*n);
@@ -39,7 +29,9 @@ int count_workers() {
   // Processes that wait for each other mustn't keep each other from running.
   const int sharers = local_processes();
   if (sharers > 1) {
-    cores = std::min(cores, std::max(1, int(sysconf(_SC_NPROCESSORS_ONLN)) / sharers));
+    int all = int(sysconf(_SC_NPROCESSORS_ONLN));
+    if (const int given = cpus_of_slurm(); given > 0) all = std::min(all, given);
+    cores = std::min(cores, std::max(1, all / sharers));
   }
   if (const int quota = core_quota(); quota > 0) {
     cores = std::min(cores, std::max(1, quota / sharers));
