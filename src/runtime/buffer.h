@@ -16,6 +16,8 @@ namespace tessera::runtime {
 /// A block of memory, aligned to 64 bytes, from the pool of its kind, where it is counted. Several
 /// devices' buffers may share one (replicated values are stored once).
 class Storage final : public DeviceMemory {
+  struct Token {};
+
  public:
   static std::shared_ptr<Storage> allocate(std::size_t bytes, MemoryKind kind = MemoryKind::device);
   ~Storage() override;
@@ -23,9 +25,11 @@ class Storage final : public DeviceMemory {
   const std::byte* data() const { return data_; }
   MemoryKind kind() const { return kind_; }
 
- private:
-  Storage(std::byte* data, std::size_t bytes, MemoryKind kind)
+  /// For allocate().
+  Storage(Token, std::byte* data, std::size_t bytes, MemoryKind kind)
       : DeviceMemory(bytes), data_(data), kind_(kind) {}
+
+ private:
   std::byte* data_;
   MemoryKind kind_;
 };

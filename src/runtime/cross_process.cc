@@ -10,13 +10,14 @@
 namespace tessera::runtime {
 
 bool PlanExecutor::cross(const Step& step, const Exchange& exchange, const ActiveSet& active) {
-  if (!local_->mark(step).crosses) return false;
-  if (local_->chains(exchange)) {
+  const LocalPlan::Mark& mark = local_->mark(step);
+  if (!mark.crosses) return false;
+  if (mark.chains) {
     chain_reduce(step, exchange, active);
     return true;
   }
-  if (const DirectExchange* direct = local_->direct(exchange, active)) {
-    run_direct(step, exchange, *direct);
+  if (mark.fits) {
+    run_direct(step, mark, exchange, local_->direct(mark, exchange, active));
     return true;
   }
   fetch(step, exchange, active);

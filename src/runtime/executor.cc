@@ -51,15 +51,17 @@ PlanExecutor::PlanExecutor(const Plan& plan, LocalPlan* local, RunCounters* coun
       local_(local),
       counters_(counters),
       all_(local == nullptr ? own_.emplace(plan) : local->everything()),
-      buffers_(std::size_t(plan.num_buffers)),
       workers_(worker_count()),
       profiled_(profiler::on()) {
+  const auto count = std::size_t(plan.num_buffers);
+  if (count > few_buffers_.size()) many_buffers_.resize(count);
+  buffers_ = many_buffers_.empty() ? std::span<BufferRef>(few_buffers_) : many_buffers_;
   for (const Plan::Constant& c : plan.constants) {
     for (std::size_t i = 0; i < c.values.size(); ++i) buffer(c.slot, std::int32_t(i)) = c.values[i];
   }
 }
 
-void PlanExecutor::load(std::vector<std::vector<DeviceBuffer>> args, bool check_replicas) {
+void PlanExecutor::load(std::vector<std::vector<DeviceBuffer>>& args, bool check_replicas) {
   if (args.size() != plan_.parameters.size()) {
     throw RuntimeError(fmt::format("the program takes {} arguments; {} were given",
                                    plan_.parameters.size(), args.size()));
@@ -95,8 +97,9 @@ void PlanExecutor::load(std::vector<std::vector<DeviceBuffer>> args, bool check_
   }
 }
 
-std::vector<std::vector<DeviceBuffer>> PlanExecutor::results() {
-  std::vector<std::vector<DeviceBuffer>> out(plan_.results.size());
+std::vector<std::vector<DeviceBuffer>> PlanExecutor::results(
+    std::vector<std::vector<DeviceBuffer>> out) {
+  out.resize(plan_.results.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i].reserve(std::size_t(plan_.num_devices));
     for (std::int32_t d = 0; d < plan_.num_devices; ++d) {
@@ -381,9 +384,9 @@ std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
   try {
     if (turn) local->check_same();
     PlanExecutor executor(plan, local, counters);
-    executor.load(std::move(args), options.check_replicas);
+    executor.load(args, options.check_replicas);
     executor.run();
-    return executor.results();
+    return executor.results(std::move(args));
   } catch (const std::exception& e) {
     if (turn) turn->fails_by(e.what());
     throw;

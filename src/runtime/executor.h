@@ -2,6 +2,7 @@
 // Runs a plan for all devices of this process at once.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -24,6 +25,9 @@ struct RunOptions {
 struct RunCounters {
   static constexpr std::size_t kKinds = 7;
   std::array<std::int64_t, kKinds> bytes{}, count{};
+  bool any() const {
+    return std::any_of(count.begin(), count.end(), [](std::int64_t n) { return n > 0; });
+  }
 };
 
 /// args[i][d]: parameter i on device d; the result likewise. Memory of arguments is reused if there

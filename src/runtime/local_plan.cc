@@ -51,6 +51,7 @@ LocalPlan::LocalPlan(const Plan& plan, std::vector<std::int32_t> process_of, Pro
     : plan_(plan),
       process_of_(std::move(process_of)),
       processes_(processes),
+      processes_id_(processes->id()),
       name_(std::move(name)) {
   TESSERA_CHECK(std::int64_t(process_of_.size()) == plan.num_devices, "a process per device");
   const std::set<int> members(process_of_.begin(), process_of_.end());
@@ -105,7 +106,7 @@ bool LocalPlan::mark_all(const Block& block, std::uint32_t* next, std::string* t
       }
       Mark& call = marks_[&step];
       call.tag = (*next)++ * 7 + 11;
-      call.shares = true;
+      call.shares = any_shares_ = true;
       *text += "call " + step.name + '\n';
       any = true;
       continue;
@@ -115,6 +116,8 @@ bool LocalPlan::mark_all(const Block& block, std::uint32_t* next, std::string* t
     if (const auto* exchange = std::get_if<Exchange>(&step.what)) {
       entry.title = title(step, *exchange);
       entry.crosses = crosses(*exchange);
+      entry.chains = chains(*exchange);
+      entry.fits = DirectExchange::fits(*exchange);
       any = entry.crosses || any;
       *text += describe(plan_, step, *exchange) + '\n';
       continue;
@@ -220,19 +223,19 @@ const LocalPlan::Traffic& LocalPlan::traffic(const Exchange& exchange, const Act
   return traffic_.emplace(&exchange, find_traffic(exchange, active)).first->second;
 }
 
-const DirectExchange* LocalPlan::direct(const Exchange& exchange, const ActiveSet& active) {
-  if (!DirectExchange::fits(exchange)) return nullptr;
-  const auto made = [&] {
-    return std::make_unique<DirectExchange>(
-        DirectExchange::of(plan_, exchange, active, traffic(exchange, active)));
-  };
-  if (!active.everything()) {
-    partial_direct_ = made();
-    return partial_direct_.get();
+const DirectExchange& LocalPlan::direct(const Mark& mark, const Exchange& exchange,
+                                        const ActiveSet& active) {
+  const bool all = active.everything();
+  if (all && mark.direct != nullptr) return *mark.direct;
+  auto made = std::make_unique<DirectExchange>(
+      DirectExchange::of(plan_, exchange, active, traffic(exchange, active)));
+  if (all) {
+    mark.direct = made.get();
+    direct_.push_back(std::move(made));
+    return *mark.direct;
   }
-  auto& mine = direct_[&exchange];
-  if (!mine) mine = made();
-  return mine.get();
+  partial_direct_ = std::move(made);
+  return *partial_direct_;
 }
 
 std::int64_t LocalPlan::exchange_bytes(const Block& block) const {

@@ -30,6 +30,7 @@ class LocalPlan {
   ~LocalPlan();
 
   Processes& processes() const { return *processes_; }
+  bool is_of(const Processes& processes) const { return processes_id_ == processes.id(); }
   const std::string& name() const { return name_; }
   /// All devices, of which those of this process are listed.
   const ActiveSet& everything() const { return *everything_; }
@@ -57,10 +58,15 @@ class LocalPlan {
     bool shares = false;
     /// An exchange with a group that has devices of several processes.
     bool crosses = false;
+    bool chains = false;  ///< as chains() says
+    bool fits = false;    ///< whether it can be done in one step
+    /// Once it is found: how all devices do it in one step.
+    mutable const DirectExchange* direct = nullptr;
     std::string title;  ///< of an exchange
   };
   const Mark& mark(const Step& step) const { return marks_.at(&step); }
   bool shares(const Step& step) const {
+    if (!any_shares_) return false;
     const auto found = marks_.find(&step);
     return found != marks_.end() && found->second.shares;
   }
@@ -88,8 +94,8 @@ class LocalPlan {
   /// Each value that a process lacks goes there once, from one of those that have it. Of a pair of
   /// processes both list its messages in the same order.
   const Traffic& traffic(const Exchange& exchange, const ActiveSet& active);
-  /// How it is done in one step; null if it doesn't fit.
-  const DirectExchange* direct(const Exchange& exchange, const ActiveSet& active);
+  /// How it is done in one step, if it fits.
+  const DirectExchange& direct(const Mark& mark, const Exchange& exchange, const ActiveSet& active);
   /// Whether it is an all-reduce that goes through the processes one after the other.
   bool chains(const Exchange& exchange) const;
   /// The most that any exchange holds here of what it receives, and of what it packs to send,
@@ -113,18 +119,19 @@ class LocalPlan {
   const Plan& plan_;
   std::vector<std::int32_t> process_of_;
   Processes* processes_;
+  std::uint64_t processes_id_;
   std::string name_;
   std::vector<std::uint8_t> local_;
   std::optional<ActiveSet> everything_;
   std::vector<int> members_;
-  bool takes_part_ = false, crosses_ = false, checked_ = false;
+  bool takes_part_ = false, crosses_ = false, checked_ = false, any_shares_ = false;
   std::atomic<bool> ran_ = false;
   std::string text_;  ///< its exchanges, one a line
   std::uint64_t hash_ = 0;
   // Looked up, never walked.
   std::unordered_map<const Step*, Mark> marks_;
   std::unordered_map<const Exchange*, Traffic> traffic_;
-  std::unordered_map<const Exchange*, std::unique_ptr<DirectExchange>> direct_;
+  std::vector<std::unique_ptr<DirectExchange>> direct_;  ///< of all devices, as marks have them
   // Of an exchange among some of the devices.
   Traffic partial_;
   std::unique_ptr<DirectExchange> partial_direct_;

@@ -2,11 +2,13 @@
 // The state of one run of a plan. Private to the runtime.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -26,9 +28,11 @@ class PlanExecutor {
   /// `local`: what this process runs; null: all of it.
   PlanExecutor(const Plan& plan, LocalPlan* local, RunCounters* counters);
 
-  void load(std::vector<std::vector<DeviceBuffer>> args, bool check_replicas);
+  /// Takes the buffers, and leaves empty lists.
+  void load(std::vector<std::vector<DeviceBuffer>>& args, bool check_replicas);
   void run() { run_block(plan_.entry, all_); }
-  std::vector<std::vector<DeviceBuffer>> results();
+  /// In `lists`, whose memory is used again.
+  std::vector<std::vector<DeviceBuffer>> results(std::vector<std::vector<DeviceBuffer>> lists);
 
  private:
   using BufferRef = std::shared_ptr<Storage>;
@@ -131,7 +135,8 @@ class PlanExecutor {
   bool must_agree(const Step& step) const { return local_ != nullptr && local_->mark(step).agrees; }
   bool is_local(std::int32_t device) const { return local_ == nullptr || local_->is_local(device); }
   // run_direct.cc
-  void run_direct(const Step& step, const Exchange& exchange, const DirectExchange& direct);
+  void run_direct(const Step& step, const LocalPlan::Mark& mark, const Exchange& exchange,
+                  const DirectExchange& direct);
   // chain_reduce.cc
   void chain_reduce(const Step& step, const Exchange& exchange, const ActiveSet& active);
   // multi_axis_gather.cc
@@ -144,7 +149,10 @@ class PlanExecutor {
   const ProcessOfThread process_;
   std::optional<ActiveSet> own_;
   const ActiveSet& all_;
-  std::vector<BufferRef> buffers_;
+  /// Of small programs here, so that their calls needn't ask for memory.
+  std::array<BufferRef, 16> few_buffers_;
+  std::vector<BufferRef> many_buffers_;
+  std::span<BufferRef> buffers_;
   std::vector<ControlFrame> frames_;
   /// Of an exchange that is running: values of other processes' classes, and parts of such; the key
   /// is the exchange's part, class and column.

@@ -18,8 +18,8 @@ constexpr std::int64_t kFewBytes = 4096;
 
 }  // namespace
 
-void PlanExecutor::run_direct(const Step& step, const Exchange& exchange,
-                              const DirectExchange& direct) {
+void PlanExecutor::run_direct(const Step& step, const LocalPlan::Mark& mark,
+                              const Exchange& exchange, const DirectExchange& direct) {
   for (const DirectExchange::Result& r : direct.results) {
     BufferRef& target = buffers_[std::size_t(r.buffer)];
     if (r.is >= 0) {
@@ -83,7 +83,6 @@ void PlanExecutor::run_direct(const Step& step, const Exchange& exchange,
     });
   };
   if (outgoing.empty() && incoming.empty()) return make_all(false), make_all(true);
-  const LocalPlan::Mark& mark = local_->mark(step);
   const Activity activity = local_->activity(step, mark.title);
   Processes::Ticket ticket = local_->processes().start(outgoing, incoming, mark.tag);
   make_all(false);  // meanwhile

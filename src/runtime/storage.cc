@@ -18,22 +18,20 @@
 
 #include "src/base/machine_memory.h"
 #include "src/runtime/buffer.h"
+#include "src/runtime/small_blocks.h"
 
 namespace tessera::runtime {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
 // Blocks from this size on are asked for in huge pages, if the system gives them to those who ask:
 // fewer faults at first use, and fewer addresses to look up afterwards.
 constexpr std::size_t kHugePage = std::size_t(2) << 20, kHugeFrom = std::size_t(4) << 20;
-// Smaller blocks are left to malloc. Larger ones would be returned to the system by each free, and
-// cost a page fault per 4 KB at their next use; so some freed blocks are kept, by their rounded
-// size.
-constexpr std::size_t kKeptFrom = std::size_t(1) << 13;
+// Larger blocks than small ones would be returned to the system by each free, and cost a page fault
+// per 4 KB at their next use; so some freed blocks are kept, by their rounded size.
 constexpr std::size_t kKeptAtMost = std::size_t(256) << 20;
 
 std::align_val_t alignment_of(std::size_t rounded) {
-  return std::align_val_t(rounded >= kHugeFrom ? kHugePage : kAlignment);
+  return std::align_val_t(rounded >= kHugeFrom ? kHugePage : kBlockAlignment);
 }
 void give_back(std::byte* block, std::size_t rounded) {
   ::operator delete(block, alignment_of(rounded));
@@ -113,10 +111,34 @@ Pool& pool_of(MemoryKind kind) {
   return pools[std::size_t(kind)];
 }
 
-std::size_t rounded_size(std::size_t bytes) {
-  if (bytes < kKeptFrom) return std::max<std::size_t>(bytes, 1);
-  return (bytes + 4095) / 4096 * 4096;
-}
+std::size_t rounded_size(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+/// A Storage and its count of handles take so much; the data of small ones follows in the same
+/// block.
+constexpr std::size_t kHeader = kBlockAlignment;
+bool follows(std::size_t bytes) { return bytes <= kSmallBlock - kHeader; }
+
+/// For a Storage with `bytes` of data behind it.
+template <class T>
+struct HeaderAllocator {
+  using value_type = T;
+  explicit HeaderAllocator(std::size_t b) : bytes(b) {}
+  template <class U>
+  explicit HeaderAllocator(const HeaderAllocator<U>& other) : bytes(other.bytes) {}
+
+  T* allocate(std::size_t) {
+    static_assert(sizeof(T) <= kHeader);
+    std::byte* const block = take_small_block(kHeader + bytes);
+    if (block == nullptr) throw std::bad_alloc();
+    return reinterpret_cast<T*>(block);
+  }
+  void deallocate(T* block, std::size_t) {
+    give_small_block(reinterpret_cast<std::byte*>(block), kHeader + bytes);
+  }
+  friend bool operator==(const HeaderAllocator&, const HeaderAllocator&) = default;
+
+  std::size_t bytes;
+};
 
 // Blocks larger than the physical memory are refused before allocating them: a system that
 // overcommits memory would allocate them and kill the process at their first use.
@@ -136,34 +158,47 @@ std::byte* new_block(std::size_t rounded) {
   return static_cast<std::byte*>(block);
 }
 
+[[noreturn]] void out_of_memory(std::size_t bytes, MemoryKind kind) {
+  const std::int64_t hosts = memory_stats(MemoryKind::pinned_host).current +
+                             memory_stats(MemoryKind::unpinned_host).current;
+  throw RuntimeError("out of memory: a device's part of an array takes " + std::to_string(bytes) +
+                     " bytes" + (is_host(kind) ? " of " + std::string(name(kind)) : "") +
+                     "; the devices hold " + std::to_string(memory_stats().current) + " bytes, " +
+                     (hosts > 0 ? "their hosts " + std::to_string(hosts) + " bytes, " : "") +
+                     "and this machine has " + std::to_string(machine_memory()));
+}
+
 }  // namespace
 
-std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, MemoryKind kind) {
+std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, MemoryKind kind) try {
+  if (follows(bytes)) {
+    auto storage = std::allocate_shared<Storage>(HeaderAllocator<Storage>(bytes), Token(), nullptr,
+                                                 bytes, kind);
+    // The header begins the block, and is aligned as that is.
+    const auto header = reinterpret_cast<std::uintptr_t>(storage.get()) / kHeader * kHeader;
+    storage->data_ = reinterpret_cast<std::byte*>(header + kHeader);
+    pool_of(kind).counters.add(bytes);
+    return storage;
+  }
   // Beyond this size rounding would overflow.
   constexpr std::size_t kMost = std::size_t(1) << 62;
   const std::size_t rounded = rounded_size(std::min(bytes, kMost));
   Pool& pool = pool_of(kind);
-  std::byte* data = rounded >= kKeptFrom ? pool.freed.take(rounded) : nullptr;
+  std::byte* data = pool.freed.take(rounded);
   if (data == nullptr) data = new_block(rounded);
-  if (data == nullptr) {
-    const std::int64_t hosts = memory_stats(MemoryKind::pinned_host).current +
-                               memory_stats(MemoryKind::unpinned_host).current;
-    throw RuntimeError("out of memory: a device's part of an array takes " + std::to_string(bytes) +
-                       " bytes" + (is_host(kind) ? " of " + std::string(name(kind)) : "") +
-                       "; the devices hold " + std::to_string(memory_stats().current) + " bytes, " +
-                       (hosts > 0 ? "their hosts " + std::to_string(hosts) + " bytes, " : "") +
-                       "and this machine has " + std::to_string(machine_memory()));
-  }
+  if (data == nullptr) throw std::bad_alloc();
   pool.counters.add(bytes);
-  return std::shared_ptr<Storage>(new Storage(data, bytes, kind));
+  return std::allocate_shared<Storage>(HeaderAllocator<Storage>(0), Token(), data, bytes, kind);
+} catch (const std::bad_alloc&) {
+  out_of_memory(bytes, kind);
 }
 
 Storage::~Storage() {
   Pool& pool = pool_of(kind_);
   pool.counters.remove(bytes());
+  if (follows(bytes())) return;
   const std::size_t rounded = rounded_size(bytes());
-  if (rounded >= kKeptFrom && pool.freed.keep(data_, rounded)) return;
-  give_back(data_, rounded);
+  if (!pool.freed.keep(data_, rounded)) give_back(data_, rounded);
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "src/base/env.h"
@@ -21,7 +22,13 @@ namespace {
 
 class PlannedExecutable final : public Executable {
  public:
-  explicit PlannedExecutable(Compilation c) : c_(std::move(c)) {}
+  explicit PlannedExecutable(Compilation c) : c_(std::move(c)) {
+    const runtime::Plan& plan = c_.built.plan;
+    for (const runtime::SlotId s : plan.parameters) {
+      const auto classes = std::size_t(plan.slots[std::size_t(s)].classes);
+      takes_replicas_ = takes_replicas_ || plan.classes[classes].count() < plan.num_devices;
+    }
+  }
 
   const ir::Module& input() const override { return kept(c_.input); }
   const ir::Module& propagated() const override { return kept(c_.propagated); }
@@ -48,12 +55,16 @@ class PlannedExecutable final : public Executable {
           fmt::format("{} donation flags given for {} arguments", donated.size(), args.size()));
     }
     runtime::RunOptions options;
-    options.check_replicas = env_flag("TESSERA_CHECK_REPLICAS", false);
+    options.check_replicas = takes_replicas_ && env_flag("TESSERA_CHECK_REPLICAS", false);
     options.local = local_plan();
     runtime::RunCounters counters;
     DeviceArrays results = runtime::run(c_.built.plan, std::move(args), options, &counters);
-    std::lock_guard lock(mutex_);
-    last_ = counters;
+    const bool exchanged = counters.any();
+    if (exchanged || exchanged_.load(std::memory_order_relaxed)) {
+      const std::lock_guard lock(mutex_);
+      last_ = counters;
+      exchanged_.store(exchanged, std::memory_order_relaxed);
+    }
     return results;
   }
 
@@ -113,12 +124,15 @@ class PlannedExecutable final : public Executable {
   runtime::LocalPlan* local_plan() const {
     Processes* all = c_.options.process_of.empty() ? nullptr : processes();
     if (all == nullptr) return nullptr;
+    runtime::LocalPlan* const last = last_plan_.load(std::memory_order_acquire);
+    if (last != nullptr && last->is_of(*all)) return last;
     const std::lock_guard lock(mutex_);
     auto& mine = local_plans_[all->id()];
     if (!mine) {
       mine = std::make_unique<runtime::LocalPlan>(c_.built.plan, c_.options.process_of, all,
                                                   c_.module->name);
     }
+    last_plan_.store(mine.get(), std::memory_order_release);
     return mine.get();
   }
 
@@ -128,10 +142,13 @@ class PlannedExecutable final : public Executable {
   }
 
   Compilation c_;
+  bool takes_replicas_ = false;  ///< of a parameter several devices have the same part
   mutable std::mutex mutex_;
   mutable runtime::RunCounters last_;
+  mutable std::atomic<bool> exchanged_ = false;  ///< whether last_ isn't empty
   /// One, unless processes are simulated.
   mutable std::map<std::uint64_t, std::unique_ptr<runtime::LocalPlan>> local_plans_;
+  mutable std::atomic<runtime::LocalPlan*> last_plan_ = nullptr;
 };
 
 }  // namespace

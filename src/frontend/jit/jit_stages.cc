@@ -299,7 +299,6 @@ std::vector<Array> Compiled::call_flat(const std::vector<Array>& leaves, Locatio
                     location);
   }
   std::string wrong_types, wrong_places;
-  std::vector<Array> args = leaves;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const internal::ArrayImpl& impl = internal::impl_of(leaves[i], location);
     const std::string& who = state_->names[i];
@@ -326,6 +325,8 @@ std::vector<Array> Compiled::call_flat(const std::vector<Array>& leaves, Locatio
     throw ValueError("'" + name + "': shardings differ from those compiled for: " + wrong_places,
                      location);
   }
+  if (state_->captures.empty()) return frontend::run_program(state_->bound, leaves, location);
+  std::vector<Array> args = leaves;
   args.insert(args.end(), state_->captures.begin(), state_->captures.end());
   return frontend::run_program(state_->bound, args, location);
 }

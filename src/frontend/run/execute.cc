@@ -443,11 +443,12 @@ std::vector<Array> run_program(const BoundProgram& program, std::span<const Arra
     check_uncommitted(program, args[i], program.parameter_shardings[i], location);
     inputs[k] = buffers_as(args[i], program.parameter_shardings[i], location);
   }
-  std::vector<bool> donated(count, false);
+  std::vector<bool> donated;  // empty: none
   std::vector<ArrayImpl*> given_away;
   for (std::size_t k = 0; k < count; ++k) {
     const std::size_t i = program.kept[k];
     if (!program.donation_usable[i]) continue;
+    donated.resize(count);
     donated[k] = true;
     ArrayImpl& impl = impl_of(args[i]);
     if (impl.kind == ArrayImpl::Kind::device) given_away.push_back(&impl);
