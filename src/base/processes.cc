@@ -64,9 +64,11 @@ Processes::~Processes() = default;
 Processes::Turn::Turn(Processes* processes, const Activity& activity)
     : processes_(processes), uncaught_(std::uncaught_exceptions()), activity_(activity) {
   Processes& p = *processes_;
-  if (p.owner_ != std::this_thread::get_id()) {
+  // Only a thread that has set it itself finds its own number there.
+  const std::thread::id me = std::this_thread::get_id();
+  if (p.owner_.load(std::memory_order_relaxed) != me) {
     p.mutex_.lock();
-    p.owner_ = std::this_thread::get_id();
+    p.owner_.store(me, std::memory_order_relaxed);
   }
   if (p.depth_++ > 0) return;
   ++p.turn_;
@@ -76,7 +78,7 @@ Processes::Turn::Turn(Processes* processes, const Activity& activity)
       " can't begin: this program's processes have failed before: " + p.failed_;
   p.tell_failure(process(p.index_) + " had failed before");
   p.depth_ = 0;
-  p.owner_ = std::thread::id();
+  p.owner_.store(std::thread::id(), std::memory_order_relaxed);
   p.mutex_.unlock();
   throw RuntimeError(text, activity.location);
 }
@@ -91,7 +93,7 @@ Processes::Turn::~Turn() {
   }
   // Between turns that follow each other closely no other thread may get one.
   if (p.mail_->open > 0 || p.mail_->unsent) p.take_notes();
-  p.owner_ = std::thread::id();
+  p.owner_.store(std::thread::id(), std::memory_order_relaxed);
   p.mutex_.unlock();
 }
 
@@ -122,11 +124,11 @@ void Processes::finish(Ticket* ticket, const Activity& activity) {
   std::string error;
   Clock::time_point looked_at;
   for (int tries = 0; !transport_->finished(ticket->transfer_.get(), &error); ++tries) {
-    if (tries == 0) since_ = looked_at = Clock::now();
-    if (!error.empty()) fail(error, activity);
     // To ask for the time takes as long as to ask for messages.
-    if (tries % 16 != 15) continue;
+    if (tries % 16 != 15 && error.empty()) continue;
     const auto now = Clock::now();
+    if (tries < 16) since_ = looked_at = now;
+    if (!error.empty()) fail(error, activity);
     if (now - since_ < kBusy) continue;
     // Long messages move in pieces, and only while both ends look: sleeping would slow them down.
     if (now - since_ < kAwake) {

@@ -71,7 +71,7 @@ class Processes {
 
    private:
     friend class Processes;
-    std::unique_ptr<Transport::Transfer> transfer_;
+    Transport::TransferPtr transfer_;
   };
   /// In a Turn: starts to move messages (see Transport::start), and waits until they are moved.
   /// RuntimeError, on all processes, if that takes longer than the timeout, a process has ended or

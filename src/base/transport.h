@@ -35,13 +35,18 @@ class Transport {
   class Transfer {
    public:
     virtual ~Transfer() = default;
+    /// Called once, at its end, which may be before it is finished.
+    virtual void end() { delete this; }
   };
+  struct EndTransfer {
+    void operator()(Transfer* transfer) const { transfer->end(); }
+  };
+  using TransferPtr = std::unique_ptr<Transfer, EndTransfer>;
   /// Starts to send and receive; the memory must stay until the transfer is finished. Messages from
   /// one process to another are received in the order in which they are sent. Both sides must give
   /// a message the same tag, of 15 bits, and size.
-  virtual std::unique_ptr<Transfer> start(std::span<const Outgoing> outgoing,
-                                          std::span<const Incoming> incoming,
-                                          std::uint32_t tag) = 0;
+  virtual TransferPtr start(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
+                            std::uint32_t tag) = 0;
   /// Goes on with it, without waiting. True if all is received, and what is sent may be changed.
   /// Otherwise `error` may be set: a message was another one than is expected, or could not be
   /// moved.

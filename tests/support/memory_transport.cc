@@ -43,9 +43,9 @@ class MemoryTransport final : public Transport {
   int index() const override { return index_; }
   int count() const override { return count_; }
 
-  std::unique_ptr<Transfer> start(std::span<const Outgoing> outgoing,
-                                  std::span<const Incoming> incoming, std::uint32_t tag) override {
-    auto t = std::make_unique<MemoryTransfer>();
+  TransferPtr start(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
+                    std::uint32_t tag) override {
+    std::unique_ptr<MemoryTransfer, EndTransfer> t(new MemoryTransfer);
     t->incoming.assign(incoming.begin(), incoming.end());
     t->arrived.resize(incoming.size());
     t->tag = tag;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between processes by MPI: point to point and non-blocking, on communicators of our own.
+// Messages between processes by MPI: point to point and non-blocking, on communicators of our own;
+// short ones within a machine through memory that its processes share.
 #include <mpi.h>
 #include <sched.h>
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "src/base/transport.h"
+#include "src/engines/mpi/shared_rings.h"
 
 namespace tessera {
 namespace {
@@ -18,6 +20,8 @@ namespace {
 /// Counts of MPI are ints: longer messages go in pieces.
 constexpr std::size_t kPiece = std::size_t(1) << 30;
 constexpr int kNoteTag = 1;
+/// So often, while there is nothing to receive, it is asked whether something else has come.
+constexpr int kLooks = 4096;
 
 std::string text_of(int code) {
   char text[MPI_MAX_ERROR_STRING];
@@ -30,50 +34,53 @@ struct Piece {
   int peer = 0;
   int bytes = 0;
   bool incoming = false;
+  std::uint64_t number = 0;  ///< of the message
 };
 
-/// What belongs to messages on their way. Used again and again: most are short, and finding memory
-/// would take as long as they do.
-struct Requests {
+/// A message by a ring, which hasn't been sent or received yet.
+struct Short {
+  int peer = 0;
+  SharedRings::Head head;
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+};
+
+/// Used again and again: most are short, and finding memory would take as long as they do.
+class MpiTransfer final : public Transport::Transfer {
+ public:
+  using Spares = std::vector<std::unique_ptr<MpiTransfer>>;
+  explicit MpiTransfer(Spares* spares) : spares_(spares) {}
+
+  void end() override {
+    // Only after a failure: the memory is about to be reused, so nothing may arrive in it any more.
+    for (std::size_t i = 0; left > 0 && i < requests.size(); ++i) {
+      if (requests[i] == MPI_REQUEST_NULL) continue;
+      if (pieces[i].incoming) {
+        MPI_Cancel(&requests[i]);
+        MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+      } else {
+        MPI_Request_free(&requests[i]);
+      }
+    }
+    requests.clear();
+    pieces.clear();
+    left = 0;
+    short_out.clear();
+    short_in.clear();
+    tries = 0;
+    error.clear();
+    spares_->emplace_back(this);
+  }
+
   std::uint32_t tag = 0;
   std::vector<MPI_Request> requests;
   std::vector<Piece> pieces;
   std::size_t left = 0;
   std::vector<int> indices;
   std::vector<MPI_Status> statuses;
+  std::vector<Short> short_out, short_in;
+  int tries = 0;  ///< how often there was nothing to do
   std::string error;
-};
-using Spares = std::vector<std::unique_ptr<Requests>>;
-
-class MpiTransfer final : public Transport::Transfer {
- public:
-  explicit MpiTransfer(Spares* spares) : spares_(spares) {
-    if (spares->empty()) {
-      mine = std::make_unique<Requests>();
-    } else {
-      mine = std::move(spares->back());
-      spares->pop_back();
-    }
-  }
-  ~MpiTransfer() override {
-    // Only after a failure: the memory is about to be reused, so nothing may arrive in it any more.
-    for (std::size_t i = 0; mine->left > 0 && i < mine->requests.size(); ++i) {
-      if (mine->requests[i] == MPI_REQUEST_NULL) continue;
-      if (mine->pieces[i].incoming) {
-        MPI_Cancel(&mine->requests[i]);
-        MPI_Wait(&mine->requests[i], MPI_STATUS_IGNORE);
-      } else {
-        MPI_Request_free(&mine->requests[i]);
-      }
-    }
-    mine->requests.clear();
-    mine->pieces.clear();
-    mine->left = 0;
-    mine->error.clear();
-    spares_->push_back(std::move(mine));
-  }
-
-  std::unique_ptr<Requests> mine;
 
  private:
   Spares* spares_;
@@ -108,29 +115,51 @@ class MpiTransport final : public Transport {
     MPI_Comm_rank(data_, &index_);
     MPI_Comm_size(data_, &count_);
     shares_cores_ = fewer_cores_than_processes();
+    rings_ = std::make_unique<SharedRings>(data_);
+    sent_.resize(std::size_t(count_));
+    expected_.resize(std::size_t(count_));
   }
 
   int index() const override { return index_; }
   int count() const override { return count_; }
   bool shares_cores() const override { return shares_cores_; }
 
-  std::unique_ptr<Transfer> start(std::span<const Outgoing> outgoing,
-                                  std::span<const Incoming> incoming, std::uint32_t tag) override {
-    auto transfer = std::make_unique<MpiTransfer>(&spares_);
-    Requests* const t = transfer->mine.get();
+  TransferPtr start(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
+                    std::uint32_t tag) override {
+    if (spares_.empty()) spares_.push_back(std::make_unique<MpiTransfer>(&spares_));
+    MpiTransfer* const t = spares_.back().release();
+    spares_.pop_back();
+    TransferPtr transfer(t);
     t->tag = tag;
-    // What arrives may have another tag than is expected: then that is said, instead of waiting.
-    for (const Incoming& m : incoming) {
+    // First what others wait for.
+    for (const Outgoing& m : outgoing) {
+      if (m.bytes == 0) continue;
+      const std::uint64_t number = ++sent_[std::size_t(m.to)];
+      if (rings_->takes(m.to, m.bytes)) {
+        const SharedRings::Head head{number, tag, std::uint32_t(m.bytes)};
+        // Behind what waits for room no other is sent.
+        if (!t->short_out.empty() || !rings_->send(m.to, head, m.data)) {
+          t->short_out.push_back({m.to, head, m.data, nullptr});
+        }
+        continue;
+      }
       in_pieces(m.bytes, [&](std::size_t at, int bytes) {
-        add(t, {m.from, bytes, true}, [&](MPI_Request* r) {
-          return MPI_Irecv(m.data + at, bytes, MPI_BYTE, m.from, MPI_ANY_TAG, data_, r);
+        add(t, {m.to, bytes, false, number}, [&](MPI_Request* r) {
+          return MPI_Isend(m.data + at, bytes, MPI_BYTE, m.to, int(tag), data_, r);
         });
       });
     }
-    for (const Outgoing& m : outgoing) {
+    // What arrives may have another tag than is expected: then that is said, instead of waiting.
+    for (const Incoming& m : incoming) {
+      if (m.bytes == 0) continue;
+      const std::uint64_t number = ++expected_[std::size_t(m.from)];
+      if (rings_->takes(m.from, m.bytes)) {
+        t->short_in.push_back({m.from, {number, tag, std::uint32_t(m.bytes)}, nullptr, m.data});
+        continue;
+      }
       in_pieces(m.bytes, [&](std::size_t at, int bytes) {
-        add(t, {m.to, bytes, false}, [&](MPI_Request* r) {
-          return MPI_Isend(m.data + at, bytes, MPI_BYTE, m.to, int(tag), data_, r);
+        add(t, {m.from, bytes, true, number}, [&](MPI_Request* r) {
+          return MPI_Irecv(m.data + at, bytes, MPI_BYTE, m.from, MPI_ANY_TAG, data_, r);
         });
       });
     }
@@ -141,7 +170,9 @@ class MpiTransport final : public Transport {
   }
 
   bool finished(Transfer* transfer, std::string* error) override {
-    Requests& t = *static_cast<MpiTransfer&>(*transfer).mine;
+    auto& t = static_cast<MpiTransfer&>(*transfer);
+    if (t.error.empty() && !t.short_out.empty()) send_short(&t);
+    if (t.error.empty() && !t.short_in.empty()) receive_short(&t);
     if (t.error.empty() && t.left > 0) {
       int done = 0;
       const int code = MPI_Testsome(int(t.requests.size()), t.requests.data(), &done,
@@ -153,14 +184,18 @@ class MpiTransport final : public Transport {
         t.left -= std::size_t(done);
       }
     }
-    if (t.error.empty()) return t.left == 0;
+    if (t.error.empty()) {
+      if (t.left + t.short_in.size() + t.short_out.size() == 0) return true;
+      if (++t.tries % kLooks == 0) look_for_others(&t);
+    }
     *error = t.error;
     return false;
   }
 
   int waits_for(const Transfer& transfer) const override {
-    const Requests& t = *static_cast<const MpiTransfer&>(transfer).mine;
-    int sends_to = -1;
+    const auto& t = static_cast<const MpiTransfer&>(transfer);
+    if (!t.short_in.empty()) return t.short_in[0].peer;
+    int sends_to = t.short_out.empty() ? -1 : t.short_out[0].peer;
     for (std::size_t i = 0; i < t.requests.size(); ++i) {
       if (t.requests[i] == MPI_REQUEST_NULL) continue;
       if (t.pieces[i].incoming) return t.pieces[i].peer;
@@ -205,7 +240,9 @@ class MpiTransport final : public Transport {
       }
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    if (finalizes_) MPI_Finalize();
+    if (!finalizes_) return;
+    rings_->close();
+    MPI_Finalize();
   }
 
  private:
@@ -220,7 +257,7 @@ class MpiTransport final : public Transport {
   }
 
   template <class F>
-  static void add(Requests* t, const Piece& piece, const F& post) {
+  static void add(MpiTransfer* t, const Piece& piece, const F& post) {
     MPI_Request request = MPI_REQUEST_NULL;
     const int code = post(&request);
     if (code != MPI_SUCCESS && t->error.empty()) t->error = "MPI: " + text_of(code);
@@ -228,24 +265,78 @@ class MpiTransport final : public Transport {
     t->pieces.push_back(piece);
   }
 
-  static void check(Requests* t, int k, bool with_errors) {
+  void send_short(MpiTransfer* t) {
+    std::size_t sent = 0;
+    while (
+        sent < t->short_out.size() &&
+        rings_->send(t->short_out[sent].peer, t->short_out[sent].head, t->short_out[sent].from)) {
+      ++sent;
+    }
+    t->short_out.erase(t->short_out.begin(), t->short_out.begin() + std::ptrdiff_t(sent));
+  }
+
+  void receive_short(MpiTransfer* t) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < t->short_in.size(); ++i) {
+      const Short& m = t->short_in[i];
+      const SharedRings::Head* head = rings_->first(m.peer);
+      // One with a lower number is waited for before this one in the list, and has come just now.
+      if (head == nullptr || head->number < m.head.number) {
+        t->short_in[kept++] = m;
+        continue;
+      }
+      if (head->number != m.head.number || head->tag != m.head.tag || head->bytes != m.head.bytes) {
+        t->error = something_else(m.peer, head->bytes, m.head.bytes);
+        return;
+      }
+      rings_->receive(m.peer, m.to);
+    }
+    t->short_in.resize(kept);
+  }
+
+  /// Whether what is waited for went the other way, as it is another one than is expected.
+  void look_for_others(MpiTransfer* t) {
+    for (std::size_t i = 0; i < t->requests.size(); ++i) {
+      const Piece& piece = t->pieces[i];
+      if (t->requests[i] == MPI_REQUEST_NULL || !piece.incoming) continue;
+      const SharedRings::Head* head = rings_->first(piece.peer);
+      if (head != nullptr && head->number == piece.number) {
+        t->error = something_else(piece.peer, head->bytes, std::size_t(piece.bytes));
+      }
+    }
+    for (const Short& m : t->short_in) {
+      int there = 0, bytes = 0;
+      MPI_Status status;
+      const int code = MPI_Iprobe(m.peer, MPI_ANY_TAG, data_, &there, &status);
+      // What is sent later comes later, whichever way it goes.
+      if (code != MPI_SUCCESS || there == 0 || rings_->first(m.peer) != nullptr) continue;
+      MPI_Get_count(&status, MPI_BYTE, &bytes);
+      t->error = something_else(m.peer, std::size_t(bytes), m.head.bytes);
+    }
+  }
+
+  static std::string something_else(int peer, std::size_t sent, std::size_t expected) {
+    return "process " + std::to_string(peer) + " exchanges something else: it sent " +
+           std::to_string(sent) + " bytes, where " + std::to_string(expected) + " are expected" +
+           (sent == expected ? " of another exchange" : "");
+  }
+
+  static void check(MpiTransfer* t, int k, bool with_errors) {
     const auto i = std::size_t(t->indices[std::size_t(k)]);
     const MPI_Status& status = t->statuses[std::size_t(k)];
     const Piece& piece = t->pieces[i];
-    const std::string peer = "process " + std::to_string(piece.peer);
+    const auto peer = [&] { return "process " + std::to_string(piece.peer); };
     if (with_errors && status.MPI_ERROR != MPI_SUCCESS && status.MPI_ERROR != MPI_ERR_PENDING) {
       t->error = piece.incoming && status.MPI_ERROR == MPI_ERR_TRUNCATE
-                     ? peer + " sent more than is expected: it exchanges something else"
-                     : "MPI, with " + peer + ": " + text_of(status.MPI_ERROR);
+                     ? peer() + " sent more than is expected: it exchanges something else"
+                     : "MPI, with " + peer() + ": " + text_of(status.MPI_ERROR);
       return;
     }
     if (!piece.incoming) return;
     int bytes = 0;
     MPI_Get_count(&status, MPI_BYTE, &bytes);
     if (status.MPI_TAG != int(t->tag) || bytes != piece.bytes) {
-      t->error = peer + " exchanges something else: it sent " + std::to_string(bytes) +
-                 " bytes, where " + std::to_string(piece.bytes) + " are expected" +
-                 (bytes == piece.bytes ? " of another exchange" : "");
+      t->error = something_else(piece.peer, std::size_t(bytes), std::size_t(piece.bytes));
     }
   }
 
@@ -259,8 +350,10 @@ class MpiTransport final : public Transport {
   bool finalizes_, shares_cores_ = true;
   int index_ = 0, count_ = 1;
   MPI_Comm data_ = MPI_COMM_NULL, notes_ = MPI_COMM_NULL;
+  std::unique_ptr<SharedRings> rings_;
+  std::vector<std::uint64_t> sent_, expected_;  ///< messages to and from each process
   std::list<Posted> posted_;
-  Spares spares_;
+  MpiTransfer::Spares spares_;
 };
 
 Transport* connect(std::string* error) {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rings of slots in a window of shared memory.
+#include "src/engines/mpi/shared_rings.h"
+
+#include <cstring>
+#include <utility>
+
+namespace tessera {
+namespace {
+
+/// The more processes there are on a machine the more rings, and the shorter their messages: a
+/// window of some MB in all.
+std::size_t most_bytes(int processes) {
+  if (processes < 2) return 0;
+  if (processes <= 8) return std::size_t(16) << 10;
+  if (processes <= 32) return std::size_t(4) << 10;
+  return processes <= 64 ? std::size_t(1) << 10 : 0;
+}
+
+}  // namespace
+
+SharedRings::SharedRings(MPI_Comm all) {
+  int count = 0, here = 0, me = 0, my_place = 0;
+  MPI_Comm_size(all, &count);
+  MPI_Comm_rank(all, &me);
+  rings_.resize(std::size_t(count));
+  if (MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, me, MPI_INFO_NULL, &machine_) != MPI_SUCCESS) {
+    machine_ = MPI_COMM_NULL;
+    return;
+  }
+  MPI_Comm_set_errhandler(machine_, MPI_ERRORS_RETURN);
+  MPI_Comm_size(machine_, &here);
+  MPI_Comm_rank(machine_, &my_place);
+  most_ = most_bytes(here);
+  if (most_ == 0) return;
+
+  // Each process has the rings from all others.
+  MPI_Info apart = MPI_INFO_NULL;
+  MPI_Info_create(&apart);
+  MPI_Info_set(apart, "alloc_shared_noncontig", "true");
+  void* mine = nullptr;
+  int failed = MPI_Win_allocate_shared(MPI_Aint(ring_bytes() * std::size_t(here)), 1, apart,
+                                       machine_, &mine, &window_) != MPI_SUCCESS;
+  MPI_Info_free(&apart);
+  if (failed == 0) {
+    std::memset(mine, 0, ring_bytes() * std::size_t(here));
+    MPI_Win_lock_all(MPI_MODE_NOCHECK, window_);
+  }
+  std::vector<int> process(std::size_t(here), 0);
+  MPI_Allgather(&me, 1, MPI_INT, process.data(), 1, MPI_INT, machine_);
+  std::vector<Ring> found(rings_.size());
+  for (int place = 0; failed == 0 && place < here; ++place) {
+    if (place == my_place) continue;
+    MPI_Aint bytes = 0;
+    int unit = 0;
+    void* its = nullptr;
+    failed = MPI_Win_shared_query(window_, place, &bytes, &unit, &its) != MPI_SUCCESS;
+    if (failed != 0 || its == nullptr) break;
+    Ring& ring = found[std::size_t(process[std::size_t(place)])];
+    ring.to = static_cast<std::byte*>(its) + ring_bytes() * std::size_t(my_place);
+    ring.from = static_cast<std::byte*>(mine) + ring_bytes() * std::size_t(place);
+  }
+  // All or none; and nobody writes before all is zero.
+  int any_failed = 0;
+  MPI_Allreduce(&failed, &any_failed, 1, MPI_INT, MPI_MAX, machine_);
+  if (any_failed == 0) {
+    rings_ = std::move(found);
+  } else {
+    window_ = MPI_WIN_NULL;  // to free it takes all
+  }
+}
+
+void SharedRings::close() {
+  if (window_ != MPI_WIN_NULL) {
+    MPI_Win_unlock_all(window_);
+    MPI_Win_free(&window_);
+  }
+  if (machine_ != MPI_COMM_NULL) MPI_Comm_free(&machine_);
+}
+
+bool SharedRings::send(int to, const Head& head, const std::byte* data) {
+  Ring& r = rings_[std::size_t(to)];
+  if (r.sent - r.known_received == kSlots) {
+    r.known_received = counter(r.to).received.load(std::memory_order_acquire);
+    if (r.sent - r.known_received == kSlots) return false;
+  }
+  Slot& into = slot(r.to, r.sent);
+  into.head = head;
+  std::memcpy(into.data(), data, head.bytes);
+  into.written.store(++r.sent, std::memory_order_release);
+  return true;
+}
+
+const SharedRings::Head* SharedRings::first(int from) const {
+  const Ring& r = ring(from);
+  if (r.from == nullptr) return nullptr;
+  const Slot& next = slot(r.from, r.received);
+  return next.written.load(std::memory_order_acquire) == r.received + 1 ? &next.head : nullptr;
+}
+
+void SharedRings::receive(int from, std::byte* data) {
+  Ring& r = rings_[std::size_t(from)];
+  Slot& next = slot(r.from, r.received);
+  std::memcpy(data, next.data(), next.head.bytes);
+  counter(r.from).received.store(++r.received, std::memory_order_release);
+}
+
+}  // namespace tessera

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Short messages between processes of one machine, through memory that they share: a ring of slots
+// for each pair and direction, in a window of MPI's. A slot is written by one process and read by
+// the other, without a call of MPI.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tessera {
+
+class SharedRings {
+ public:
+  /// All processes of the communicator make one. There are no rings if the memory can't be had, or
+  /// where too many processes are on this machine.
+  explicit SharedRings(MPI_Comm all);
+  SharedRings(const SharedRings&) = delete;
+  SharedRings& operator=(const SharedRings&) = delete;
+  /// Gives the memory back; all processes of this machine call it.
+  void close();
+
+  /// Whether messages of so many bytes go this way; both sides must find the same.
+  bool takes(int peer, std::size_t bytes) const {
+    return bytes <= most_ && ring(peer).to != nullptr;
+  }
+
+  /// What a message says of itself.
+  struct Head {
+    std::uint64_t number = 0;  ///< as the sender counts all of its messages to this process
+    std::uint32_t tag = 0, bytes = 0;
+  };
+  /// False, and nothing happens, while the ring is full.
+  bool send(int to, const Head& head, const std::byte* data);
+  /// The first message of a process that hasn't been received; null if there is none.
+  const Head* first(int from) const;
+  /// Its bytes. Makes room for another one.
+  void receive(int from, std::byte* data);
+  /// How many have been received from that process.
+  std::uint64_t received(int from) const { return ring(from).received; }
+
+ private:
+  static constexpr std::size_t kSlots = 4, kLine = 64;
+
+  /// In shared memory. The sender writes the slots, the receiver `received`.
+  struct alignas(kLine) Slot {
+    std::atomic<std::uint64_t> written;  ///< how many messages were sent when it was filled
+    Head head;
+    /// `most_` bytes follow.
+    std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
+  };
+  struct Counter {
+    alignas(kLine) std::atomic<std::uint64_t> received;
+  };
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+  /// With one other process.
+  struct Ring {
+    std::byte* to = nullptr;  ///< null: it is on another machine
+    std::byte* from = nullptr;
+    std::uint64_t sent = 0, received = 0;
+    std::uint64_t known_received = 0;  ///< of what was sent, as last looked at
+  };
+  const Ring& ring(int peer) const { return rings_[std::size_t(peer)]; }
+
+  std::size_t slot_bytes() const { return sizeof(Slot) + most_; }
+  std::size_t ring_bytes() const { return sizeof(Counter) + kSlots * slot_bytes(); }
+  Slot& slot(std::byte* ring, std::uint64_t message) const {
+    return *reinterpret_cast<Slot*>(ring + sizeof(Counter) + message % kSlots * slot_bytes());
+  }
+  static Counter& counter(std::byte* ring) { return *reinterpret_cast<Counter*>(ring); }
+
+  std::size_t most_ = 0;
+  std::vector<Ring> rings_;  ///< by process
+  MPI_Comm machine_ = MPI_COMM_NULL;
+  MPI_Win window_ = MPI_WIN_NULL;
+};
+
+}  // namespace tessera
