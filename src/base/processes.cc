@@ -22,9 +22,7 @@ constexpr char kAsk = '?', kState = 's', kEnded = 'e', kFailed = 'f';
 
 /// How long others are given to say where they are.
 constexpr auto kAnswers = 1500ms;
-/// So long a process that waits keeps a core that it shares with others, and so long it takes what
-/// nobody else wants of it.
-constexpr auto kBusy = 100us;
+/// So long a process that waits takes what nobody else wants of a core.
 constexpr auto kAwake = 1s;
 /// What a process that has ended, or failed, sent before may still arrive.
 constexpr auto kLate = 500ms;
@@ -129,12 +127,11 @@ void Processes::finish(Ticket* ticket, const Activity& activity) {
     const auto now = Clock::now();
     if (tries < 16) since_ = looked_at = now;
     if (!error.empty()) fail(error, activity);
-    if (now - since_ < kBusy) continue;
     // Long messages move in pieces, and only while both ends look: sleeping would slow them down.
-    if (now - since_ < kAwake) {
-      if (yields_) std::this_thread::yield();
-    } else {
+    if (now - since_ >= kAwake) {
       std::this_thread::sleep_for(500us);
+    } else if (yields_) {
+      std::this_thread::yield();
     }
     if (now - looked_at < 5ms) continue;
     looked_at = now;

@@ -8,13 +8,14 @@
 namespace tessera {
 namespace {
 
-/// The more processes there are on a machine the more rings, and the shorter their messages: a
-/// window of some MB in all.
-std::size_t most_bytes(int processes) {
-  if (processes < 2) return 0;
-  if (processes <= 8) return std::size_t(16) << 10;
-  if (processes <= 32) return std::size_t(4) << 10;
-  return processes <= 64 ? std::size_t(1) << 10 : 0;
+/// The more processes there are on a machine the more rings, and the shorter their messages: 128 KB
+/// between up to 5 of them, 64 KB up to 8, ... 1 KB up to 64.
+std::size_t most_bytes(std::size_t processes, std::size_t slots) {
+  constexpr std::size_t kMost = std::size_t(1) << 17, kLeast = std::size_t(1) << 10;
+  constexpr std::size_t kWindow = std::size_t(16) << 20;
+  std::size_t bytes = kMost;
+  while (bytes >= kLeast && processes * processes * slots * bytes > kWindow) bytes /= 2;
+  return processes < 2 || bytes < kLeast ? 0 : bytes;
 }
 
 }  // namespace
@@ -31,7 +32,7 @@ SharedRings::SharedRings(MPI_Comm all) {
   MPI_Comm_set_errhandler(machine_, MPI_ERRORS_RETURN);
   MPI_Comm_size(machine_, &here);
   MPI_Comm_rank(machine_, &my_place);
-  most_ = most_bytes(here);
+  most_ = most_bytes(std::size_t(here), kSlots);
   if (most_ == 0) return;
 
   // Each process has the rings from all others.
