@@ -138,6 +138,16 @@ DirectExchange DirectExchange::of(const Plan& plan, const Exchange& exchange,
                                         column < 0 ? 0 : column * exchange.parts[number].chunk});
     }
   }
+  // What doesn't wait for others is made while messages are on their way, which may have been read
+  // then or not.
+  for (Result& result : out.results) {
+    const auto sent = [&](const Message& m) { return m.at.buffer == result.reuses; };
+    const auto early = [&](const Piece& p) { return p.to.buffer == result.buffer && !p.waits; };
+    if (result.reuses >= 0 && std::any_of(out.sends.begin(), out.sends.end(), sent) &&
+        std::any_of(out.pieces.begin(), out.pieces.end(), early)) {
+      result.reuses = -1;
+    }
+  }
   // Nothing is left to do for what is received in its place.
   std::erase_if(out.pieces, [](const Piece& p) {
     return p.bytes == 0 || (p.terms.size() == 1 && p.terms[0] == p.to);
