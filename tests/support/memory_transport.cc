@@ -30,6 +30,7 @@ struct Network {
 
 class MemoryTransfer final : public Transport::Transfer {
  public:
+  std::vector<Outgoing> outgoing;
   std::vector<Incoming> incoming;
   std::vector<bool> arrived;
   std::uint32_t tag = 0;
@@ -49,18 +50,20 @@ class MemoryTransport final : public Transport {
     t->incoming.assign(incoming.begin(), incoming.end());
     t->arrived.resize(incoming.size());
     t->tag = tag;
-    const std::lock_guard lock(network_->mutex);
-    for (const Outgoing& m : outgoing) {
-      if (m.bytes == 0) continue;
-      network_->queues[std::size_t(index_ * count_ + m.to)].push_back(
-          {std::string(reinterpret_cast<const char*>(m.data), m.bytes), tag});
-    }
+    // As late as may be: until it is finished nobody may change what is sent.
+    t->outgoing.assign(outgoing.begin(), outgoing.end());
     return t;
   }
 
   bool finished(Transfer* transfer, std::string* error) override {
     auto& t = static_cast<MemoryTransfer&>(*transfer);
     const std::lock_guard lock(network_->mutex);
+    for (const Outgoing& m : t.outgoing) {
+      if (m.bytes == 0) continue;
+      network_->queues[std::size_t(index_ * count_ + m.to)].push_back(
+          {std::string(reinterpret_cast<const char*>(m.data), m.bytes), t.tag});
+    }
+    t.outgoing.clear();
     bool all = true;
     for (std::size_t i = 0; i < t.incoming.size(); ++i) {
       const Incoming& m = t.incoming[i];

@@ -241,6 +241,7 @@ class MpiTransport final : public Transport {
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
     if (!finalizes_) return;
+    take_last_notes();
     rings_->close();
     MPI_Finalize();
   }
@@ -250,6 +251,21 @@ class MpiTransport final : public Transport {
     std::string text;
     MPI_Request request;
   };
+
+  /// All end: what they tell each other of it is taken, or some MPIs complain of messages that
+  /// nobody received.
+  void take_last_notes() {
+    MPI_Request all_are_here = MPI_REQUEST_NULL;
+    int done = MPI_Ibarrier(notes_, &all_are_here) != MPI_SUCCESS;
+    int from = 0;
+    std::string note;
+    while (done == 0 || take_note(&from, &note) || !posted_.empty()) {
+      clear_posted();
+      take_note(&from, &note);
+      if (done == 0 && MPI_Test(&all_are_here, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
+      if (shares_cores_) sched_yield();
+    }
+  }
 
   template <class F>
   static void in_pieces(std::size_t bytes, const F& f) {
