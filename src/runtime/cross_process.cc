@@ -6,18 +6,25 @@
 #include "src/runtime/direct_exchange.h"
 #include "src/runtime/local_plan.h"
 #include "src/runtime/plan_executor.h"
+#include "src/runtime/scattered_sums.h"
 
 namespace tessera::runtime {
 
 bool PlanExecutor::cross(const Step& step, const Exchange& exchange, const ActiveSet& active) {
   const LocalPlan::Mark& mark = local_->mark(step);
   if (!mark.crosses) return false;
+  if (mark.scatters && active.everything()) {
+    const ScatteredSums& sums = local_->scattered(mark, exchange);
+    run_direct(step, mark, exchange, sums.scatter, mark.tag);
+    run_direct(step, mark, exchange, sums.gather, mark.tag + 1);
+    return true;
+  }
   if (mark.chains) {
     chain_reduce(step, exchange, active);
     return true;
   }
   if (mark.fits) {
-    run_direct(step, mark, exchange, local_->direct(mark, exchange, active));
+    run_direct(step, mark, exchange, local_->direct(mark, exchange, active), mark.tag);
     return true;
   }
   fetch(step, exchange, active);

@@ -10,6 +10,7 @@
 
 #include "src/base/check.h"
 #include "src/runtime/direct_exchange.h"
+#include "src/runtime/scattered_sums.h"
 
 namespace tessera::runtime {
 namespace {
@@ -118,6 +119,7 @@ bool LocalPlan::mark_all(const Block& block, std::uint32_t* next, std::string* t
       entry.crosses = crosses(*exchange);
       entry.chains = chains(*exchange);
       entry.fits = DirectExchange::fits(*exchange);
+      entry.scatters = entry.chains && ScatteredSums::fits(plan_, *exchange, process_of_);
       any = entry.crosses || any;
       *text += describe(plan_, step, *exchange) + '\n';
       continue;
@@ -238,6 +240,15 @@ const DirectExchange& LocalPlan::direct(const Mark& mark, const Exchange& exchan
   return *partial_direct_;
 }
 
+const ScatteredSums& LocalPlan::scattered(const Mark& mark, const Exchange& exchange) {
+  if (mark.scattered == nullptr) {
+    scattered_.push_back(
+        std::make_unique<ScatteredSums>(ScatteredSums::of(plan_, exchange, *this)));
+    mark.scattered = scattered_.back().get();
+  }
+  return *mark.scattered;
+}
+
 std::int64_t LocalPlan::exchange_bytes(const Block& block) const {
   std::int64_t most = 0;
   for (const Step& step : block.steps) {
@@ -247,7 +258,11 @@ std::int64_t LocalPlan::exchange_bytes(const Block& block) const {
       for (const Branch& b : conditional->branches) most = std::max(most, exchange_bytes(b.block));
     }
     const auto* exchange = std::get_if<Exchange>(&step.what);
-    if (exchange == nullptr || !mark(step).crosses || chains(*exchange)) continue;
+    if (exchange == nullptr || !mark(step).crosses) continue;
+    if (mark(step).scatters) {
+      most = std::max(most, ScatteredSums::of(plan_, *exchange, *this).scatter.extra_bytes);
+    }
+    if (mark(step).chains) continue;
     const Traffic all = find_traffic(*exchange, everything());
     if (DirectExchange::fits(*exchange)) {
       most = std::max(most, DirectExchange::of(plan_, *exchange, everything(), all).extra_bytes);

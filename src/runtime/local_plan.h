@@ -19,9 +19,10 @@
 namespace tessera::runtime {
 
 struct DirectExchange;
+struct ScatteredSums;
 
-/// `traffic`, `direct`, `messages` and `check_same` are for one thread at a time, in a turn. The
-/// plan must outlive it.
+/// `traffic`, `direct`, `scattered`, `messages` and `check_same` are for one thread at a time, in a
+/// turn. The plan must outlive it.
 class LocalPlan {
  public:
   /// `process_of`: per logical device, the process that owns it.
@@ -58,10 +59,12 @@ class LocalPlan {
     bool shares = false;
     /// An exchange with a group that has devices of several processes.
     bool crosses = false;
-    bool chains = false;  ///< as chains() says
-    bool fits = false;    ///< whether it can be done in one step
-    /// Once it is found: how all devices do it in one step.
+    bool chains = false;    ///< as chains() says
+    bool fits = false;      ///< whether it can be done in one step
+    bool scatters = false;  ///< whether all devices do it in two
+    /// Once they are found: how all devices do it in one step, and in two.
     mutable const DirectExchange* direct = nullptr;
+    mutable const ScatteredSums* scattered = nullptr;
     std::string title;  ///< of an exchange
   };
   const Mark& mark(const Step& step) const { return marks_.at(&step); }
@@ -96,6 +99,8 @@ class LocalPlan {
   const Traffic& traffic(const Exchange& exchange, const ActiveSet& active);
   /// How it is done in one step, if it fits.
   const DirectExchange& direct(const Mark& mark, const Exchange& exchange, const ActiveSet& active);
+  /// How all devices do it in two steps, if it is one of those.
+  const ScatteredSums& scattered(const Mark& mark, const Exchange& exchange);
   /// Whether it is an all-reduce that goes through the processes one after the other.
   bool chains(const Exchange& exchange) const;
   /// The most that any exchange holds here of what it receives, and of what it packs to send,
@@ -131,7 +136,9 @@ class LocalPlan {
   // Looked up, never walked.
   std::unordered_map<const Step*, Mark> marks_;
   std::unordered_map<const Exchange*, Traffic> traffic_;
-  std::vector<std::unique_ptr<DirectExchange>> direct_;  ///< of all devices, as marks have them
+  // Of all devices, as marks have them.
+  std::vector<std::unique_ptr<DirectExchange>> direct_;
+  std::vector<std::unique_ptr<ScatteredSums>> scattered_;
   // Of an exchange among some of the devices.
   Traffic partial_;
   std::unique_ptr<DirectExchange> partial_direct_;

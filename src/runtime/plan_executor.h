@@ -136,7 +136,7 @@ class PlanExecutor {
   bool is_local(std::int32_t device) const { return local_ == nullptr || local_->is_local(device); }
   // run_direct.cc
   void run_direct(const Step& step, const LocalPlan::Mark& mark, const Exchange& exchange,
-                  const DirectExchange& direct);
+                  const DirectExchange& direct, std::uint32_t tag);
   // chain_reduce.cc
   void chain_reduce(const Step& step, const Exchange& exchange, const ActiveSet& active);
   // multi_axis_gather.cc

@@ -19,7 +19,8 @@ constexpr std::int64_t kFewBytes = 4096;
 }  // namespace
 
 void PlanExecutor::run_direct(const Step& step, const LocalPlan::Mark& mark,
-                              const Exchange& exchange, const DirectExchange& direct) {
+                              const Exchange& exchange, const DirectExchange& direct,
+                              std::uint32_t tag) {
   for (const DirectExchange::Result& r : direct.results) {
     BufferRef& target = buffers_[std::size_t(r.buffer)];
     if (r.is >= 0) {
@@ -84,7 +85,7 @@ void PlanExecutor::run_direct(const Step& step, const LocalPlan::Mark& mark,
   };
   if (outgoing.empty() && incoming.empty()) return make_all(false), make_all(true);
   const Activity activity = local_->activity(step, mark.title);
-  Processes::Ticket ticket = local_->processes().start(outgoing, incoming, mark.tag);
+  Processes::Ticket ticket = local_->processes().start(outgoing, incoming, tag);
   make_all(false);  // meanwhile
   local_->processes().finish(&ticket, activity);
   make_all(true);
