@@ -85,6 +85,26 @@ TEST(ArgumentViews, AreKnownWhateverNamesTheProgramHas) {
   }
 }
 
+TEST(ArgumentViews, AreNotMadeOfWhatDeadCodeUses) {
+  auto module = parse_entry(R"(
+    x = f32[64,64] parameter(0), sharding={devices=[8,1]<=[8]}
+    y = f32[64,64] parameter(1), sharding={devices=[1,8]<=[8]}
+    dead = f32[64,64] add(y, y)
+    zero = f32[] constant(0)
+    wider = f32[66,64] pad(x, zero), padding=1_1x0_0
+    ROOT same = f32[64,64] slice(wider), slice={[1:65],[0:64]})");
+  const auto views = [&] {
+    const auto& all = module->entry()->instructions();
+    return std::count_if(all.begin(), all.end(),
+                         [](const auto& i) { return spmd::is_argument_view(*i); });
+  };
+  spmd::add_views(module.get());
+  EXPECT_EQ(views(), 1);
+  // Moves are folded, and dead code is dropped.
+  const spmd::Propagation propagation(module.get());
+  EXPECT_EQ(views(), 1);
+}
+
 // Of each kind of work the branch that has most of it.
 TEST(CommunicationCount, AConditionalCountsAsItsMostExpensiveBranch) {
   const auto module = ir::parse_hlo(R"(

@@ -19,6 +19,8 @@ constexpr const char* kView = "tessera.argument_view";
 
 void add_views(ir::Module* module) {
   ir::Computation* entry = module->entry();
+  // Propagation drops dead code, and would drop the views that only it uses.
+  entry->remove_dead();
   for (ir::Instruction* p : entry->parameters()) {
     if (!p->shape.is_array() || p->shape.rank() == 0 || entry->root() == p) continue;
     if (p->use_count() == 0) continue;

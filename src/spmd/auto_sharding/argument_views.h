@@ -6,7 +6,8 @@
 
 namespace tessera::spmd {
 
-/// A view is a call for a sharding that asks for none.
+/// A view is a call for a sharding that asks for none. Of what dead code uses there is none: that
+/// code is dropped.
 void add_views(ir::Module* module);
 /// Those that are sharded as their arguments go. They are looked for: what has been done to the
 /// module since they were added may have removed some.
