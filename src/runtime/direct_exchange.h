@@ -21,7 +21,7 @@ struct DirectExchange {
   struct Result {
     SlotId slot = -1;
     std::int32_t buffer = -1;
-    std::int32_t is = -1;      ///< not -1: it is this buffer, of an input
+    std::int32_t is = -1;      ///< not -1: it is this buffer, of an input or a result before it
     std::int32_t reuses = -1;  ///< not -1: it may take this buffer's memory, if nobody else has it
   };
   struct Message {
