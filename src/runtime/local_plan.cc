@@ -119,7 +119,7 @@ bool LocalPlan::mark_all(const Block& block, std::uint32_t* next, std::string* t
       entry.crosses = crosses(*exchange);
       entry.chains = chains(*exchange);
       entry.fits = DirectExchange::fits(*exchange);
-      entry.scatters = entry.chains && ScatteredSums::fits(plan_, *exchange, process_of_);
+      entry.scatters = entry.fits && ScatteredSums::fits(plan_, *exchange, process_of_);
       any = entry.crosses || any;
       *text += describe(plan_, step, *exchange) + '\n';
       continue;

@@ -11,7 +11,9 @@ namespace {
 
 using Place = DirectExchange::Place;
 
-constexpr std::int64_t kScatterFrom = std::int64_t(1) << 16, kScatterUntil = std::int64_t(1) << 22;
+constexpr std::int64_t kScatterFrom = std::int64_t(1) << 16;
+constexpr std::int64_t kScatterOfTwoFrom = std::int64_t(1) << 17;
+constexpr std::int64_t kScatterUntil = std::int64_t(1) << 22;
 constexpr std::int64_t kStretch = 64;
 
 /// The sum of the values of one or several groups, which are the same.
@@ -27,7 +29,8 @@ struct Share {
   Share(std::int64_t elements, std::size_t processes, std::size_t place) {
     constexpr std::int64_t kTogether = 16;
     const auto n = std::int64_t(processes), k = std::int64_t(place);
-    const std::int64_t most = (elements / kTogether + n - 1) / n * kTogether + kTogether;
+    const std::int64_t units = (elements + kTogether - 1) / kTogether;
+    const std::int64_t most = (units + n - 1) / n * kTogether;
     begin = std::min(elements, most * k);
     end = k + 1 == n ? elements : std::min(elements, most * (k + 1));
   }
@@ -41,7 +44,9 @@ bool ScatteredSums::fits(const Plan& plan, const Exchange& exchange,
   if (exchange.kind != Exchange::Kind::all_reduce) return false;
   std::int64_t bytes = 0;
   for (const Exchange::Part& p : exchange.parts) bytes += plan.slots[std::size_t(p.input)].bytes;
-  if (bytes < kScatterFrom || bytes >= kScatterUntil) return false;
+  const bool pairs = std::all_of(exchange.groups.lists().begin(), exchange.groups.lists().end(),
+                                 [](const auto& group) { return group.size() <= 2; });
+  if (bytes < (pairs ? kScatterOfTwoFrom : kScatterFrom) || bytes >= kScatterUntil) return false;
   return std::all_of(exchange.groups.lists().begin(), exchange.groups.lists().end(),
                      [&](const std::vector<std::int32_t>& group) {
                        std::set<std::int32_t> processes;

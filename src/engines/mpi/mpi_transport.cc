@@ -34,7 +34,7 @@ struct Piece {
   int peer = 0;
   int bytes = 0;
   bool incoming = false;
-  std::uint64_t number = 0;  ///< of the message
+  std::uint64_t number = 0;  ///< of an incoming message
 };
 
 /// A message by a ring, which hasn't been sent or received yet.
@@ -131,23 +131,15 @@ class MpiTransport final : public Transport {
     spares_.pop_back();
     TransferPtr transfer(t);
     t->tag = tag;
-    // First what others wait for.
     for (const Outgoing& m : outgoing) {
       if (m.bytes == 0) continue;
       const std::uint64_t number = ++sent_[std::size_t(m.to)];
-      if (rings_->takes(m.to, m.bytes)) {
-        const SharedRings::Head head{number, tag, std::uint32_t(m.bytes)};
-        // Behind what waits for room no other is sent.
-        if (!t->short_out.empty() || !rings_->send(m.to, head, m.data)) {
-          t->short_out.push_back({m.to, head, m.data, nullptr});
-        }
-        continue;
+      if (!rings_->takes(m.to, m.bytes)) continue;
+      const SharedRings::Head head{number, tag, std::uint32_t(m.bytes)};
+      // Behind what waits for room no other is sent.
+      if (!t->short_out.empty() || !rings_->send(m.to, head, m.data)) {
+        t->short_out.push_back({m.to, head, m.data, nullptr});
       }
-      in_pieces(m.bytes, [&](std::size_t at, int bytes) {
-        add(t, {m.to, bytes, false, number}, [&](MPI_Request* r) {
-          return MPI_Isend(m.data + at, bytes, MPI_BYTE, m.to, int(tag), data_, r);
-        });
-      });
     }
     // What arrives may have another tag than is expected: then that is said, instead of waiting.
     for (const Incoming& m : incoming) {
@@ -160,6 +152,15 @@ class MpiTransport final : public Transport {
       in_pieces(m.bytes, [&](std::size_t at, int bytes) {
         add(t, {m.from, bytes, true, number}, [&](MPI_Request* r) {
           return MPI_Irecv(m.data + at, bytes, MPI_BYTE, m.from, MPI_ANY_TAG, data_, r);
+        });
+      });
+    }
+    // Long messages are sent when it is known where those from the others go.
+    for (const Outgoing& m : outgoing) {
+      if (m.bytes == 0 || rings_->takes(m.to, m.bytes)) continue;
+      in_pieces(m.bytes, [&](std::size_t at, int bytes) {
+        add(t, {m.to, bytes, false}, [&](MPI_Request* r) {
+          return MPI_Isend(m.data + at, bytes, MPI_BYTE, m.to, int(tag), data_, r);
         });
       });
     }
