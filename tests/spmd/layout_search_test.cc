@@ -41,9 +41,12 @@ FactorRule dot_rule(std::int64_t m, std::int64_t k, std::int64_t n) {
 
 ComputeLayout dot(std::int64_t m, std::int64_t k, std::int64_t n, const TensorSharding& lhs,
                   const TensorSharding& rhs, const TensorSharding& out) {
-  return CompileContext().layouts.choose(
-      dot_rule(m, k, n), {Shape(DType::f32, {m, k}), Shape(DType::f32, {k, n})}, {lhs, rhs},
-      {Shape(DType::f32, {m, n})}, {out}, 2.0 * double(m) * double(k) * double(n));
+  return CompileContext().layouts.choose({dot_rule(m, k, n),
+                                          {Shape(DType::f32, {m, k}), Shape(DType::f32, {k, n})},
+                                          {lhs, rhs},
+                                          {Shape(DType::f32, {m, n})},
+                                          {out},
+                                          2.0 * double(m) * double(k) * double(n)});
 }
 
 /// Bytes that one device receives, all reshards together.
@@ -123,7 +126,7 @@ TEST(LayoutSearch, WorkOnAFewElementsIsNotRepeatedEither) {
   for (int trial = 0; trial < 100; ++trial) {
     TensorSharding lhs = any(), rhs = any(), out = any();
     ComputeLayout l =
-        CompileContext().layouts.choose(rule, {shape, shape}, {lhs, rhs}, {shape}, {out}, 16);
+        CompileContext().layouts.choose({rule, {shape, shape}, {lhs, rhs}, {shape}, {out}, 16});
     EXPECT_GE(l.factor_axes[0].size(), out.dims[0].axes.size())
         << lhs.to_string() << " " << rhs.to_string() << " " << out.to_string();
   }
@@ -142,8 +145,8 @@ TEST(LayoutSearch, FactorsThatNeedReplicationGetNoAxes) {
   rule.operands = {{{0}, {1}}};
   rule.results = {{{0}, {1}}};
   Shape shape(DType::f32, {16, 64});
-  ComputeLayout l = CompileContext().layouts.choose(rule, {shape}, {on({{}, {0, 1}})}, {shape},
-                                                    {on({{}, {0, 1}})}, 16 * 64);
+  ComputeLayout l = CompileContext().layouts.choose(
+      {rule, {shape}, {on({{}, {0, 1}})}, {shape}, {on({{}, {0, 1}})}, 16 * 64});
   EXPECT_TRUE(l.factor_axes[1].empty());
   // The other dim takes over, rather than all devices doing all.
   for (int a : {0, 1}) {
@@ -157,9 +160,12 @@ TEST(LayoutSearch, DimsOfSeveralFactorsHaveNoHoles) {
   rule.factors = {{4}, {8}};
   rule.operands = {{{0, 1}}};
   rule.results = {{{0}, {1}}};
-  ComputeLayout l =
-      CompileContext().layouts.choose(rule, {Shape(DType::f32, {32})}, {on({{0}})},
-                                      {Shape(DType::f32, {4, 8})}, {on({{}, {1}})}, 32);
+  ComputeLayout l = CompileContext().layouts.choose({rule,
+                                                     {Shape(DType::f32, {32})},
+                                                     {on({{0}})},
+                                                     {Shape(DType::f32, {4, 8})},
+                                                     {on({{}, {1}})},
+                                                     32});
   std::int64_t ways = 1 << l.factor_axes[0].size();
   EXPECT_TRUE(l.factor_axes[1].empty() || ways == 4);
 }
@@ -245,10 +251,13 @@ ENTRY e {
 std::int64_t plans_made(CompileContext& context, const Network& network) {
   const TensorSharding rows = on({{0, 1, 2}, {}}), columns = on({{}, {2, 1, 0}});
   const std::int64_t before = context.reshards.plans_made();
-  (void)context.layouts.choose(dot_rule(72, 136, 200),
-                               {Shape(DType::f32, {72, 136}), Shape(DType::f32, {136, 200})},
-                               {columns, rows}, {Shape(DType::f32, {72, 200})}, {columns},
-                               2.0 * 72 * 136 * 200, cost::Machine(network));
+  (void)context.layouts.choose({dot_rule(72, 136, 200),
+                                {Shape(DType::f32, {72, 136}), Shape(DType::f32, {136, 200})},
+                                {columns, rows},
+                                {Shape(DType::f32, {72, 200})},
+                                {columns},
+                                2.0 * 72 * 136 * 200},
+                               cost::Machine(network));
   return context.reshards.plans_made() - before;
 }
 

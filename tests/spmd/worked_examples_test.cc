@@ -217,9 +217,13 @@ Chosen choose(std::int64_t m, std::int64_t k, std::int64_t n, const std::string&
   rule.operands = {{{0}, {2}}, {{2}, {1}}};
   rule.results = {{{0}, {1}}};
   const TensorSharding l = parse(mesh, lhs), r = parse(mesh, rhs), o = parse(mesh, out);
-  const ComputeLayout layout = CompileContext().layouts.choose(
-      rule, {Shape(DType::f32, {m, k}), Shape(DType::f32, {k, n})}, {l, r},
-      {Shape(DType::f32, {m, n})}, {o}, 2.0 * double(m) * double(k) * double(n));
+  const ComputeLayout layout =
+      CompileContext().layouts.choose({rule,
+                                       {Shape(DType::f32, {m, k}), Shape(DType::f32, {k, n})},
+                                       {l, r},
+                                       {Shape(DType::f32, {m, n})},
+                                       {o},
+                                       2.0 * double(m) * double(k) * double(n)});
   Chosen chosen;
   for (std::size_t f = 0; f < 3; ++f) {
     if (!layout.factor_axes[f].empty()) chosen.split += "mnk"[f];

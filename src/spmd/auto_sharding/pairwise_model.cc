@@ -3,10 +3,8 @@
 #include "src/spmd/auto_sharding/pairwise_model.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 #include "src/spmd/auto_sharding/elimination.h"
@@ -231,21 +229,6 @@ int PairwiseModel::add_node(std::vector<double> cost, bool is_factor) {
 }
 
 void PairwiseModel::add_edge(Edge edge) {
-  const auto share = [](auto* known, auto* list) {
-    const std::string_view bytes(reinterpret_cast<const char*>(list->data()),
-                                 list->size() * sizeof((*list)[0]));
-    const std::size_t hash = std::hash<std::string_view>()(bytes);
-    const auto [begin, end] = known->equal_range(hash);
-    for (auto it = begin; it != end; ++it) {
-      if (it->second == list->list_ || *it->second == *list->list_) {
-        list->list_ = it->second;
-        return;
-      }
-    }
-    known->emplace(hash, list->list_);
-  };
-  share(&costs_, &edge.cost);
-  share(&columns_, &edge.column);
   nodes[std::size_t(edge.variable)].edges.push_back(int(edges.size()));
   nodes[std::size_t(edge.factor)].edges.push_back(int(edges.size()));
   edges.push_back(std::move(edge));

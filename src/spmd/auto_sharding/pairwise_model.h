@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -15,7 +14,7 @@ namespace tessera::spmd::auto_sharding {
 /// variable to a factor, and cost what lies between an array's sharding and that which the op
 /// needs of it; many states of a factor need the same.
 struct PairwiseModel {
-  /// Numbers that don't change, of which a model has equal ones once: programs repeat their layers.
+  /// Numbers that don't change: programs repeat their layers, and edges that are equal share them.
   template <class T>
   class Shared {
    public:
@@ -27,7 +26,6 @@ struct PairwiseModel {
     const T* data() const { return list_->data(); }
 
    private:
-    friend struct PairwiseModel;
     std::shared_ptr<const std::vector<T>> list_;
   };
   struct Node {
@@ -49,12 +47,6 @@ struct PairwiseModel {
 
   int add_node(std::vector<double> cost, bool is_factor);
   void add_edge(Edge edge);
-
- private:
-  template <class T>
-  using Known = std::unordered_multimap<std::size_t, std::shared_ptr<const std::vector<T>>>;
-  Known<double> costs_;  ///< by their hash
-  Known<int> columns_;
 };
 
 struct Assignment {

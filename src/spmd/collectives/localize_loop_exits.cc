@@ -36,39 +36,20 @@ class Sameness {
       const auto [x, y] = open.back();
       open.pop_back();
       if (x == y || !met.insert({x, y}).second) continue;
-      if (met.size() > kMaxPairs || !same_but_operands(*x, *y)) return false;
+      if (met.size() > kMaxPairs || !same_function(*x, *y)) return false;
       for (std::size_t o = 0; o < x->operands().size(); ++o) {
         open.emplace_back(x->operand(o), y->operand(o));
-      }
-      for (std::size_t c = 0; c < x->called().size(); ++c) {
-        if (x->called()[c]->parameters().size() != y->called()[c]->parameters().size())
-          return false;
-        open.emplace_back(x->called()[c]->root(), y->called()[c]->root());
       }
     }
     return true;
   }
 
  private:
-  static bool same_but_operands(const Instruction& x, const Instruction& y) {
-    if (x.opcode != y.opcode || !(x.shape == y.shape) ||
-        x.operands().size() != y.operands().size() || x.called().size() != y.called().size() ||
-        !ir::same_attributes(x.attrs, y.attrs)) {
-      return false;
-    }
-    switch (x.opcode) {
-      case Opcode::rng:
-      case Opcode::custom_call:
-      case Opcode::custom_partitioning:
-      case Opcode::manual_computation:
-      case Opcode::while_:
-      case Opcode::conditional:
-        return false;
-      case Opcode::constant:
-        return !x.get<ir::ConstantAttrs>().elided;
-      default:
-        return !ir::has_side_effect(x.opcode) && !ir::is_collective(x.opcode);
-    }
+  /// Of equal operands both make the same.
+  static bool same_function(const Instruction& x, const Instruction& y) {
+    if (x.is(Opcode::constant) && x.get<ir::ConstantAttrs>().elided) return false;
+    return (x.is(Opcode::parameter) || ir::is_pure(x)) && ir::same_operation(x, y) &&
+           x.operands().size() == y.operands().size();
   }
 };
 

@@ -12,6 +12,7 @@
 #include "src/ir/rewrite/while_view.h"
 #include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/optimize.h"
+#include "src/spmd/repeated_loops.h"
 
 namespace tessera::spmd {
 namespace {
@@ -38,13 +39,12 @@ class Loop {
         in_(view_.body().parameter(0)),
         out_(view_.body().root()),
         before_(std::int64_t(view_.body().instructions().size())),
-        inits_(view_.size(), nullptr),
-        hoisted_(view_.body(), loop->parent, fresh_channels()) {}
+        hoisted_(view_.body(), loop->parent, fresh_channels()) {
+    for (std::size_t k = 0; k < view_.size(); ++k) inits_.push_back(view_.init(k));
+  }
 
   /// Carried arrays are distinct.
   bool simple() const {
-    if (!out_->is(Opcode::tuple) || out_ == in_ || !loop_->shape.is_tuple) return false;
-    if (!loop_->control_predecessors().empty()) return false;
     const auto only_elements = [](const Instruction* tuple) {
       const ir::UserList users = tuple->users();
       return std::all_of(users.begin(), users.end(), [](const Instruction* user) {
@@ -52,10 +52,12 @@ class Loop {
       });
     };
     const Instruction* tested = view_.condition().parameter(0);
-    return only_elements(in_) && only_elements(tested) && tested != view_.condition().root();
+    return view_.has_tuples() && out_ != in_ && loop_->control_predecessors().empty() &&
+           only_elements(in_) && only_elements(tested) && tested != view_.condition().root();
   }
 
   std::size_t run() {
+    if (!simple()) return 0;
     outside_.metadata = loop_->metadata;
     const std::size_t n = hoist() + postpone();
     if (n > 0) finish();
@@ -67,13 +69,6 @@ class Loop {
     ir::CloneOptions options;
     options.fresh_channels = true;
     return options;
-  }
-
-  /// What element k is before the loop.
-  Instruction* init(std::size_t k) {
-    if (!inits_[k]) inits_[k] = view_.init(k);
-    if (!inits_[k]) inits_[k] = outside_.get_tuple_element(loop_->operand(0), std::int64_t(k));
-    return inits_[k];
   }
 
   // ----- what does not change
@@ -96,7 +91,7 @@ class Loop {
     }
     if (found.empty()) return 0;
     for (Instruction* read : in_->users())
-      hoisted_.map(read, init(*ir::WhileView::carry_of(*read)));
+      hoisted_.map(read, inits_[*ir::WhileView::carry_of(*read)]);
     for (Instruction* collective : found) {
       // One that only another one of them reads is brought along by that one.
       const ir::UserList users = collective->users();
@@ -174,7 +169,7 @@ class Loop {
     // Its own part in the loop, the sum of all devices' parts behind it.
     replaced_[all] = all->operand(0);
     gone_.insert(all);
-    Instruction* first = init(k);
+    Instruction* first = inits_[k];
     outside_.metadata = all->metadata;
     inits_[k] = outside_.splat(outside_.constant(*neutral), next->shape.dims);
     Instruction* part = outside_.get_tuple_element(loop_, std::int64_t(k));
@@ -194,10 +189,9 @@ class Loop {
 
   void finish() {
     Computation *around = loop_->parent, *body = &view_.body();
-    std::vector<Instruction*> inits, values;
-    for (std::size_t k = 0; k < inits_.size(); ++k) inits.push_back(init(k));
+    std::vector<Instruction*> values;
     for (const auto& [collective, value] : added_) values.push_back(value);
-    ir::set_inits(loop_, inits);
+    ir::set_inits(loop_, inits_);
     const std::vector<Instruction*> reads = ir::add_carries(loop_, values);
     for (std::size_t n = 0; n < reads.size(); ++n) replaced_[added_[n].first] = reads[n];
     body->replace_all_uses(replaced_);
@@ -219,8 +213,8 @@ class Loop {
   Instruction* loop_;
   ir::Builder outside_;
   Instruction *in_, *out_;
-  std::int64_t before_;  ///< instructions of the body as it was
-  std::vector<Instruction*> inits_;
+  std::int64_t before_;              ///< instructions of the body as it was
+  std::vector<Instruction*> inits_;  ///< what carries are before the loop
   ir::Cloner hoisted_;
   std::vector<std::pair<Instruction*, Instruction*>> added_;  ///< what is hoisted, and its copy
   std::unordered_set<const Instruction*> gone_;               ///< from the body
@@ -232,35 +226,11 @@ class Loop {
 }  // namespace
 
 std::size_t move_collectives_out_of_loops(ir::Module* module) {
-  std::unordered_map<const Computation*, int> callers;
-  for (const auto& c : module->computations()) {
-    for (const auto& i : c->instructions()) {
-      for (const Computation* callee : i->called()) ++callers[callee];
-    }
-  }
-  std::unordered_set<const Computation*> branches;
-  const auto& all = module->computations();
-  for (auto c = all.rbegin(); c != all.rend(); ++c) {
-    for (const auto& i : (*c)->instructions()) {
-      if (!i->is(Opcode::conditional) && branches.count(c->get()) == 0) continue;
-      branches.insert(i->called().begin(), i->called().end());
-    }
-  }
+  const RepeatedLoops loops(*module);
   std::size_t total = 0;
   // Callees first: what leaves an inner loop may leave the one around it.
   for (const auto& c : module->computations()) {
-    std::vector<Instruction*> loops;
-    for (const auto& i : c->instructions()) {
-      if (!i->is(Opcode::while_)) continue;
-      const auto trips = i->get<ir::WhileAttrs>().known_trip_count;
-      // In a branch, devices may stand still that a loop without trips doesn't ask for.
-      if (trips ? *trips < 2 : branches.count(c.get()) > 0) continue;
-      if (callers[i->called()[0]] == 1 && callers[i->called()[1]] == 1) loops.push_back(i.get());
-    }
-    for (Instruction* i : loops) {
-      Loop loop(i);
-      if (loop.simple()) total += loop.run();
-    }
+    for (Instruction* i : loops.in(*c)) total += Loop(i).run();
   }
   return total;
 }

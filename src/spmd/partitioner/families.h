@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two handlers per op family, one for each stage. `plan_` says in which layout an op is to be
-// computed: its operands are brought there by reshards. `partition_` is given the op in that
-// layout, and defines what one device computes of it. Where a family has no `plan_`, its operands
-// stay as they are and its results are laid out as propagation says: the device stage then does the
-// rest.
+// Two handlers per op family, one for each stage; op_table.cc has a row of them per op. `plan_` says
+// in which layout an op is to be computed: its operands are brought there by reshards. (`place_`
+// puts it there itself.) `partition_` is given the op in that layout, and defines what one device
+// computes of it.
 #pragma once
 
 #include <initializer_list>
@@ -29,11 +28,9 @@ void partition_instruction(PartitionContext& p, const ir::Instruction& source);
 FactorRule split_only(FactorRule rule, std::initializer_list<FactorKind> kinds);
 /// With none along which windows glide.
 FactorRule without_windows(FactorRule rule);
-// plan.cc
+// plan.cc: what several families have
 OpPlan planned(const ComputeLayout& layout);
-/// Operands as they are, results as propagation says.
-OpPlan plan_as_declared(PartitionContext& p, const ir::Instruction& source);
-/// Operands as propagation says as well.
+/// Operands and results as propagation says.
 OpPlan plan_at_boundary(PartitionContext& p, const ir::Instruction& source);
 OpPlan plan_replicated(PartitionContext& p, const ir::Instruction& source);
 /// All devices have the operands, and results are as propagation says.
@@ -65,6 +62,10 @@ void partition_by_rule(PartitionContext& p, const ir::Instruction& source);
 /// well, and the op could do with a part of it: only for lack of a partitioned form.
 bool gathers_for_lack_of_form(PartitionContext& p, const ir::Instruction& source, std::size_t i,
                               const Value& v, const ComputeLayout& layout);
+/// The op as the sum, bit for bit, of arrays of which all devices but one have zeros. `partial`:
+/// how these are laid out, `to`: how the sum shall be.
+void define_sum_of_bits(PartitionContext& p, const ir::Instruction& source, ir::Instruction* local,
+                        const TensorSharding& partial, const TensorSharding& to);
 /// Operands gathered, the op computed in full on each device.
 void replicate(PartitionContext& p, const ir::Instruction& source, const std::string& reason);
 // dot.cc

@@ -67,28 +67,27 @@ std::optional<ComputeLayout> LayoutChooser::given(const ir::Instruction& source,
 }
 
 ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorRule& rule) {
-  std::vector<Shape> operand_shapes, result_shapes = flatten(source.shape);
-  std::vector<TensorSharding> operand_shardings,
-      result_shardings = source_.requested_shardings(source);
-  operand_shapes.reserve(source.operands().size());
-  operand_shardings.reserve(source.operands().size());
-  for (const ir::Instruction* o : source.operands()) {
-    operand_shapes.push_back(o->shape);
-    const Value* v = values_.operand(*o);
-    operand_shardings.push_back(v->is_recomputable() ? source_.replicated(o->shape.rank())
-                                                     : v->sharding);
-  }
   if (std::optional<ComputeLayout> planned = given(source, rule)) return *planned;
-  ComputeLayout layout;
+  LayoutProblem problem{rule,
+                        {},
+                        {},
+                        flatten(source.shape),
+                        source_.requested_shardings(source),
+                        cost::layout_work(source)};
+  for (const ir::Instruction* o : source.operands()) {
+    problem.operand_shapes.push_back(o->shape);
+    const Value* v = values_.operand(*o);
+    problem.operand_shardings.push_back(v->is_recomputable() ? source_.replicated(o->shape.rank())
+                                                             : v->sharding);
+  }
   const std::vector<bool> used = used_elements(source, source_.users(source));
   if (contains(used, false) && rule.results.size() == used.size() &&
-      result_shapes.size() == used.size()) {
+      problem.result_shapes.size() == used.size()) {
     const std::vector<std::size_t> source_of = layout_sources(rule, used);
-    FactorRule without = rule;
-    without.results = select_independent(rule.results, source_of);
-    layout = module_.choose_layout(
-        without, operand_shapes, operand_shardings, select_independent(result_shapes, source_of),
-        select_independent(result_shardings, source_of), cost::layout_work(source));
+    problem.rule.results = select_independent(rule.results, source_of);
+    problem.result_shapes = select_independent(problem.result_shapes, source_of);
+    problem.result_shardings = select_independent(problem.result_shardings, source_of);
+    ComputeLayout layout = module_.choose_layout(problem);
     std::vector<TensorSharding> all(used.size());
     std::size_t next = 0;
     for (std::size_t k = 0; k < all.size(); ++k) {
@@ -96,28 +95,24 @@ ComputeLayout LayoutChooser::choose(const ir::Instruction& source, const FactorR
     }
     for (std::size_t k = 0; k < all.size(); ++k) all[k] = all[source_of[k]];
     layout.results = std::move(all);
-  } else {
-    layout = module_.choose_layout(rule, operand_shapes, operand_shardings, result_shapes,
-                                   result_shardings, cost::layout_work(source));
-    // What will be gathered anyway costs nothing here.
-    bool any = false;
-    for (std::size_t k = 0; k < source.operands().size(); ++k) {
-      const Value* v = values_.operand(*source.operand(k));
-      if (same_layout(operand_shardings[k], layout.operands[k]) ||
-          !values_.requires_replication(*v))
-        continue;
-      operand_shardings[k] = source_.replicated(v->shape.rank());
-      any = true;
-    }
-    if (any) {
-      ComputeLayout other =
-          module_.choose_layout(rule, operand_shapes, operand_shardings, result_shapes,
-                                result_shardings, cost::layout_work(source));
-      if (shares(other, *module_.mesh()) >= shares(layout, *module_.mesh()))
-        layout = std::move(other);
-    }
+    return layout;
   }
-  return layout;
+  ComputeLayout layout = module_.choose_layout(problem);
+  // What will be gathered anyway costs nothing here.
+  bool any = false;
+  for (std::size_t k = 0; k < source.operands().size(); ++k) {
+    const Value* v = values_.operand(*source.operand(k));
+    if (same_layout(problem.operand_shardings[k], layout.operands[k]) ||
+        !values_.requires_replication(*v)) {
+      continue;
+    }
+    problem.operand_shardings[k] = source_.replicated(v->shape.rank());
+    any = true;
+  }
+  if (!any) return layout;
+  ComputeLayout other = module_.choose_layout(problem);
+  const LogicalMesh& mesh = *module_.mesh();
+  return shares(other, mesh) >= shares(layout, mesh) ? other : layout;
 }
 
 }  // namespace tessera::spmd

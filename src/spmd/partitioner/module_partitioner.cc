@@ -170,16 +170,6 @@ double ModulePartitioner::reshard_cost(const TensorSharding& from, const TensorS
                                  machine());
 }
 
-ComputeLayout ModulePartitioner::choose_layout(const FactorRule& rule,
-                                               const std::vector<Shape>& operand_shapes,
-                                               const std::vector<TensorSharding>& operand_shardings,
-                                               const std::vector<Shape>& result_shapes,
-                                               const std::vector<TensorSharding>& result_shardings,
-                                               double flops) {
-  return context_.layouts.choose(rule, operand_shapes, operand_shardings, result_shapes,
-                                 result_shardings, flops, machine());
-}
-
 std::unique_ptr<ir::Module> ModulePartitioner::run() {
   const ir::Computation& entry = *source_.entry();
   ir::Computation* target = target_->add_computation(entry.name());

@@ -55,10 +55,9 @@ class ModulePartitioner {
     return machine().permutes(bytes, permutes, machine().route(*mesh_, axes));
   }
   /// The cheapest layout of an op (layout/layout_search.h).
-  ComputeLayout choose_layout(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
-                              const std::vector<TensorSharding>& operand_shardings,
-                              const std::vector<Shape>& result_shapes,
-                              const std::vector<TensorSharding>& result_shardings, double flops);
+  ComputeLayout choose_layout(const LayoutProblem& problem) {
+    return context_.layouts.choose(problem, machine());
+  }
 
   // ----- computations and their shardings
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "src/ir/constraint.h"
@@ -13,6 +12,7 @@
 #include "src/ir/rewrite/while_view.h"
 #include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/partition.h"
+#include "src/spmd/repeated_loops.h"
 #include "src/spmd/reshard/device_orders.h"
 #include "src/spmd/sharding_util.h"
 
@@ -35,11 +35,11 @@ class ReshardOptimizer {
   std::size_t run() {
     if (!mesh_) return 0;
     std::size_t changes = 0;
-    count_callers();
+    const RepeatedLoops loops(module_);
     // Callees first: what leaves an inner loop may leave the one around it.
     for (const auto& c : module_.computations()) {
       std::size_t here = 0;
-      for (Instruction* loop : loops_of(*c)) here += hoist(loop);
+      for (Instruction* loop : loops.in(*c)) here += hoist(loop);
       if (here > 0) {
         c->sort_topologically();
         for (const auto& callee : module_.computations()) callee->remove_dead();
@@ -114,40 +114,13 @@ class ReshardOptimizer {
 
   // ----- out of loops
 
-  void count_callers() {
-    for (const auto& c : module_.computations()) {
-      for (const auto& i : c->instructions()) {
-        for (const Computation* callee : i->called()) ++callers_[callee];
-      }
-    }
-    const auto& all = module_.computations();
-    for (auto c = all.rbegin(); c != all.rend(); ++c) {
-      for (const auto& i : (*c)->instructions()) {
-        if (!i->is(Opcode::conditional) && branches_.count(c->get()) == 0) continue;
-        branches_.insert(i->called().begin(), i->called().end());
-      }
-    }
-  }
-
-  /// Those that run more than once, as far as one can tell, and whose bodies are their own.
-  std::vector<Instruction*> loops_of(const Computation& c) const {
-    std::vector<Instruction*> out;
-    for (const auto& i : c.instructions()) {
-      if (!i->is(Opcode::while_)) continue;
-      const auto trips = i->get<ir::WhileAttrs>().known_trip_count;
-      if (trips ? *trips < 2 : branches_.count(&c) > 0) continue;
-      const bool own = callers_.at(i->called(0)) == 1 && callers_.at(i->called(1)) == 1;
-      if (own && ir::WhileView(*i).has_separate_carries()) out.push_back(i.get());
-    }
-    return out;
-  }
-
   /// A carry that the loop doesn't change, and that its body needs in one other layout only, goes
   /// round in that layout. Not if a device then holds more of it: whether that is worth it shows
   /// once it is known what a device holds at most (collectives/loop_collective_motion.cc).
   std::size_t hoist(Instruction* loop) {
     const ir::WhileView view(*loop);
     std::size_t changes = 0;
+    if (!view.has_separate_carries()) return changes;
     for (std::size_t k = 0; k < view.size(); ++k) {
       if (!view.shape(k).is_array() || !view.is_invariant(k) || !view.init(k)) continue;
       const std::vector<Instruction*> wanted = reshards_of(view, k);
@@ -158,7 +131,7 @@ class ReshardOptimizer {
       Instruction* moved = reshard_like(*wanted.front(), init);
       for (Instruction* user : loop->users()) {
         // Nothing has changed it.
-        if (element_of(*user) == k) user->replace_all_uses_with(init);
+        if (ir::WhileView::carry_of(*user) == k) user->replace_all_uses_with(init);
       }
       set_init(loop, k, moved);
       for (Instruction* i : {loop, view.body().parameter(0), view.body().root(),
@@ -172,15 +145,10 @@ class ReshardOptimizer {
     return changes;
   }
 
-  static std::optional<std::size_t> element_of(const Instruction& i) {
-    if (!i.is(Opcode::get_tuple_element)) return std::nullopt;
-    return std::size_t(i.get<ir::GetTupleElementAttrs>().index);
-  }
-
   /// All that the body does with a carry, if these are reshards to one layout; else none.
   std::vector<Instruction*> reshards_of(const ir::WhileView& view, std::size_t k) const {
     for (const Instruction* read : view.condition().parameter(0)->users()) {
-      if (element_of(*read) == k) return {};
+      if (ir::WhileView::carry_of(*read) == k) return {};
     }
     std::vector<Instruction*> out;
     for (Instruction* read : view.reads(k)) {
@@ -243,8 +211,6 @@ class ReshardOptimizer {
   ReshardPlanner own_planner_;
   ReshardPlanner& planner_;
   MeshRef mesh_;
-  std::unordered_map<const Computation*, int> callers_;
-  std::unordered_set<const Computation*> branches_;  ///< run in a branch
 };
 
 }  // namespace

@@ -3,9 +3,9 @@
 #include "src/spmd/reshard/device_orders.h"
 
 #include <algorithm>
-#include <map>
 
 #include "src/base/check.h"
+#include "src/spmd/reshard/planner.h"
 
 namespace tessera::spmd {
 namespace {
@@ -137,25 +137,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> reorder_pairs(const TensorSha
   const std::int64_t devices = from.mesh->num_devices();
   TESSERA_CHECK(from.shards() == to.shards() && to.mesh->num_devices() == devices,
                 "no permute leads from " + from.to_string() + " to " + to.to_string());
-  const std::vector<std::int64_t> has = shards_of(from, devices), wants = shards_of(to, devices);
-  // Those that keep theirs don't send: as many copies are left as are needed.
-  std::map<std::int64_t, std::vector<std::int64_t>> holders;
-  for (std::int64_t d = devices; d-- > 0;) {
-    if (has[std::size_t(d)] != wants[std::size_t(d)]) holders[has[std::size_t(d)]].push_back(d);
-  }
-  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
-  for (std::int64_t d = 0; d < devices; ++d) {
-    const std::int64_t shard = wants[std::size_t(d)];
-    std::int64_t source = d;
-    if (has[std::size_t(d)] != shard) {
-      auto& list = holders[shard];
-      TESSERA_CHECK(!list.empty(), "a permute between orders lacks a source");
-      source = list.back();
-      list.pop_back();
-    }
-    pairs.emplace_back(source, d);
-  }
-  return pairs;
+  return pairs_between(shards_of(from, devices), shards_of(to, devices));
 }
 
 }  // namespace tessera::spmd

@@ -507,8 +507,11 @@ std::vector<std::pair<std::int64_t, std::int64_t>> permute_pairs(const TensorSha
                                                                  const TensorSharding& after) {
   TESSERA_CHECK(before.shards() == after.shards(), "a permute keeps the shape of the shards");
   const MeshRef& mesh = after.mesh ? after.mesh : before.mesh;
-  const std::vector<std::int64_t> has = shards_of_devices(before, *mesh);
-  const std::vector<std::int64_t> wants = shards_of_devices(after, *mesh);
+  return pairs_between(shards_of_devices(before, *mesh), shards_of_devices(after, *mesh));
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> pairs_between(
+    const std::vector<std::int64_t>& has, const std::vector<std::int64_t>& wants) {
   // Who has what but wants something else, the first last.
   std::vector<std::vector<std::int64_t>> holders(has.size());
   for (std::size_t device = has.size(); device-- > 0;) {

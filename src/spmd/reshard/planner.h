@@ -108,6 +108,10 @@ bool is_fully_replicated(const TensorSharding& sharding);
 /// The dims as stored by a value of that sharding: ceil(dim / ways) * ways.
 Dims padded_dims(const TensorSharding& sharding, const Dims& dims);
 
+/// The pairs of a permute by which each device, which has one shard, gets the one that it wants.
+/// Those that have theirs keep it.
+std::vector<std::pair<std::int64_t, std::int64_t>> pairs_between(
+    const std::vector<std::int64_t>& has, const std::vector<std::int64_t>& wants);
 /// (source, target) logical devices of a permute step; devices that keep their shard are included.
 /// Each device stands once on either side.
 std::vector<std::pair<std::int64_t, std::int64_t>> permute_pairs(const TensorSharding& before,

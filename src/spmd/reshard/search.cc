@@ -337,9 +337,7 @@ class Search {
         add_reblock(&move, s, d, ways, rows(s, d) * parts, ceil_div(problem_.size[d], ways),
                     row(s, d, bytes));
         reach(next, index, move);
-        if (problem_.joint_gathers) {
-          gathers(index, next, s, d + 1, shard_bytes(problem_, next), move);
-        }
+        gathers(index, next, s, d + 1, shard_bytes(problem_, next), move);
       }
     }
   }

@@ -34,8 +34,6 @@ struct SearchProblem {
   /// Parts that a dim is always in, by axes that stay where they are.
   std::array<std::int64_t, kMaxDims> fixed_ways{};
   double element_bytes = 4;  ///< times the extents of dims that are left out
-  /// Gathers of several dims in a row count as one: what is between them doesn't count.
-  bool joint_gathers = true;
   Placement source, target;
   const cost::Machine* machine = nullptr;
 };

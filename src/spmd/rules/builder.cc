@@ -42,6 +42,11 @@ RuleBuilder& RuleBuilder::result(int i, std::int64_t dim, int factor) {
   return *this;
 }
 
+RuleBuilder& RuleBuilder::shared(std::int64_t dim, std::int64_t size, FactorKind kind) {
+  const int f = factor(size, kind);
+  return operand(0, dim, f).result(0, dim, f);
+}
+
 RuleBuilder& RuleBuilder::all_operands(std::int64_t dim, int factor) {
   for (int i = 0; i < operand_count(); ++i) {
     if (dim < std::int64_t(operand_dims(i).size())) operand(i, dim, factor);

@@ -173,8 +173,7 @@ std::optional<FactorRule> fft(const ir::Instruction& instruction) {
       rule.private_operand(0, d, kind, true).private_result(0, d, kind, true);
       continue;
     }
-    int f = rule.factor(rule.operand_dims(0)[std::size_t(d)], kind);
-    rule.operand(0, d, f).result(0, d, f);
+    rule.shared(d, rule.operand_dims(0)[std::size_t(d)], kind);
   }
   return rule.finish();
 }
@@ -183,9 +182,8 @@ std::optional<FactorRule> cholesky(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
   const auto rank = std::int64_t(rule.operand_dims(0).size());
   for (std::int64_t d = 0; d < rank; ++d) {
-    int f = rule.factor(rule.operand_dims(0)[std::size_t(d)],
-                        d < rank - 2 ? FactorKind::pass_through : FactorKind::need_replication);
-    rule.operand(0, d, f).result(0, d, f);
+    rule.shared(d, rule.operand_dims(0)[std::size_t(d)],
+                d < rank - 2 ? FactorKind::pass_through : FactorKind::need_replication);
   }
   return rule.finish();
 }

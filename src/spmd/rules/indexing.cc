@@ -37,8 +37,7 @@ std::optional<FactorRule> dynamic_slice(const ir::Instruction& instruction) {
   for (std::size_t u = 0; u < from.size(); ++u) {
     auto d = std::int64_t(u);
     if (from[u] == to[u]) {
-      int f = rule.factor(from[u]);
-      rule.operand(0, d, f).result(0, d, f);
+      rule.shared(d, from[u]);
     } else {
       rule.private_operand(0, d, FactorKind::need_replication, true);
       rule.private_result(0, d, FactorKind::need_replication, true);

@@ -23,7 +23,7 @@ void project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactor
   out.factors.resize(rule.factors.size());
   for (ProjectedFactor& f : out.factors) {
     f.axes.clear();
-    f.extendable = f.minor_most = true;
+    f.extendable = true;
   }
   out.overflow = false;
   out.present.assign(rule.factors.size(), 0);
@@ -34,10 +34,7 @@ void project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactor
     auto open_factor = [&] {
       if (k < factors.size()) rest = rule.factors[std::size_t(factors[k])].size;
     };
-    for (int f : factors) {
-      out.present[std::size_t(f)] = 1;
-      out.factors[std::size_t(f)].minor_most = f == factors.back();
-    }
+    for (int f : factors) out.present[std::size_t(f)] = 1;
     open_factor();
     bool stuck = false;
     for (int axis : sharding.dims[d].axes) {

@@ -14,8 +14,6 @@ struct ProjectedFactor {
   IndexList axes;  ///< major to minor
   /// More axes may follow on this factor, were the dim open.
   bool extendable = true;
-  /// Minor-most of its dim: its axes need not divide it.
-  bool minor_most = true;
 };
 
 struct Projection {

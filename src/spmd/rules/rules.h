@@ -24,6 +24,9 @@ class RuleBuilder {
   /// Appends a factor to a dim; -1 for the dim: the tensor hasn't got it.
   RuleBuilder& operand(int i, std::int64_t dim, int factor);
   RuleBuilder& result(int i, std::int64_t dim, int factor);
+  /// A factor of one dim of the first operand and of the result.
+  RuleBuilder& shared(std::int64_t dim, std::int64_t size,
+                      FactorKind kind = FactorKind::pass_through);
   RuleBuilder& all_operands(std::int64_t dim, int factor);
   RuleBuilder& all_results(std::int64_t dim, int factor);
   /// A factor for dims that no other tensor shares.

@@ -118,8 +118,8 @@ std::optional<FactorRule> slice(const ir::Instruction& instruction) {
   const Dims &from = rule.operand_dims(0), &to = rule.result_dims(0);
   for (std::size_t d = 0; d < from.size(); ++d) {
     bool full = attrs.starts[d] == 0 && to[d] == from[d];
-    int f = rule.factor(from[d], full ? FactorKind::pass_through : FactorKind::permutation);
-    rule.operand(0, std::int64_t(d), f).result(0, std::int64_t(d), f);
+    rule.shared(std::int64_t(d), from[d],
+                full ? FactorKind::pass_through : FactorKind::permutation);
   }
   return rule.finish();
 }
@@ -130,9 +130,8 @@ std::optional<FactorRule> pad(const ir::Instruction& instruction) {
   const Dims &from = rule.operand_dims(0), &to = rule.result_dims(0);
   for (std::size_t d = 0; d < from.size(); ++d) {
     bool same = attrs.dims[d] == ir::PadDim{};
-    int f = rule.factor(std::max(from[d], to[d]),
-                        same ? FactorKind::pass_through : FactorKind::permutation);
-    rule.operand(0, std::int64_t(d), f).result(0, std::int64_t(d), f);
+    rule.shared(std::int64_t(d), std::max(from[d], to[d]),
+                same ? FactorKind::pass_through : FactorKind::permutation);
   }
   return rule.finish();
 }
@@ -142,9 +141,8 @@ std::optional<FactorRule> reverse(const ir::Instruction& instruction) {
   const Dims& dims = instruction.get<ir::DimensionsAttrs>().dims;
   for (std::int64_t d = 0; d < std::int64_t(rule.result_dims(0).size()); ++d) {
     bool reversed = contains(dims, d);
-    int f = rule.factor(rule.result_dims(0)[std::size_t(d)],
-                        reversed ? FactorKind::permutation : FactorKind::pass_through);
-    rule.operand(0, d, f).result(0, d, f);
+    rule.shared(d, rule.result_dims(0)[std::size_t(d)],
+                reversed ? FactorKind::permutation : FactorKind::pass_through);
   }
   return rule.finish();
 }
@@ -154,8 +152,7 @@ std::optional<FactorRule> bitcast_convert(const ir::Instruction& instruction) {
   const auto from = std::int64_t(rule.operand_dims(0).size());
   const auto to = std::int64_t(rule.result_dims(0).size());
   for (std::int64_t d = 0; d < std::min(from, to); ++d) {
-    int f = rule.factor(rule.result_dims(0)[std::size_t(d)]);
-    rule.operand(0, d, f).result(0, d, f);
+    rule.shared(d, rule.result_dims(0)[std::size_t(d)]);
   }
   // The bytes of one element.
   if (from > to) rule.private_operand(0, to, FactorKind::need_replication);

@@ -46,7 +46,6 @@ class CommunicationReporter {
  public:
   CommunicationReporter(CommunicationLog& log, const ShardBuilder& emit) : log_(log), emit_(emit) {}
 
-  bool all_records() const { return log_.all_records(); }
   void note(ir::Instruction* collective, const ReshardReason& reason);
   /// The same of one of several that together move something: `bytes` is its share of what is
   /// received.

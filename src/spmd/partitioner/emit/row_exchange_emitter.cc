@@ -184,58 +184,6 @@ class WindowSearch {
   std::vector<std::vector<Run>> runs_;  ///< by coordinate, in the order of the destination
 };
 
-/// By position in the mesh: its part of a number that differs along the axes, `weights[k]` a step
-/// along axes[k].
-Dims along(const LogicalMesh& mesh, const IndexList& axes, const Dims& weights) {
-  Dims sums{0};
-  for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
-    std::int64_t weight = 0;
-    for (std::size_t k = 0; k < axes.size(); ++k) {
-      if (std::size_t(axes[k]) == a) weight = weights[k];
-    }
-    Dims next;
-    next.reserve(sums.size() * std::size_t(mesh.axes[a].size));
-    for (std::int64_t sum : sums) {
-      for (std::int64_t c = 0; c < mesh.axes[a].size; ++c) next.push_back(sum + c * weight);
-    }
-    sums = std::move(next);
-  }
-  return sums;
-}
-
-/// The pairs of a permute by which each device sends to the one that stands at `target[c]` along
-/// the axes, itself at c; -1: it sends nothing.
-std::vector<std::pair<std::int64_t, std::int64_t>> pairs_along(const LogicalMesh& mesh,
-                                                               const IndexList& axes,
-                                                               const Dims& target) {
-  const Dims strides = mesh.strides();
-  Dims weights(axes.size());
-  std::int64_t ways = 1;
-  for (std::size_t k = axes.size(); k-- > 0;) {
-    weights[k] = ways;
-    ways *= mesh.axes[std::size_t(axes[k])].size;
-  }
-  // How far apart positions of two coordinates are.
-  Dims offset(std::size_t(ways), 0);
-  for (std::int64_t c = 0; c < ways; ++c) {
-    for (std::size_t k = 0; k < axes.size(); ++k) {
-      const std::size_t a = std::size_t(axes[k]);
-      offset[std::size_t(c)] += c / weights[k] % mesh.axes[a].size * strides[a];
-    }
-  }
-  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
-  const Dims coordinates = along(mesh, axes, weights);
-  pairs.reserve(coordinates.size());
-  for (std::size_t p = 0; p < coordinates.size(); ++p) {
-    const std::size_t c = std::size_t(coordinates[p]);
-    if (target[c] < 0) continue;
-    const std::int64_t q = std::int64_t(p) + offset[std::size_t(target[c])] - offset[c];
-    pairs.emplace_back(mesh.device_at(std::int64_t(p)), mesh.device_at(q));
-  }
-  if (!mesh.device_ids.empty()) std::sort(pairs.begin(), pairs.end());
-  return pairs;
-}
-
 Dims with_dim(Dims dims, std::int64_t d, std::int64_t size) {
   dims[std::size_t(d)] = size;
   return dims;
@@ -266,7 +214,7 @@ ir::Instruction* RowExchangeEmitter::moved_rows(const RowPermute& m,
     x = b.select(b.splat(is_this, x->shape.dims), rows_of, x);
   }
   if (!m.travels) return x;
-  x = b.collective_permute(x, pairs_along(*emit_.mesh(), axes, m.target));
+  x = b.collective_permute(x, emit_.pairs_along(axes, m.target));
   // All permutes of an exchange together: what the busiest device receives.
   const auto idle = std::count(m.target.begin(), m.target.end(), std::int64_t(-1));
   const double senders = double(std::int64_t(m.target.size()) - idle);
@@ -345,12 +293,6 @@ ir::Instruction* RowExchangeEmitter::concatenated_rows(const RowExchangePlan& pl
   const auto slots = slots_of(plan);
   if (!slots) return nullptr;
   ir::Builder& b = emit_.b();
-  auto rows_between = [&](ir::Instruction* x, std::int64_t lo, std::int64_t hi) {
-    Dims starts(x->shape.dims.size(), 0);
-    starts[std::size_t(to.dim)] = lo;
-    if (lo == 0 && hi == x->shape.dim(to.dim)) return x;
-    return b.slice(x, starts, with_dim(x->shape.dims, to.dim, hi));
-  };
   std::vector<ir::Instruction*> parts;
   std::int64_t at = 0;
   auto fill_to = [&](std::int64_t end) {
@@ -370,7 +312,8 @@ ir::Instruction* RowExchangeEmitter::concatenated_rows(const RowExchangePlan& pl
         mine.push_back(takes_part(m, t) ? 1 : 0);
         if (mine.back()) place = m.place[t];
       }
-      ir::Instruction* rows_here = rows_between(moved[i], slot.lo - place, slot.hi - place);
+      ir::Instruction* rows_here =
+          emit_.slice_dim(moved[i], to.dim, slot.lo - place, slot.hi - place);
       if (!x) {
         const bool all = std::count(mine.begin(), mine.end(), 0) == 0;
         if (all || !to.fill || (m.travels && is_zero(*to.fill))) {
@@ -464,11 +407,7 @@ ir::Instruction* RowExchangeEmitter::shifted_rows(const RowExchangePlan& plan,
     if (high_place != 0 || low_place != 0 || m.rows != block) {
       std::int64_t low = std::max<std::int64_t>(high_place, 0);
       std::int64_t high = std::max<std::int64_t>(block - (low_place + m.rows), 0);
-      std::vector<ir::PadDim> padding(to.dims.size());
-      padding[std::size_t(to.dim)] = {low, high, 0};
-      if (low != 0 || high != 0) {
-        x = b.pad(x, to.fill ? to.fill : emit_.constant_scalar(x->shape.dtype, 0), padding);
-      }
+      x = emit_.pad_dim(x, to.dim, {low, high, 0}, to.other);
       Dims starts;
       for (std::int64_t place : m.place) starts.push_back(low - place);
       if (x->shape.dim(to.dim) != block) {

@@ -138,6 +138,18 @@ ir::Instruction* ShardBuilder::lookup(const Dims& table, const IndexList& axes) 
   return lookups_[key] = out;
 }
 
+std::vector<std::pair<std::int64_t, std::int64_t>> ShardBuilder::pairs_along(
+    const IndexList& axes, const Dims& target) const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (const auto& group : groups(axes).expand(devices_)) {
+    for (std::size_t c = 0; c < group.size(); ++c) {
+      if (target[c] >= 0) pairs.emplace_back(group[c], group[std::size_t(target[c])]);
+    }
+  }
+  std::sort(pairs.begin(), pairs.end());
+  return pairs;
+}
+
 ir::Instruction* ShardBuilder::shard_offset(const TensorSharding& s, std::int64_t dim,
                                             std::int64_t size) {
   const IndexList& axes = s.dims[std::size_t(dim)].axes;
@@ -186,14 +198,25 @@ ir::Instruction* ShardBuilder::mask_padding(ir::Instruction* shard, const Tensor
 ir::Instruction* ShardBuilder::resized(ir::Instruction* x, std::int64_t dim, std::int64_t size) {
   std::int64_t now = x->shape.dim(dim);
   if (now == size) return x;
-  if (now < size) {
-    std::vector<ir::PadDim> padding(x->shape.dims.size());
-    padding[std::size_t(dim)].high = size - now;
-    return b().pad(x, constant_scalar(x->shape.dtype, 0), padding);
-  }
-  Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims, strides(x->shape.dims.size(), 1);
-  limits[std::size_t(dim)] = size;
-  return b().slice(x, starts, limits, strides);
+  if (now < size) return pad_dim(x, dim, {0, size - now, 0}, constant_scalar(x->shape.dtype, 0));
+  return slice_dim(x, dim, 0, size);
+}
+
+ir::Instruction* ShardBuilder::pad_dim(ir::Instruction* x, std::int64_t dim, const ir::PadDim& by,
+                                       ir::Instruction* fill) {
+  if (by == ir::PadDim{}) return x;
+  std::vector<ir::PadDim> padding(x->shape.dims.size());
+  padding[std::size_t(dim)] = by;
+  return b().pad(x, fill, padding);
+}
+
+ir::Instruction* ShardBuilder::slice_dim(ir::Instruction* x, std::int64_t dim, std::int64_t from,
+                                         std::int64_t to) {
+  if (to - from == x->shape.dim(dim)) return x;
+  Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims;
+  starts[std::size_t(dim)] = from;
+  limits[std::size_t(dim)] = to;
+  return b().slice(x, starts, limits);
 }
 
 ir::Instruction* ShardBuilder::dynamic_slice_dim(ir::Instruction* x, std::int64_t dim,
@@ -201,11 +224,7 @@ ir::Instruction* ShardBuilder::dynamic_slice_dim(ir::Instruction* x, std::int64_
   if (x->shape.dim(dim) == size) return x;
   // A start that is known is a plain slice.
   for (const auto& [value, constant] : indices_) {
-    if (constant != start) continue;
-    Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims, strides(x->shape.dims.size(), 1);
-    starts[std::size_t(dim)] = value;
-    limits[std::size_t(dim)] = value + size;
-    return b().slice(x, starts, limits, strides);
+    if (constant == start) return slice_dim(x, dim, value, value + size);
   }
   std::vector<ir::Instruction*> starts(x->shape.dims.size(), index(0));
   starts[std::size_t(dim)] = start;

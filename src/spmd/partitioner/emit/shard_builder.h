@@ -68,6 +68,10 @@ class ShardBuilder {
   ir::Instruction* lookup(const Dims& table, const IndexList& axes);
   /// First global index of the device's shard of a dim.
   ir::Instruction* shard_offset(const TensorSharding& s, std::int64_t dim, std::int64_t size);
+  /// The pairs of a permute by which each device sends to the one that stands at `target[c]` along
+  /// the axes, itself at c; -1: it sends nothing.
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs_along(const IndexList& axes,
+                                                                 const Dims& target) const;
   ir::DeviceGroups groups(const IndexList& axes) const {
     return ir::DeviceGroups::over(mesh_, axes);
   }
@@ -84,6 +88,11 @@ class ShardBuilder {
   ir::Instruction* mask_padding(ir::Instruction* shard, const TensorSharding& s, const Dims& global,
                                 const Dims& dims, ir::Instruction* neutral);
   /// Pads at the end of a dim (with zeros), or cuts there.
+  /// Rows [from, to) of a dim.
+  ir::Instruction* slice_dim(ir::Instruction* x, std::int64_t dim, std::int64_t from,
+                             std::int64_t to);
+  ir::Instruction* pad_dim(ir::Instruction* x, std::int64_t dim, const ir::PadDim& by,
+                           ir::Instruction* fill);
   ir::Instruction* resized(ir::Instruction* x, std::int64_t dim, std::int64_t size);
   ir::Instruction* dynamic_slice_dim(ir::Instruction* x, std::int64_t dim, ir::Instruction* start,
                                      std::int64_t size);

@@ -25,16 +25,12 @@ bool tensors_fit(const std::vector<TensorFactors>& factors, const std::vector<Sh
 }
 
 /// All that the choice depends on. Of the mesh only the axes' sizes.
-std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
-                   const std::vector<TensorSharding>& operand_shardings,
-                   const std::vector<Shape>& result_shapes,
-                   const std::vector<TensorSharding>& result_shardings, double flops,
-                   const cost::Machine& machine, const MeshRef& mesh) {
+std::string key_of(const LayoutProblem& p, const cost::Machine& machine, const MeshRef& mesh) {
   KeyWriter key;
   key.add(mesh->axes.size());
   for (const MeshAxis& a : mesh->axes) key.add(a.size);
-  key.add(rule.factors.size());
-  for (const Factor& f : rule.factors) key.add_all(f.size, f.kind);
+  key.add(p.rule.factors.size());
+  for (const Factor& f : p.rule.factors) key.add_all(f.size, f.kind);
   const auto tensors = [&](const std::vector<TensorFactors>& factors,
                            const std::vector<Shape>& shapes,
                            const std::vector<TensorSharding>& shardings) {
@@ -47,11 +43,18 @@ std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_sha
       key.add_all(shardings[i].unreduced, shardings[i].manual);
     }
   };
-  tensors(rule.operands, operand_shapes, operand_shardings);
-  tensors(rule.results, result_shapes, result_shardings);
-  key.add_all(flops, machine.network().flops_per_second);
+  tensors(p.rule.operands, p.operand_shapes, p.operand_shardings);
+  tensors(p.rule.results, p.result_shapes, p.result_shardings);
+  key.add_all(p.flops, machine.network().flops_per_second);
   add_transfers_to_key(key, machine, *mesh);
   return key.take();
+}
+
+/// Known layouts are on no mesh: the key doesn't know which it was.
+void set_mesh(ComputeLayout* layout, const MeshRef& mesh) {
+  for (auto* list : {&layout->operands, &layout->results}) {
+    for (TensorSharding& s : *list) s.mesh = mesh;
+  }
 }
 
 }  // namespace
@@ -59,39 +62,25 @@ std::string key_of(const FactorRule& rule, const std::vector<Shape>& operand_sha
 LayoutPlanner::LayoutPlanner(ReshardPlanner& reshards)
     : reshards_(reshards), layouts_(kCachedLayouts) {}
 
-ComputeLayout LayoutPlanner::choose(const FactorRule& rule,
-                                    const std::vector<Shape>& operand_shapes,
-                                    const std::vector<TensorSharding>& operand_shardings,
-                                    const std::vector<Shape>& result_shapes,
-                                    const std::vector<TensorSharding>& result_shardings,
-                                    double flops, const cost::Machine& machine) {
+ComputeLayout LayoutPlanner::choose(const LayoutProblem& p, const cost::Machine& machine) {
   MeshRef mesh;
-  for (const auto* list : {&operand_shardings, &result_shardings}) {
+  for (const auto* list : {&p.operand_shardings, &p.result_shardings}) {
     for (const TensorSharding& s : *list) {
       if (s.mesh) mesh = s.mesh;
     }
   }
-  const auto search = [&] {
-    return search_layout(reshards_, rule, operand_shapes, operand_shardings, result_shapes,
-                         result_shardings, flops, machine);
-  };
-  const bool fits = tensors_fit(rule.operands, operand_shapes, operand_shardings) &&
-                    tensors_fit(rule.results, result_shapes, result_shardings);
-  if (!mesh || !fits) return search();
-  std::string key = key_of(rule, operand_shapes, operand_shardings, result_shapes, result_shardings,
-                           flops, machine, mesh);
+  const bool fits = tensors_fit(p.rule.operands, p.operand_shapes, p.operand_shardings) &&
+                    tensors_fit(p.rule.results, p.result_shapes, p.result_shardings);
+  if (!mesh || !fits) return search_layout(reshards_, p, machine);
+  std::string key = key_of(p, machine, mesh);
   const ComputeLayout* known = layouts_.find(key);
   if (!known) {
-    ComputeLayout found = search();
-    for (auto* list : {&found.operands, &found.results}) {
-      for (TensorSharding& s : *list) s.mesh = nullptr;
-    }
+    ComputeLayout found = search_layout(reshards_, p, machine);
+    set_mesh(&found, nullptr);
     known = &layouts_.add(std::move(key), std::move(found));
   }
   ComputeLayout layout = *known;
-  for (auto* list : {&layout.operands, &layout.results}) {
-    for (TensorSharding& s : *list) s.mesh = mesh;
-  }
+  set_mesh(&layout, mesh);
   return layout;
 }
 

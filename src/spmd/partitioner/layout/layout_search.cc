@@ -72,16 +72,11 @@ bool contracts(const FactorRule& rule, const std::vector<Shape>& operands) {
 /// nothing is split: half of the work is worth less than a gather of 8192 bytes.
 class LayoutSearch {
  public:
-  LayoutSearch(ReshardPlanner& reshards, const FactorRule& rule,
-               const std::vector<Shape>& operand_shapes,
-               const std::vector<TensorSharding>& operand_shardings,
-               const std::vector<Shape>& result_shapes,
-               const std::vector<TensorSharding>& result_shardings, double flops,
-               const cost::Machine& machine)
+  LayoutSearch(ReshardPlanner& reshards, const LayoutProblem& problem, const cost::Machine& machine)
       : reshards_(reshards),
-        rule_(rule),
-        info_(factor_uses(rule)),
-        flops_(flops),
+        rule_(problem.rule),
+        info_(factor_uses(problem.rule)),
+        flops_(problem.flops),
         machine_(machine) {
     auto add = [&](const std::vector<TensorFactors>& factors, const std::vector<Shape>& shapes,
                    const std::vector<TensorSharding>& shardings, bool is_result) {
@@ -96,10 +91,10 @@ class LayoutSearch {
         if (shardings[i].mesh) mesh_ = shardings[i].mesh;
       }
     };
-    add(rule.operands, operand_shapes, operand_shardings, false);
-    add(rule.results, result_shapes, result_shardings, true);
-    operand_count_ = operand_shapes.size();
-    contracts_ = contracts(rule, operand_shapes);
+    add(rule_.operands, problem.operand_shapes, problem.operand_shardings, false);
+    add(rule_.results, problem.result_shapes, problem.result_shardings, true);
+    operand_count_ = problem.operand_shapes.size();
+    contracts_ = contracts(rule_, problem.operand_shapes);
   }
 
   ComputeLayout run() {
@@ -440,15 +435,9 @@ class LayoutSearch {
 
 }  // namespace
 
-ComputeLayout search_layout(ReshardPlanner& reshards, const FactorRule& rule,
-                            const std::vector<Shape>& operand_shapes,
-                            const std::vector<TensorSharding>& operand_shardings,
-                            const std::vector<Shape>& result_shapes,
-                            const std::vector<TensorSharding>& result_shardings, double flops,
+ComputeLayout search_layout(ReshardPlanner& reshards, const LayoutProblem& problem,
                             const cost::Machine& machine) {
-  return LayoutSearch(reshards, rule, operand_shapes, operand_shardings, result_shapes,
-                      result_shardings, flops, machine)
-      .run();
+  return LayoutSearch(reshards, problem, machine).run();
 }
 
 std::optional<ComputeLayout> agreed_layout(const FactorRule& rule,

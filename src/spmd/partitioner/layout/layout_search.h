@@ -27,22 +27,27 @@ struct ComputeLayout {
   double cost = 0;
 };
 
+/// An op whose work is to be shared out. Tuples' leaves are separate entries, as in the rule.
+struct LayoutProblem {
+  FactorRule rule;
+  std::vector<Shape> operand_shapes;
+  /// As they are. They may be unreduced: they are reduced by the reshard to the layout's.
+  std::vector<TensorSharding> operand_shardings;
+  std::vector<Shape> result_shapes;
+  std::vector<TensorSharding> result_shardings;  ///< as requested
+  double flops = 0;                              ///< of the op before it is shared out
+};
+
 /// The cheapest layout of an op's work, among all assignments of mesh axes to its factors, also
 /// those that none of its tensors has, and on axes that none of them uses. Work has its price, but
 /// an op that contracts nothing is never cut into fewer parts than its largest tensor is, however
 /// small, and a contraction into no fewer than its result. A layout that all tensors agree on
 /// already is taken as it is, unless devices would repeat a contraction.
 ///
-/// Tuples' leaves are separate entries, as in the rule. Operand shardings may be unreduced (they
-/// are reduced by the reshard to `operands`). All shardings are on one mesh. need_replication
-/// factors get no axes; permutation factors may get some (the op then has to exchange halos).
-/// `flops`: of the op before it is shared out. `reshards`: plans what the candidates have to move.
-ComputeLayout search_layout(ReshardPlanner& reshards, const FactorRule& rule,
-                            const std::vector<Shape>& operand_shapes,
-                            const std::vector<TensorSharding>& operand_shardings,
-                            const std::vector<Shape>& result_shapes,
-                            const std::vector<TensorSharding>& result_shardings, double flops,
-                            const cost::Machine& machine = cost::Machine());
+/// All shardings are on one mesh. need_replication factors get no axes; permutation factors may get
+/// some (the op then has to exchange halos). `reshards`: plans what the candidates have to move.
+ComputeLayout search_layout(ReshardPlanner& reshards, const LayoutProblem& problem,
+                            const cost::Machine& machine);
 
 /// The layout that an op has where its tensors are laid out so, partial results included; none if
 /// they don't fit each other.
@@ -57,10 +62,7 @@ class LayoutPlanner {
   LayoutPlanner(const LayoutPlanner&) = delete;
   LayoutPlanner& operator=(const LayoutPlanner&) = delete;
 
-  ComputeLayout choose(const FactorRule& rule, const std::vector<Shape>& operand_shapes,
-                       const std::vector<TensorSharding>& operand_shardings,
-                       const std::vector<Shape>& result_shapes,
-                       const std::vector<TensorSharding>& result_shardings, double flops,
+  ComputeLayout choose(const LayoutProblem& problem,
                        const cost::Machine& machine = cost::Machine());
 
  private:

@@ -64,6 +64,15 @@ void replicate(PartitionContext& p, const ir::Instruction& source, const std::st
   p.values.define(source, x, layouts);
 }
 
+void define_sum_of_bits(PartitionContext& p, const ir::Instruction& source, ir::Instruction* local,
+                        const TensorSharding& partial, const TensorSharding& to) {
+  ir::Instruction* bits = as_bits(p.b(), local);
+  Value* sum = p.values.make(bits, partial, Shape(bits->shape.dtype, source.shape.dims));
+  sum = p.values.reshard(sum, to, "result of " + op_label(source));
+  ir::Instruction* x = from_bits(p.b(), sum->local, source.shape.dtype);
+  p.values.define(source, p.values.make(x, sum->sharding, source.shape));
+}
+
 bool gathers_for_lack_of_form(PartitionContext& p, const ir::Instruction& source, std::size_t i,
                               const Value& v, const ComputeLayout& layout) {
   const std::vector<TensorSharding>& results = p.source.shardings(source);

@@ -6,12 +6,10 @@
 namespace tessera::spmd {
 
 OpPlan plan_dot(PartitionContext& p, const ir::Instruction& source) {
-  const std::optional<FactorRule> rule = rule_for(source);
-  return rule ? planned(p.layouts.choose(source, *rule)) : plan_replicated(p, source);
+  return planned(p.layouts.choose(source, *rule_for(source)));
 }
 
 void partition_dot(PartitionContext& p, const ir::Instruction& source) {
-  if (!rule_for(source)) return replicate(p, source, "no rule is known");
   const auto& attrs = source.get<ir::DotAttrs>();
   Value *lhs = p.values.declared(*source.operand(0)), *rhs = p.values.declared(*source.operand(1));
   // Padding may hold NaN or infinity, which a zero on the other side wouldn't stop.

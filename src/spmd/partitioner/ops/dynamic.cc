@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/ir/rewrite/while_view.h"
 #include "src/spmd/partitioner/families.h"
 
 namespace tessera::spmd {
@@ -53,17 +54,8 @@ std::vector<ir::Instruction*> start_operands(PartitionContext& p, const ir::Inst
 
 /// A start index that is known, clamped to [0, highest].
 std::optional<std::int64_t> known_start(const ir::Instruction& at, std::int64_t highest) {
-  if (!at.is(Opcode::constant) || at.get<ir::ConstantAttrs>().elided) return std::nullopt;
-  const Literal& l = at.get<ir::ConstantAttrs>().value;
-  std::int64_t v = 0;
-  if (l.dtype() == DType::s32) {
-    v = l.data<std::int32_t>()[0];
-  } else if (l.dtype() == DType::s64) {
-    v = l.data<std::int64_t>()[0];
-  } else {
-    return std::nullopt;
-  }
-  return std::clamp<std::int64_t>(v, 0, highest);
+  const std::optional<std::int64_t> start = ir::known_integer(at);
+  return start ? std::optional(std::clamp<std::int64_t>(*start, 0, highest)) : std::nullopt;
 }
 
 /// Rows [start, start + count) are those of the update, which is split as the array is.
@@ -268,11 +260,7 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
   if (window.mine) {
     x = b.select(b.splat(window.mine, local_sizes), x, b.splat(zero, local_sizes));
   }
-  x = as_bits(b, x);
-  Value* sum = p.values.make(x, result, Shape(x->shape.dtype, source.shape.dims));
-  sum = p.values.reshard(sum, requested, "result of " + op_label(source));
-  x = from_bits(b, sum->local, source.shape.dtype);
-  p.values.define(source, p.values.make(x, sum->sharding, source.shape));
+  define_sum_of_bits(p, source, x, result, requested);
 }
 
 OpPlan plan_dynamic_update_slice(PartitionContext& p, const ir::Instruction& source) {

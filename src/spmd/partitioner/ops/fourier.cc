@@ -60,20 +60,7 @@ ir::Instruction* transformed(PartitionContext& p, ir::Instruction* x, FftType ty
 
 ComputeLayout layout_of(const PartitionContext& p, const Stage& stage, const TensorSharding& from,
                         const TensorSharding& to) {
-  FactorRule rule;
-  TensorFactors operand, result;
-  for (std::int64_t d = 0; d < stage.in.rank(); ++d) {
-    const FactorKind kind =
-        contains(stage.dims, d) ? FactorKind::need_replication : FactorKind::pass_through;
-    operand.push_back({int(rule.factors.size())});
-    rule.factors.push_back({stage.in.dim(d), kind});
-    if (stage.in.dim(d) != stage.out.dim(d)) rule.factors.push_back({stage.out.dim(d), kind});
-    result.push_back({int(rule.factors.size()) - 1});
-  }
-  rule.operands = {operand};
-  rule.results = {result};
-  const double work = 16 * double(std::max(stage.in.element_count(), stage.out.element_count()));
-  return p.module.choose_layout(rule, {stage.in}, {from}, {stage.out}, {to}, work);
+  return layout_of_step(p, stage.dims, {stage.in}, {from}, {stage.out}, {to});
 }
 
 /// `s` with the axes of the stage's dims on the largest other dim, also where they cut it unevenly.
@@ -201,7 +188,7 @@ struct SplitFft {
 SplitFft split_fft(PartitionContext& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::FftAttrs>();
   const Shape &in = source.operand(0)->shape, &out = source.shape;
-  const std::optional<FactorRule> rule = rule_for(source);
+  const FactorRule rule = *rule_for(source);
   const Value* v = p.values.operand(*source.operand(0));
   const std::int64_t rank = in.rank(), count = std::int64_t(attrs.lengths.size());
   const TensorSharding from = v->is_recomputable() ? p.source.replicated(rank) : v->sharding;
@@ -210,8 +197,8 @@ SplitFft split_fft(PartitionContext& p, const ir::Instruction& source) {
   for (std::int64_t d = rank - count; d < rank; ++d) {
     split |= from.shards(d) > 1 || to.shards(d) > 1;
   }
-  if (!rule || !split || in.element_count() == 0 || out.element_count() == 0) return {};
-  const ComputeLayout at_once = p.layouts.choose(source, *rule);
+  if (!split || in.element_count() == 0 || out.element_count() == 0) return {};
+  const ComputeLayout at_once = p.layouts.choose(source, rule);
   double price = at_once.cost;
   // Work that devices repeat is not to be had for somewhat fewer bytes.
   const double parts = parts_of(at_once.results[0]);
@@ -219,7 +206,7 @@ SplitFft split_fft(PartitionContext& p, const ir::Instruction& source) {
   std::vector<Stage> stages = stages_of(p, source, from, to, price);
   if (!stages.empty()) return {std::move(stages), std::nullopt};
   if (count != 1 || is_real(attrs.type)) return {};
-  FactorRule halves = *rule;
+  FactorRule halves = rule;
   halves.factors[std::size_t(halves.operands[0].back().front())].kind = FactorKind::permutation;
   ComputeLayout layout = p.layouts.choose(source, halves);
   const TensorSharding& s = layout.operands[0];

@@ -42,11 +42,7 @@ ir::Instruction* along_vector(PartitionContext& p, const std::vector<ir::Instruc
 ir::Instruction* component(PartitionContext& p, ir::Instruction* x, std::size_t k,
                            std::int64_t vector_dim) {
   if (vector_dim == x->shape.rank()) return x;
-  Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims;
-  const std::size_t v = std::size_t(vector_dim);
-  starts[v] = std::int64_t(k);
-  limits[v] = std::int64_t(k) + 1;
-  x = p.b().slice(x, starts, limits);
+  x = p.emit.slice_dim(x, vector_dim, std::int64_t(k), std::int64_t(k) + 1);
   Dims dims = x->shape.dims;
   dims.erase(dims.begin() + vector_dim);
   return p.b().reshape(x, dims);
@@ -107,10 +103,8 @@ std::vector<Place> places_of(const ir::Instruction& scatter) {
 
 namespace {
 
-std::optional<FactorRule> factors_of_gather(const ir::Instruction& source) {
-  std::optional<FactorRule> rule = rule_for(source);
-  if (rule) rule = split_only(*rule, {FactorKind::reduction});
-  return rule;
+FactorRule factors_of_gather(const ir::Instruction& source) {
+  return split_only(*rule_for(source), {FactorKind::reduction});
 }
 
 /// Index components that point into a split dim of the operand.
@@ -130,9 +124,7 @@ std::vector<std::size_t> served_components(const ir::Instruction& source,
 }  // namespace
 
 OpPlan plan_gather(PartitionContext& p, const ir::Instruction& source) {
-  const std::optional<FactorRule> rule = factors_of_gather(source);
-  if (!rule) return plan_replicated(p, source);
-  OpPlan plan = planned(p.layouts.choose(source, *rule));
+  OpPlan plan = planned(p.layouts.choose(source, factors_of_gather(source)));
   if (!served_components(source, plan.operands[0]).empty()) {
     plan.results = {reduced(p.source.sharding(source))};
   }
@@ -140,10 +132,8 @@ OpPlan plan_gather(PartitionContext& p, const ir::Instruction& source) {
 }
 
 void partition_gather(PartitionContext& p, const ir::Instruction& source) {
-  const std::optional<FactorRule> rule = factors_of_gather(source);
-  if (!rule) return replicate(p, source, "no rule is known");
   const auto& attrs = source.get<ir::GatherAttrs>();
-  ComputeLayout layout = p.layouts.choose(source, *rule);
+  const ComputeLayout layout = p.layouts.choose(source, factors_of_gather(source));
   const Shape& operand = source.operand(0)->shape;
   const TensorSharding& split = layout.operands[0];
   std::vector<Value*> operands = p.values.operands_in(source, layout.operands);
@@ -201,11 +191,7 @@ void partition_gather(PartitionContext& p, const ir::Instruction& source) {
     if (!contains(attrs.offset_dims, d)) batch.push_back(d);
   }
   if (mine) x = b.select(b.broadcast(mine, result.dims, batch), x, b.splat(zero, result.dims));
-  x = as_bits(b, x);
-  Value* sum = p.values.make(x, layout.results[0], Shape(x->shape.dtype, source.shape.dims));
-  sum = p.values.reshard(sum, reduced(p.source.sharding(source)), "result of " + op_label(source));
-  x = from_bits(b, sum->local, source.shape.dtype);
-  p.values.define(source, p.values.make(x, sum->sharding, source.shape));
+  define_sum_of_bits(p, source, x, layout.results[0], reduced(p.source.sharding(source)));
 }
 
 namespace {
@@ -318,22 +304,21 @@ struct Scatter {
   std::vector<Place> places;
   std::optional<Opcode> op;
   std::optional<Literal> identity;
-  std::optional<FactorRule> rule;
+  FactorRule rule;
 
-  explicit Scatter(const ir::Instruction& source) : places(places_of(source)) {
+  explicit Scatter(const ir::Instruction& source)
+      : places(places_of(source)), rule(*rule_for(source)) {
     if (source.operands().size() == 3) {
       op = ir::as_binary_reducer(*source.called().front());
       if (op) identity = ir::identity_of(*op, source.shape.dtype);
     }
-    rule = rule_for(source);
-    if (!rule) return;
     const bool may_sum =
         identity && !source.get<ir::ScatterAttrs>().scatter_dims_to_operand_dims.empty();
-    rule = may_sum ? split_only(*rule, {FactorKind::reduction}) : split_only(*rule, {});
+    rule = may_sum ? split_only(rule, {FactorKind::reduction}) : split_only(rule, {});
     for (std::size_t d = 0; d < places.size(); ++d) {
       if (places[d] != Place::fixed) continue;
-      for (int f : rule->operands[0][d]) {
-        rule->factors[std::size_t(f)].kind = FactorKind::need_replication;
+      for (int f : rule.operands[0][d]) {
+        rule.factors[std::size_t(f)].kind = FactorKind::need_replication;
       }
     }
   }
@@ -343,8 +328,7 @@ struct Scatter {
 
 OpPlan plan_scatter(PartitionContext& p, const ir::Instruction& source) {
   const Scatter s(source);
-  if (!s.rule) return plan_replicated(p, source);
-  OpPlan plan = planned(p.layouts.choose(source, *s.rule));
+  OpPlan plan = planned(p.layouts.choose(source, s.rule));
   if (s.op) plan.partial_ops = {*s.op};
   return plan;
 }
@@ -353,8 +337,7 @@ void partition_scatter(PartitionContext& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::ScatterAttrs>();
   const std::size_t count = (source.operands().size() - 1) / 2;
   const auto [places, op, identity, rule] = Scatter(source);
-  if (!rule) return replicate(p, source, "no rule is known");
-  const ComputeLayout layout = p.layouts.choose(source, *rule);
+  const ComputeLayout layout = p.layouts.choose(source, rule);
   const std::vector<Value*> values = p.values.operands_in(source, layout.operands);
   const LocalScatter scatter(source, layout, places);
   std::vector<ir::Instruction*> locals;

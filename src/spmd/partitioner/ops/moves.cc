@@ -135,18 +135,15 @@ TensorSharding requested_layout(PartitionContext& p, const ir::Instruction& slic
   return s;
 }
 
-RowMove choose_slice(PartitionContext& p, const ir::Instruction& source, const Placer& placer,
-                     const std::vector<RowOrigin>& from) {
-  return cheapest_move(p, source, requested_layout(p, source), from, sliced_dims(source), placer,
-                       false, true);
-}
-
-Placer slice_placer(const ir::Instruction& source) {
-  return [&source](const RowOrigin&, std::int64_t d, std::int64_t ways, bool) {
+RowOp slice_of(PartitionContext& p, const ir::Instruction& source) {
+  const Placer placer = [&source](const RowOrigin&, std::int64_t d, std::int64_t ways, bool) {
     return slice_part(ways, source.operand(0)->shape.dim(d),
                       source.get<ir::SliceAttrs>().starts[std::size_t(d)], stride_of(source, d),
                       source.shape.dim(d));
   };
+  RowOp op{source, {{p.values.operand(*source.operand(0))}}, sliced_dims(source), placer};
+  op.may_sum = true;
+  return op;
 }
 
 /// Only concatenations along the dim that it cuts use it: they take the rows from where it does, so
@@ -209,7 +206,7 @@ std::optional<SlicesTogether> slices_together(PartitionContext& p, const ir::Ins
       at = end;
     }
     block += out_block;
-    const RowMove c = choose_slice(p, *s, slice_placer(*s), {{v}});
+    const RowMove c = cheapest_move(p, slice_of(p, *s), requested_layout(p, *s));
     apart += c.price;
     if (s != slices.front()) shared += c.operands_price;
   }
@@ -250,9 +247,9 @@ void place_slice(PartitionContext& p, const ir::Instruction& source) {
     }
     return;
   }
-  const RowMove c =
-      choose_slice(p, source, slice_placer(source), {{p.values.operand(*source.operand(0))}});
-  place(p, source, {{c.layout}, {c.summed.empty() ? c.layout : requested_layout(p, source)}});
+  const TensorSharding requested = requested_layout(p, source);
+  const RowMove c = cheapest_move(p, slice_of(p, source), requested);
+  place(p, source, {{c.layout}, {c.summed.empty() ? c.layout : requested}});
 }
 
 void partition_slice(PartitionContext& p, const ir::Instruction& source) {
@@ -263,47 +260,38 @@ void partition_slice(PartitionContext& p, const ir::Instruction& source) {
   }
   const auto& attrs = source.get<ir::SliceAttrs>();
   const Dims& in = source.operand(0)->shape.dims;
-  const Dims& out = source.shape.dims;
-  const Dims changed = sliced_dims(source);
-  auto stride = [&](std::int64_t d) { return stride_of(source, d); };
-  const Placer placer = slice_placer(source);
-  const std::vector<RowOrigin> from{{p.values.operand(*source.operand(0))}};
-  const RowMove c = choose_slice(p, source, placer, from);
-  ir::Instruction* x = p.values.reshard(from[0].value, c.layout, operand_reason(source, 0))->local;
+  const RowOp op = slice_of(p, source);
+  const TensorSharding requested = requested_layout(p, source);
+  const RowMove c = cheapest_move(p, op, requested);
+  ir::Instruction* x = p.values.operand_in(source, 0, c.layout)->local;
   const Dims zeros(in.size(), 0), ones(in.size(), 1);
   ir::SliceAttrs local{zeros, x->shape.dims, ones};
-  for (std::int64_t d : changed) {
+  for (std::int64_t d : op.changed) {
     if (c.layout.shards(d) > 1) continue;
     const std::size_t i = std::size_t(d);
     local.starts[i] = attrs.starts[i];
     local.limits[i] = attrs.limits[i];
-    local.strides[i] = stride(d);
+    local.strides[i] = stride_of(source, d);
   }
   if (local.limits != x->shape.dims || local.starts != zeros || local.strides != ones) {
     x = p.b().slice(x, local.starts, local.limits, local.strides);
   }
-  const DType dtype = source.shape.dtype;
-  for (std::int64_t d : changed) {
+  for (std::int64_t d : op.changed) {
     const std::int64_t ways = c.layout.shards(d);
     if (ways == 1) continue;
     const IndexList& axes = c.layout.dims[std::size_t(d)].axes;
-    Placed placed = placer(from[0], d, ways, false);
-    x = take_strided(p, x, d, axes, placed, stride(d));
+    Placed placed = op.placer(op.from[0], d, ways, false);
+    x = take_strided(p, x, d, axes, placed, stride_of(source, d));
     if (contains(c.summed, d)) {
-      RowExchangePlan plan = deposit_plan(placed.part, ways, out[std::size_t(d)]);
+      RowExchangePlan plan = deposit_plan(placed.part, ways, source.shape.dim(d));
       x = p.rows.exchange(plan, {x}, d, axes, p.emit.constant_scalar(x->shape.dtype, 0),
                           rows_of(source, c.layout));
     } else {
-      x = p.rows.exchange(route_for(source, c, d, placer, from, false), {x}, d, axes, nullptr,
-                          rows_of(source, c.layout));
+      x = exchanged(p, op, c, d, {x}, nullptr);
     }
   }
   if (c.summed.empty()) return p.values.define(source, p.values.make(x, c.layout, source.shape));
-  x = as_bits(p.b(), x);
-  Value* sum = p.values.make(x, summed_layout(c), Shape(x->shape.dtype, out));
-  sum = p.values.reshard(sum, requested_layout(p, source), "result of " + op_label(source));
-  x = from_bits(p.b(), sum->local, dtype);
-  p.values.define(source, p.values.make(x, sum->sharding, source.shape));
+  define_sum_of_bits(p, source, x, summed_layout(c), requested);
 }
 
 namespace {
@@ -317,20 +305,27 @@ Dims padded_by(const ir::Instruction& pad) {
   return changed;
 }
 
-Placer pad_placer(const ir::Instruction& pad) {
-  return [&pad](const RowOrigin&, std::int64_t d, std::int64_t ways, bool) {
+RowOp pad_of(PartitionContext& p, const ir::Instruction& pad) {
+  const Placer placer = [&pad](const RowOrigin&, std::int64_t d, std::int64_t ways, bool) {
     const std::size_t i = std::size_t(d);
     const ir::PadDim& by = pad.get<ir::PadAttrs>().dims[i];
     return Placed{
         spread_part(ways, pad.operand(0)->shape.dims[i], by.low, by.interior, pad.shape.dims[i]),
         {}};
   };
+  return {pad, {{p.values.operand(*pad.operand(0))}}, padded_by(pad), placer};
 }
 
-Placer reverse_placer(const ir::Instruction& reverse) {
-  return [&reverse](const RowOrigin&, std::int64_t d, std::int64_t ways, bool) {
+RowOp reverse_of(PartitionContext& p, const ir::Instruction& reverse) {
+  const Placer placer = [&reverse](const RowOrigin&, std::int64_t d, std::int64_t ways, bool) {
     return reverse_part(ways, reverse.shape.dim(d));
   };
+  RowOp op{reverse,
+           {{p.values.operand(*reverse.operand(0))}},
+           reverse.get<ir::DimensionsAttrs>().dims,
+           placer};
+  op.mirrored = true;
+  return op;
 }
 
 }  // namespace
@@ -340,90 +335,58 @@ OpPlan plan_pad(PartitionContext& p, const ir::Instruction& source) {
                        fill = p.source.replicated(0);
   Value* v = p.values.operand(*source.operand(0));
   if (v->shape.element_count() == 0) return {{v->sharding, fill}, {requested}};
-  const RowMove c = cheapest_move(p, source, requested, {{v}}, padded_by(source),
-                                  pad_placer(source), false, false);
+  const RowMove c = cheapest_move(p, pad_of(p, source), requested);
   return {{c.layout, fill}, {c.layout}};
 }
 
 void partition_pad(PartitionContext& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::PadAttrs>();
   const Dims& in = source.operand(0)->shape.dims;
-  const Dims& out = source.shape.dims;
-  const Dims changed = padded_by(source);
-  const Placer placer = pad_placer(source);
-  Value* fill = p.values.declared(*source.operand(1));
-  fill = p.values.reshard(fill, p.source.replicated(0), operand_reason(source, 1));
+  const TensorSharding requested = reduced(p.source.sharding(source));
+  const Value* fill = p.values.operand_in(source, 1, p.source.replicated(0));
   if (source.operand(0)->shape.element_count() == 0) {
     // Nothing but the filling.
-    const TensorSharding requested = reduced(p.source.sharding(source));
-    ir::Instruction* x = p.b().splat(fill->local, requested.shard_dims(out));
+    ir::Instruction* x = p.b().splat(fill->local, requested.shard_dims(source.shape.dims));
     return p.values.define(source, p.values.make(x, requested, source.shape));
   }
-  const std::vector<RowOrigin> from{{p.values.operand(*source.operand(0))}};
-  const RowMove c = cheapest_move(p, source, reduced(p.source.sharding(source)), from, changed,
-                                  placer, false, false);
-  ir::Instruction* x = p.values.reshard(from[0].value, c.layout, operand_reason(source, 0))->local;
+  const RowOp op = pad_of(p, source);
+  const RowMove c = cheapest_move(p, op, requested);
+  ir::Instruction* x = p.values.operand_in(source, 0, c.layout)->local;
   std::vector<ir::PadDim> local(in.size());
   bool pads = false;
-  for (std::int64_t d : changed) {
+  for (std::int64_t d : op.changed) {
     const std::size_t i = std::size_t(d);
     if (c.layout.shards(d) == 1) {
       local[i] = attrs.dims[i];
       pads = true;
       continue;
     }
-    if (attrs.dims[i].interior > 0) {
-      std::vector<ir::PadDim> spread(in.size());
-      spread[i].interior = attrs.dims[i].interior;
-      x = p.b().pad(x, fill->local, spread);
-    }
-    x = p.rows.exchange(route_for(source, c, d, placer, from, false), {x}, d, c.layout.dims[i].axes,
-                        fill->local, rows_of(source, c.layout));
+    x = p.emit.pad_dim(x, d, {0, 0, attrs.dims[i].interior}, fill->local);
+    x = exchanged(p, op, c, d, {x}, fill->local);
   }
   if (pads) x = p.b().pad(x, fill->local, local);
   p.values.define(source, p.values.make(x, c.layout, source.shape));
 }
 
 OpPlan plan_reverse(PartitionContext& p, const ir::Instruction& source) {
-  const RowMove c = cheapest_move(
-      p, source, reduced(p.source.sharding(source)), {{p.values.operand(*source.operand(0))}},
-      source.get<ir::DimensionsAttrs>().dims, reverse_placer(source), true, false);
+  const RowMove c = cheapest_move(p, reverse_of(p, source), reduced(p.source.sharding(source)));
   return {{c.layout}, {c.layout}};
 }
 
 void partition_reverse(PartitionContext& p, const ir::Instruction& source) {
-  const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
-  const Placer placer = reverse_placer(source);
-  const std::vector<RowOrigin> from{{p.values.operand(*source.operand(0))}};
-  const RowMove c =
-      cheapest_move(p, source, reduced(p.source.sharding(source)), from, dims, placer, true, false);
-  ir::Instruction* x = p.values.reshard(from[0].value, c.layout, operand_reason(source, 0))->local;
+  const RowOp op = reverse_of(p, source);
+  const RowMove c = cheapest_move(p, op, reduced(p.source.sharding(source)));
+  ir::Instruction* x = p.values.operand_in(source, 0, c.layout)->local;
   x = p.emit.local_op(source, {x}, x->shape);
-  for (std::int64_t d : dims) {
-    if (c.layout.shards(d) == 1) continue;
-    x = p.rows.exchange(route_for(source, c, d, placer, from, true), {x}, d,
-                        c.layout.dims[std::size_t(d)].axes, nullptr, rows_of(source, c.layout));
+  for (std::int64_t d : op.changed) {
+    if (c.layout.shards(d) > 1) x = exchanged(p, op, c, d, {x}, nullptr);
   }
   p.values.define(source, p.values.make(x, c.layout, source.shape));
 }
 
 namespace {
 
-/// How the rows of several arrays come together.
-struct Concatenation {
-  std::int64_t dim = 0;
-  std::vector<RowOrigin> from;
-  std::vector<Value*> values;  ///< distinct arrays
-  RowMove way;
-};
-
-Placer concatenate_placer() {
-  return [](const RowOrigin& s, std::int64_t d, std::int64_t ways, bool everywhere) {
-    return concat_part(ways, s.value->shape.dim(d), s.first, s.count, s.offset, everywhere);
-  };
-}
-
-Concatenation concatenation_of(PartitionContext& p, const ir::Instruction& source) {
+RowOp concatenation_of(PartitionContext& p, const ir::Instruction& source) {
   const std::int64_t dim = source.get<ir::DimensionsAttrs>().dims.front();
   std::vector<RowOrigin> from;
   std::vector<const ir::Instruction*> arrays;
@@ -440,27 +403,27 @@ Concatenation concatenation_of(PartitionContext& p, const ir::Instruction& sourc
     }
     s.array = std::size_t(std::find(arrays.begin(), arrays.end(), o) - arrays.begin());
     if (s.array == arrays.size()) arrays.push_back(o);
+    s.value = p.values.operand(*o);
     from.push_back(s);
   }
-  std::vector<Value*> values;
-  for (const ir::Instruction* o : arrays) values.push_back(p.values.operand(*o));
-  for (RowOrigin& s : from) s.value = values[s.array];
-  RowMove way = cheapest_move(p, source, reduced(p.source.sharding(source)), from, {dim},
-                              concatenate_placer(), false, false);
-  return {dim, std::move(from), std::move(values), std::move(way)};
+  const Placer placer = [](const RowOrigin& s, std::int64_t d, std::int64_t ways, bool everywhere) {
+    return concat_part(ways, s.value->shape.dim(d), s.first, s.count, s.offset, everywhere);
+  };
+  return {source, std::move(from), {dim}, placer};
 }
 
 }  // namespace
 
 void place_concatenate(PartitionContext& p, const ir::Instruction& source) {
-  const auto [dim, from, values, c] = concatenation_of(p, source);
+  const RowOp op = concatenation_of(p, source);
+  const RowMove c = cheapest_move(p, op, reduced(p.source.sharding(source)));
   std::vector<ir::Instruction*> operands;
-  for (std::size_t i = 0; i < from.size(); ++i) {
+  for (std::size_t i = 0; i < op.from.size(); ++i) {
     const ir::Instruction& o = *source.operand(i);
-    const TensorSharding layout = array_layout(c, from[i].array, {dim});
+    const TensorSharding layout = array_layout(op, c, op.from[i].array);
     ir::Instruction* x =
-        p.values.reshard(from[i].value, layout, "operand of " + op_label(source))->local;
-    if (sliced_along(o, dim)) {
+        p.values.reshard(op.from[i].value, layout, "operand of " + op_label(source))->local;
+    if (sliced_along(o, op.changed[0])) {
       // A slice of its own, which the device stage takes rows through.
       const ShardBuilder::OpScope scope(p.emit, o);
       x = p.emit.local_op(o, {x}, o.shape);
@@ -472,30 +435,24 @@ void place_concatenate(PartitionContext& p, const ir::Instruction& source) {
 }
 
 void partition_concatenate(PartitionContext& p, const ir::Instruction& source) {
-  const auto [dim, from, values, c] = concatenation_of(p, source);
-  std::vector<ir::Instruction*> locals;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    locals.push_back(
-        p.values.reshard(values[i], array_layout(c, i, {dim}), "operand of " + op_label(source))
-            ->local);
+  const RowOp op = concatenation_of(p, source);
+  const RowMove c = cheapest_move(p, op, reduced(p.source.sharding(source)));
+  const std::int64_t dim = op.changed[0];
+  std::vector<ir::Instruction*> locals;  // of the distinct arrays
+  for (const RowOrigin& s : op.from) {
+    if (s.array < locals.size()) continue;
+    const TensorSharding layout = array_layout(op, c, s.array);
+    locals.push_back(p.values.reshard(s.value, layout, "operand of " + op_label(source))->local);
   }
   ir::Instruction* x;
   if (c.layout.shards(dim) == 1) {
     std::vector<ir::Instruction*> parts;
-    for (const RowOrigin& s : from) {
-      ir::Instruction* part = locals[s.array];
-      if (s.count != part->shape.dim(dim)) {
-        Dims starts(part->shape.dims.size(), 0), limits = part->shape.dims;
-        starts[std::size_t(dim)] = s.first;
-        limits[std::size_t(dim)] = s.first + s.count;
-        part = p.b().slice(part, starts, limits);
-      }
-      parts.push_back(part);
+    for (const RowOrigin& s : op.from) {
+      parts.push_back(p.emit.slice_dim(locals[s.array], dim, s.first, s.first + s.count));
     }
     x = p.emit.local_op(source, parts, local_shape(source.shape, c.layout));
   } else {
-    x = p.rows.exchange(route_for(source, c, dim, concatenate_placer(), from, false), locals, dim,
-                        c.layout.dims[std::size_t(dim)].axes, nullptr, rows_of(source, c.layout));
+    x = exchanged(p, op, c, dim, locals, nullptr);
   }
   p.values.define(source, p.values.make(x, c.layout, source.shape));
 }

@@ -17,12 +17,11 @@ namespace tessera::spmd {
 ir::Instruction* last_of_all(PartitionContext& p, DType dtype, bool largest);
 /// The cost of a layout where operands come from whichever layout others need them in, too.
 double price_of(PartitionContext& p, const ir::Instruction& source, const ComputeLayout& layout);
-/// How the last step of a selection is computed: each device's candidates, `candidates` of them
-/// along `dim` and laid out by `shardings`, come together for it.
-ComputeLayout layout_of_winners(PartitionContext& p, const ir::Instruction& source,
-                                std::int64_t dim, std::int64_t candidates,
-                                const std::vector<TensorSharding>& shardings,
-                                const std::vector<Shape>& results);
+/// How a step within an op is computed that needs all of these dims, and whose arrays correspond in
+/// the others.
+ComputeLayout layout_of_step(const PartitionContext& p, const Dims& dims,
+                             const std::vector<Shape>& in, const std::vector<TensorSharding>& from,
+                             const std::vector<Shape>& out, const std::vector<TensorSharding>& to);
 
 // associative_reduce.cc
 /// The reducer is made of scalar ops that have a form on arrays.

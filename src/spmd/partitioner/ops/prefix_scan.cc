@@ -70,9 +70,7 @@ std::vector<ir::Instruction*> prefix_scan(PartitionContext& p, const ir::Instruc
   std::vector<ir::Instruction*> inner =
       p.emit.unpack(p.emit.local_op(source, inputs, local_tuple(source.shape, layouts), window));
   // The last row of the inner result is the device's total.
-  Dims starts(inner[0]->shape.dims.size(), 0), limits = inner[0]->shape.dims;
-  starts[d] = forward ? local[d] - 1 : 0;
-  limits[d] = starts[d] + 1;
+  const std::int64_t last = forward ? local[d] - 1 : 0;
   const IndexList& axes = s.dims[d].axes;
   const std::int64_t k = p.emit.ways(axes);
   Dims before, after;
@@ -83,7 +81,7 @@ std::vector<ir::Instruction*> prefix_scan(PartitionContext& p, const ir::Instruc
   const ReshardReason reason = ReshardReason::within(s, "totals of " + op_label(source));
   std::vector<ir::Instruction*> totals;
   for (std::size_t i = 0; i < count; ++i) {
-    ir::Instruction* total = b.slice(inner[i], starts, limits);
+    ir::Instruction* total = p.emit.slice_dim(inner[i], dim, last, last + 1);
     Dims flat = total->shape.dims;
     flat.insert(flat.begin(), 1);
     ir::Instruction* all = b.all_gather(b.reshape(total, flat), 0, p.emit.groups(axes));

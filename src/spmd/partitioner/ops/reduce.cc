@@ -201,20 +201,19 @@ std::vector<TensorSharding> partial_layouts(PartitionContext& p, const ir::Instr
 }  // namespace
 
 OpPlan plan_reduce(PartitionContext& p, const ir::Instruction& source) {
-  std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return plan_replicated(p, source);
+  FactorRule rule = *rule_for(source);
   const std::size_t count = source.operands().size() / 2;
   const std::optional<Monoids> monoids = monoids_of(source);
   const Joins joins = joins_of(source, monoids);
   bool first = true;
-  for (std::size_t d = 0; d < rule->operands[0].size() && joins == Joins::in_order; ++d) {
+  for (std::size_t d = 0; d < rule.operands[0].size() && joins == Joins::in_order; ++d) {
     // Such a reducer need not commute: each device's elements must stand together.
-    Factor& f = rule->factors[std::size_t(rule->operands[0][d].front())];
+    Factor& f = rule.factors[std::size_t(rule.operands[0][d].front())];
     if (f.kind != FactorKind::reduction) continue;
     if (!first) f.kind = FactorKind::need_replication;
     if (f.size > 1) first = false;
   }
-  OpPlan plan = planned(p.layouts.choose(source, *rule));
+  OpPlan plan = planned(p.layouts.choose(source, rule));
   if (reduced_axes(source, plan.operands[0]).empty()) return plan;
   const std::vector<TensorSharding> requested = p.source.requested_shardings(source);
   if (!monoids) {
@@ -231,7 +230,6 @@ OpPlan plan_reduce(PartitionContext& p, const ir::Instruction& source) {
 }
 
 void partition_reduce(PartitionContext& p, const ir::Instruction& source) {
-  if (!rule_for(source)) return replicate(p, source, "no rule is known");
   const std::size_t count = source.operands().size() / 2;
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
   std::vector<Value*> values;

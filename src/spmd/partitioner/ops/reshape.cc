@@ -253,14 +253,12 @@ OpPlan plan_reshape(PartitionContext& p, const ir::Instruction& source) {
   bool settled = false;  // nothing has to move
   const TensorSharding replicated_in = p.source.replicated(operand.shape.rank());
   if (source.shape.element_count() > 0) {
-    if (const std::optional<FactorRule> rule = rule_for(source)) {
-      const ComputeLayout layout = p.layouts.choose(source, split_only(*rule, {}));
-      candidates.push_back(plan_for(p, in, out, layout.operands[0], layout.results[0], true));
-      const Plan& first = candidates.front();
-      settled = first.shifts.empty() && same_layout(first.in, v->sharding) &&
-                same_layout(first.out, requested) && same_layout(layout.operands[0], v->sharding) &&
-                same_layout(layout.results[0], requested);
-    }
+    const ComputeLayout layout = p.layouts.choose(source, split_only(*rule_for(source), {}));
+    candidates.push_back(plan_for(p, in, out, layout.operands[0], layout.results[0], true));
+    const Plan& first = candidates.front();
+    settled = first.shifts.empty() && same_layout(first.in, v->sharding) &&
+              same_layout(first.out, requested) && same_layout(layout.operands[0], v->sharding) &&
+              same_layout(layout.results[0], requested);
     if (!settled) {
       candidates.push_back(plan_for(p, in, out, v->sharding, requested, true));
       candidates.push_back(plan_for(p, in, out, v->sharding, requested, false));

@@ -6,19 +6,19 @@
 
 namespace tessera::spmd {
 
-RowExchangePlan route_for(const ir::Instruction& source, const RowMove& c, std::int64_t dim,
-                          const Placer& placer, const std::vector<RowOrigin>& from, bool mirrored) {
-  const std::int64_t ways = c.layout.shards(dim), size = source.shape.dim(dim);
+RowExchangePlan route_for(const RowOp& op, const RowMove& c, std::int64_t dim) {
+  const std::int64_t ways = c.layout.shards(dim), size = op.source.shape.dim(dim);
   std::vector<RowSource> parts;
-  for (const RowOrigin& s : from) {
-    parts.push_back(placer(s, dim, ways, !c.everywhere.empty() && c.everywhere[s.array]).part);
+  for (const RowOrigin& s : op.from) {
+    parts.push_back(op.placer(s, dim, ways, !c.everywhere.empty() && c.everywhere[s.array]).part);
     parts.back().array = s.array;
   }
-  return plan_row_exchange(parts, ways, size, ceil_div(size, ways), mirrored);
+  return plan_row_exchange(parts, ways, size, ceil_div(size, ways), op.mirrored);
 }
 
-TensorSharding array_layout(const RowMove& c, std::size_t array, const Dims& changed) {
-  return !c.everywhere.empty() && c.everywhere[array] ? without_dims(c.layout, changed) : c.layout;
+TensorSharding array_layout(const RowOp& op, const RowMove& c, std::size_t array) {
+  const bool everywhere = !c.everywhere.empty() && c.everywhere[array];
+  return everywhere ? without_dims(c.layout, op.changed) : c.layout;
 }
 
 TensorSharding summed_layout(const RowMove& c) {
@@ -30,12 +30,12 @@ TensorSharding summed_layout(const RowMove& c) {
   return s;
 }
 
-RowMove cheapest_move(PartitionContext& p, const ir::Instruction& source,
-                      const TensorSharding& requested, const std::vector<RowOrigin>& from,
-                      const Dims& changed, const Placer& placer, bool mirrored, bool may_sum) {
+RowMove cheapest_move(PartitionContext& p, const RowOp& op, const TensorSharding& requested) {
+  const ir::Instruction& source = op.source;
+  const Dims& changed = op.changed;
   RowMove best;
   std::vector<Value*> arrays;
-  for (const RowOrigin& s : from) {
+  for (const RowOrigin& s : op.from) {
     if (s.array == arrays.size()) arrays.push_back(s.value);
   }
   std::vector<TensorSharding> ends{requested};
@@ -47,12 +47,12 @@ RowMove cheapest_move(PartitionContext& p, const ir::Instruction& source,
   auto consider = [&](RowMove c) {
     double price = 0;
     for (std::size_t i = 0; i < arrays.size(); ++i) {
-      price += p.values.reshard_price(arrays[i], array_layout(c, i, changed));
+      price += p.values.reshard_price(arrays[i], array_layout(op, c, i));
     }
     c.operands_price = price;
     for (std::int64_t d : changed) {
       if (c.layout.shards(d) == 1 || contains(c.summed, d)) continue;
-      RowExchangePlan plan = route_for(source, c, d, placer, from, mirrored);
+      RowExchangePlan plan = route_for(op, c, d);
       price += p.module.rows_price(double(plan.rows_moved) * row_bytes(source.shape, c.layout, d),
                                    plan.permutes, c.layout.dims[std::size_t(d)].axes);
     }
@@ -76,7 +76,7 @@ RowMove cheapest_move(PartitionContext& p, const ir::Instruction& source,
     }
     consider(c);
     if (!c.everywhere.empty()) consider({s, {}, {}, 0, 0});
-    if (!may_sum || is_complex(source.shape.dtype)) continue;
+    if (!op.may_sum || is_complex(source.shape.dtype)) continue;
     Dims split, single;
     for (std::int64_t d : changed) {
       if (s.shards(d) == 1) continue;
@@ -87,6 +87,12 @@ RowMove cheapest_move(PartitionContext& p, const ir::Instruction& source,
     if (!single.empty() && single != split) consider({s, {}, single, 0, 0});
   }
   return best;
+}
+
+ir::Instruction* exchanged(PartitionContext& p, const RowOp& op, const RowMove& c, std::int64_t dim,
+                           const std::vector<ir::Instruction*>& arrays, ir::Instruction* fill) {
+  return p.rows.exchange(route_for(op, c, dim), arrays, dim, c.layout.dims[std::size_t(dim)].axes,
+                         fill, rows_of(op.source, c.layout));
 }
 
 ReshardReason rows_of(const ir::Instruction& source, const TensorSharding& layout) {

@@ -42,16 +42,26 @@ struct RowMove {
 using Placer = std::function<Placed(const RowOrigin& source, std::int64_t dim, std::int64_t ways,
                                     bool everywhere)>;
 
-RowExchangePlan route_for(const ir::Instruction& source, const RowMove& c, std::int64_t dim,
-                          const Placer& placer, const std::vector<RowOrigin>& from, bool mirrored);
+/// An op that moves rows.
+struct RowOp {
+  const ir::Instruction& source;
+  std::vector<RowOrigin> from;
+  Dims changed;  ///< dims
+  Placer placer;
+  bool mirrored = false;  ///< as in plan_row_exchange
+  bool may_sum = false;
+};
+
+RowExchangePlan route_for(const RowOp& op, const RowMove& c, std::int64_t dim);
 /// The layout of one of the distinct arrays.
-TensorSharding array_layout(const RowMove& c, std::size_t array, const Dims& changed);
+TensorSharding array_layout(const RowOp& op, const RowMove& c, std::size_t array);
 /// Of the result, where it is summed.
 TensorSharding summed_layout(const RowMove& c);
-/// The cheapest.
-RowMove cheapest_move(PartitionContext& p, const ir::Instruction& source,
-                      const TensorSharding& requested, const std::vector<RowOrigin>& from,
-                      const Dims& changed, const Placer& placer, bool mirrored, bool may_sum);
+RowMove cheapest_move(PartitionContext& p, const RowOp& op, const TensorSharding& requested);
+/// The rows of local arrays where they belong along one dim. `fill`: a scalar for those that none
+/// has, null if there are none such.
+ir::Instruction* exchanged(PartitionContext& p, const RowOp& op, const RowMove& c, std::int64_t dim,
+                           const std::vector<ir::Instruction*>& arrays, ir::Instruction* fill);
 ReshardReason rows_of(const ir::Instruction& source, const TensorSharding& layout);
 
 }  // namespace tessera::spmd

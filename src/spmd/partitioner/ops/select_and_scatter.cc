@@ -105,7 +105,7 @@ const ir::Instruction* cut_of(const PartitionContext& p, const ir::Instruction& 
   const ir::Instruction& pad = *op.operand(0);
   if (!pad.is(ir::Opcode::pad) || p.source.user_count(pad) != 1 || p.source.user_count(op) != 1)
     return nullptr;
-  if (p.source.users(op).empty() || !fill_of(op) || !rule_for(op)) return nullptr;
+  if (p.source.users(op).empty() || !fill_of(op)) return nullptr;
   const ir::Instruction& cut = *p.source.users(op).front();
   if (!cut.is(ir::Opcode::slice) || cut.shape.dims != pad.operand(0)->shape.dims) return nullptr;
   const auto& window = op.get<ir::WindowAttrs>().dims;
@@ -143,9 +143,12 @@ ComputeLayout layout_of(PartitionContext& p, const Pooling& pool, const FactorRu
     for (const ir::Instruction* o : operands) given.push_back(p.source.sharding(*o));
     if (auto agreed = agreed_layout(rule, given, p.source.shardings(pool.result))) return *agreed;
   }
-  return p.module.choose_layout(rule, shapes, shardings, {pool.result.shape},
-                                p.source.shardings(pool.result),
-                                double(pool.operand.shape.element_count()));
+  return p.module.choose_layout({rule,
+                                 shapes,
+                                 shardings,
+                                 {pool.result.shape},
+                                 p.source.shardings(pool.result),
+                                 double(pool.operand.shape.element_count())});
 }
 
 std::vector<Reach> reaches_of(const PartitionContext& p, const Pooling& pool,
@@ -204,11 +207,9 @@ void emit(PartitionContext& p, const Pooling& pool, const ComputeLayout& layout,
   if (padded) x = b.slice(x, starts, limits);
   for (const Reach& r : reaches) {
     const auto [least, most] = std::minmax_element(r.own.begin(), r.own.end());
-    std::vector<ir::PadDim> padding(x->shape.dims.size());
-    ir::PadDim& pad = padding[std::size_t(r.dim)];
-    pad.low = std::max<std::int64_t>(-*least, 0);
-    pad.high = std::max<std::int64_t>(*most + r.block - r.rows, 0);
-    if (pad.low > 0 || pad.high > 0) x = b.pad(x, init, padding);
+    const ir::PadDim pad{std::max<std::int64_t>(-*least, 0),
+                         std::max<std::int64_t>(*most + r.block - r.rows, 0), 0};
+    x = p.emit.pad_dim(x, r.dim, pad, init);
     Dims at;
     for (std::int64_t own : r.own) at.push_back(own + pad.low);
     x = p.emit.dynamic_slice_dim(x, r.dim, p.emit.lookup(at, r.axes), r.block);
@@ -223,8 +224,9 @@ struct SplitPooling {
 
 /// The cheaper of windows along split dims and of none such; nothing if that is none, and the op
 /// may do without (`may_replicate`).
-std::optional<SplitPooling> split_pooling(PartitionContext& p, const Pooling& pool, FactorRule rule,
+std::optional<SplitPooling> split_pooling(PartitionContext& p, const Pooling& pool,
                                           bool may_replicate) {
+  FactorRule rule = *rule_for(pool.op);
   for (std::size_t d = 0; d < pool.padding.size(); ++d) {
     for (int f : rule.operands[0][d]) {
       rule.factors[std::size_t(f)].size =
@@ -259,9 +261,8 @@ Pooling pooling_of(const ir::Instruction& op) {
 
 /// Of one that stands alone.
 std::optional<SplitPooling> split_alone(PartitionContext& p, const ir::Instruction& op) {
-  const std::optional<FactorRule> rule = rule_for(op);
-  if (!rule || !fill_of(op)) return std::nullopt;
-  return split_pooling(p, pooling_of(op), *rule, /*may_replicate=*/true);
+  if (!fill_of(op)) return std::nullopt;
+  return split_pooling(p, pooling_of(op), /*may_replicate=*/true);
 }
 
 bool is_cut(const PartitionContext& p, const ir::Instruction& slice) {
@@ -275,8 +276,7 @@ bool place_cut_of_select_and_scatter(PartitionContext& p, const ir::Instruction&
   if (!is_cut(p, slice)) return false;
   const Pooling pool = pooling_of_cut(slice);
   const ir::Instruction& pad = *pool.op.operand(0);
-  const ComputeLayout layout =
-      split_pooling(p, pool, *rule_for(pool.op), /*may_replicate=*/false)->layout;
+  const ComputeLayout layout = split_pooling(p, pool, /*may_replicate=*/false)->layout;
   const TensorSharding& result = layout.results[0];
   ir::Instruction* x = p.values.operand_in(pad, 0, layout.operands[0])->local;
   ir::Instruction* fill = p.values.operand_in(pad, 1, p.source.replicated(0))->local;
@@ -291,7 +291,7 @@ bool place_cut_of_select_and_scatter(PartitionContext& p, const ir::Instruction&
 bool partition_cut_of_select_and_scatter(PartitionContext& p, const ir::Instruction& slice) {
   if (!is_cut(p, slice)) return false;
   const Pooling pool = pooling_of_cut(slice);
-  const SplitPooling split = *split_pooling(p, pool, *rule_for(pool.op), /*may_replicate=*/false);
+  const SplitPooling split = *split_pooling(p, pool, /*may_replicate=*/false);
   emit(p, pool, split.layout, split.reaches);
   return true;
 }

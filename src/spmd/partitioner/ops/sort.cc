@@ -113,16 +113,10 @@ struct LocalSort {
   }
 };
 
-std::vector<ir::Instruction*> sliced(ir::Builder& b, const std::vector<ir::Instruction*>& xs,
+std::vector<ir::Instruction*> sliced(PartitionContext& p, std::vector<ir::Instruction*> xs,
                                      std::int64_t dim, std::int64_t from, std::int64_t to) {
-  std::vector<ir::Instruction*> out;
-  for (ir::Instruction* x : xs) {
-    Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims;
-    starts[std::size_t(dim)] = from;
-    limits[std::size_t(dim)] = to;
-    out.push_back(b.slice(x, starts, limits));
-  }
-  return out;
+  for (ir::Instruction*& x : xs) x = p.emit.slice_dim(x, dim, from, to);
+  return xs;
 }
 
 /// One array from two, and a choice between two, for several arrays at once.
@@ -227,14 +221,8 @@ std::vector<ir::Instruction*> rows_of(PartitionContext& p, const std::vector<Val
     } else if (int(out.size()) == e.places) {
       fill = b.scalar(x->shape.dtype, double(past_end));
     }
-    if (fill && e.block != shard) {
-      std::vector<ir::PadDim> padding(x->shape.dims.size());
-      padding[std::size_t(e.dim)].high = e.block - shard;
-      x = b.pad(x, fill, padding);
-    } else {
-      x = p.emit.resized(x, e.dim, e.block);
-    }
-    out.push_back(x);
+    out.push_back(fill ? p.emit.pad_dim(x, e.dim, {0, e.block - shard, 0}, fill)
+                       : p.emit.resized(x, e.dim, e.block));
   }
   if (e.places != int(out.size())) return out;
   const Dims dims = out.front()->shape.dims;
@@ -251,34 +239,15 @@ std::vector<ir::Instruction*> rows_of(PartitionContext& p, const std::vector<Val
   return out;
 }
 
-/// Device pairs along axes: to which coordinate each of n sends.
+/// From the device at c to the one at `to(c)`.
 template <class To>
-std::vector<std::pair<std::int64_t, std::int64_t>> pairs_along(PartitionContext& p,
-                                                               const IndexList& axes, To to) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
-  for (const auto& group :
-       ir::DeviceGroups::over(p.module.mesh(), axes).expand(p.module.devices())) {
-    const auto n = std::int64_t(group.size());
-    for (std::int64_t c = 0; c < n; ++c) {
-      pairs.emplace_back(group[std::size_t(c)], group[std::size_t(to(c, n))]);
-    }
-  }
-  std::sort(pairs.begin(), pairs.end());
-  return pairs;
-}
-
-/// To the next but `step` - 1, the first after the last.
-std::vector<std::pair<std::int64_t, std::int64_t>> ring(PartitionContext& p, const IndexList& axes,
-                                                        int step) {
-  return pairs_along(p, axes, [&](std::int64_t c, std::int64_t n) { return (c + step + n) % n; });
-}
-
 std::vector<ir::Instruction*> sent(PartitionContext& p, std::vector<ir::Instruction*> xs,
-                                   const std::vector<std::pair<std::int64_t, std::int64_t>>& to,
-                                   const ReshardReason& reason) {
+                                   const Exchange& e, To to) {
+  Dims target;
+  for (std::int64_t c = 0; c < e.ways; ++c) target.push_back(to(c));
   for (ir::Instruction*& x : xs) {
-    x = p.b().collective_permute(x, to);
-    p.report.note(x, reason);
+    x = p.b().collective_permute(x, p.emit.pairs_along(e.axes, target));
+    p.report.note(x, e.reason);
   }
   return xs;
 }
@@ -311,9 +280,8 @@ std::vector<ir::Instruction*> merge_across(PartitionContext& p, std::vector<ir::
   ir::Builder& b = p.b();
   for (std::int64_t run = 2; run <= e.ways; run *= 2) {
     for (std::int64_t apart = run / 2; apart > 0; apart /= 2) {
-      std::vector<ir::Instruction*> other = sent(
-          p, xs, pairs_along(p, e.axes, [&](std::int64_t c, std::int64_t) { return c ^ apart; }),
-          e.reason);
+      std::vector<ir::Instruction*> other =
+          sent(p, xs, e, [&](std::int64_t c) { return c ^ apart; });
       std::vector<std::int64_t> keeps;
       for (std::int64_t c = 0; c < e.ways; ++c) {
         const bool lower = (c & apart) == 0, rising = (c & run) == 0;
@@ -347,8 +315,8 @@ std::vector<ir::Instruction*> sort_across(PartitionContext& p, std::vector<ir::I
   // and the upper half of the one before. The first gets the last's rows, which come after its own
   // and go back as they are, so that nobody keeps halves for a case of its own.
   std::vector<ir::Instruction*> border =
-      sent(p, sliced(b, xs, e.dim, half, e.block), ring(p, e.axes, 1), e.reason);
-  border = sort(joined(b, border, sliced(b, xs, e.dim, 0, half), e.dim));
+      sent(p, sliced(p, xs, e.dim, half, e.block), e, [&](auto c) { return (c + 1) % e.ways; });
+  border = sort(joined(b, border, sliced(p, xs, e.dim, 0, half), e.dim));
   std::vector<std::int64_t> keeps(std::size_t(e.ways), half), returns(std::size_t(e.ways), 0);
   std::swap(keeps.front(), returns.front());
   auto halves = [&](const std::vector<std::int64_t>& starts) {
@@ -359,7 +327,7 @@ std::vector<ir::Instruction*> sort_across(PartitionContext& p, std::vector<ir::I
     return out;
   };
   const std::vector<ir::Instruction*> back =
-      sent(p, halves(returns), ring(p, e.axes, -1), e.reason);
+      sent(p, halves(returns), e, [&](auto c) { return (c + e.ways - 1) % e.ways; });
   return joined(b, halves(keeps), back, e.dim);
 }
 
@@ -371,13 +339,12 @@ struct SplitSort {
 
 /// None if it is cheaper to have all of the dim on each device, or if there is no other way.
 std::optional<SplitSort> split_sort(PartitionContext& p, const ir::Instruction& source) {
-  const std::optional<FactorRule> rule = rule_for(source);
+  const FactorRule rule = *rule_for(source);
   const std::int64_t dim = source.get<ir::SortAttrs>().dim;
-  if (!rule || source.operand(0)->shape.element_count() == 0 ||
-      !is_order(*source.called().front())) {
+  if (source.operand(0)->shape.element_count() == 0 || !is_order(*source.called().front())) {
     return std::nullopt;
   }
-  FactorRule across = *rule;
+  FactorRule across = rule;
   across.factors[std::size_t(across.operands[0][std::size_t(dim)].front())].kind =
       FactorKind::permutation;
   const std::optional<ComputeLayout> given = p.layouts.given(source, across);
@@ -388,7 +355,7 @@ std::optional<SplitSort> split_sort(PartitionContext& p, const ir::Instruction& 
   if (given) return SplitSort{split, *e};
   const double price =
       price_of(p, source, split) + p.module.rows_price(e->bytes, e->collectives, e->axes);
-  const ComputeLayout kept = p.layouts.choose(source, *rule);
+  const ComputeLayout kept = p.layouts.choose(source, rule);
   // Gathering what is split at both ends is the last resort.
   bool gathers = false;
   for (std::size_t i = 0; i < source.operands().size(); ++i) {

@@ -25,7 +25,7 @@ void place_source(PartitionContext& p, const ir::Instruction& source) {
 void place_constant(PartitionContext& p, const ir::Instruction& source) {
   if (source.shape.is_tuple) return place(p, source, plan_replicated(p, source));
   if (!source.get<ir::ConstantAttrs>().elided) return place_source(p, source);
-  place(p, source, plan_as_declared(p, source));
+  place(p, source, plan_at_boundary(p, source));
 }
 
 void place_iota(PartitionContext& p, const ir::Instruction& source) { place_source(p, source); }
@@ -89,10 +89,7 @@ void partition_rng(PartitionContext& p, const ir::Instruction& source) {
     if (!contains(manual, a)) partial.unreduced.push_back(a);
   }
   v = p.values.reshard(v, partial, "random numbers of the first device");
-  Value* sum = p.values.make(v->local, partial, v->shape);
-  sum = p.values.reshard(sum, p.source.sharding(source), "random numbers of the first device");
-  p.values.define(source, p.values.make(from_bits(p.b(), sum->local, source.shape.dtype),
-                                        sum->sharding, source.shape));
+  define_sum_of_bits(p, source, v->local, partial, p.source.sharding(source));
 }
 
 }  // namespace tessera::spmd

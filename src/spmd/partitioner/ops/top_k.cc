@@ -53,8 +53,8 @@ bool takes_in_layout(PartitionContext& p, const ir::Instruction& user, const ir:
     shardings.push_back(free ? p.source.replicated(o->shape.rank()) : declared(*o).front());
   }
   const ComputeLayout other =
-      p.module.choose_layout(*rule_for(user), shapes, shardings, flatten(user.shape),
-                             declared(user), 16 * double(shapes.front().element_count()));
+      p.module.choose_layout({*rule_for(user), shapes, shardings, flatten(user.shape),
+                              declared(user), 16 * double(shapes.front().element_count())});
   for (std::size_t j = 0; j < shapes.size(); ++j) {
     if (user.operand(j) == array && same_layout(other.operands[j], layout)) return true;
   }
@@ -94,33 +94,23 @@ double price_of(PartitionContext& p, const ir::Instruction& source, const Comput
   return price;
 }
 
-ComputeLayout layout_of_winners(PartitionContext& p, const ir::Instruction& source,
-                                std::int64_t dim, std::int64_t candidates,
-                                const std::vector<TensorSharding>& shardings,
-                                const std::vector<Shape>& results) {
+ComputeLayout layout_of_step(const PartitionContext& p, const Dims& dims,
+                             const std::vector<Shape>& in, const std::vector<TensorSharding>& from,
+                             const std::vector<Shape>& out, const std::vector<TensorSharding>& to) {
   FactorRule rule;
-  std::vector<Shape> shapes;
-  const std::int64_t rank = results.front().rank();
-  for (std::int64_t d = 0; d < rank; ++d) {
-    rule.factors.push_back({d == dim ? candidates : results.front().dim(d),
-                            d == dim ? FactorKind::need_replication : FactorKind::pass_through});
-  }
-  rule.factors.push_back({results.front().dim(dim), FactorKind::need_replication});
   TensorFactors operand, result;
-  for (std::int64_t d = 0; d < rank; ++d) {
-    operand.push_back({int(d)});
-    result.push_back({d == dim ? int(rank) : int(d)});
+  for (std::int64_t d = 0; d < in[0].rank(); ++d) {
+    const FactorKind kind =
+        contains(dims, d) ? FactorKind::need_replication : FactorKind::pass_through;
+    operand.push_back({int(rule.factors.size())});
+    rule.factors.push_back({in[0].dim(d), kind});
+    if (in[0].dim(d) != out[0].dim(d)) rule.factors.push_back({out[0].dim(d), kind});
+    result.push_back({int(rule.factors.size()) - 1});
   }
-  double work = 0;
-  for (const Shape& r : results) {
-    rule.operands.push_back(operand);
-    rule.results.push_back(result);
-    shapes.push_back(r);
-    shapes.back().dims[std::size_t(dim)] = candidates;
-    work = 16 * double(shapes.back().element_count());
-  }
-  return p.module.choose_layout(rule, shapes, shardings, results,
-                                p.source.requested_shardings(source), work);
+  rule.operands.assign(in.size(), operand);
+  rule.results.assign(out.size(), result);
+  const double work = 16 * double(std::max(in[0].element_count(), out[0].element_count()));
+  return p.module.choose_layout({std::move(rule), in, from, out, to, work});
 }
 
 namespace {
@@ -134,15 +124,15 @@ struct SplitTopK {
 
 /// None if it is cheaper to have all of the dim on each device, or if there is no other way.
 std::optional<SplitTopK> split_top_k(PartitionContext& p, const ir::Instruction& source) {
-  const std::optional<FactorRule> rule = rule_for(source);
+  const FactorRule rule = *rule_for(source);
   const Shape& in = source.operand(0)->shape;
-  if (!rule || !source.shape.is_tuple || in.element_count() == 0 ||
+  if (!source.shape.is_tuple || in.element_count() == 0 ||
       source.shape.elements[0].element_count() == 0 || in.dtype == DType::pred ||
       is_complex(in.dtype)) {
     return std::nullopt;
   }
   const std::int64_t dim = in.rank() - 1;
-  FactorRule parts = *rule;
+  FactorRule parts = rule;
   parts.factors[std::size_t(parts.operands[0][std::size_t(dim)].front())].kind =
       FactorKind::reduction;
   const bool planned = p.module.stage() == PartitionStage::device;
@@ -157,14 +147,16 @@ std::optional<SplitTopK> split_top_k(PartitionContext& p, const ir::Instruction&
   if (ways == 1) return std::nullopt;
   const std::vector<Shape> results = flatten(source.shape);
   const std::int64_t k = std::min(source.get<ir::TopKAttrs>().k, ceil_div(in.dim(dim), ways));
-  ComputeLayout last = layout_of_winners(p, source, dim, ways * k, std::vector(2, s), results);
+  const std::vector<TensorSharding> requested = p.source.requested_shardings(source);
+  std::vector<Shape> candidates = results;
+  for (Shape& c : candidates) c.dims[std::size_t(dim)] = ways * k;
+  ComputeLayout last = layout_of_step(p, {dim}, candidates, std::vector(2, s), results, requested);
   if (planned) return SplitTopK{split.operands, k, std::move(last)};
   double price = price_of(p, source, split) + last.cost;
-  const std::vector<TensorSharding> requested = p.source.requested_shardings(source);
   for (std::size_t i = 0; i < results.size(); ++i) {
     price -= p.module.reshard_cost(split.results[i], requested[i], results[i]);
   }
-  if (price_of(p, source, p.layouts.choose(source, *rule)) <= price) return std::nullopt;
+  if (price_of(p, source, p.layouts.choose(source, rule)) <= price) return std::nullopt;
   return SplitTopK{split.operands, k, std::move(last)};
 }
 

@@ -75,11 +75,7 @@ ir::Instruction* fetch(PartitionContext& p, const ir::Instruction& source, ir::I
   const ReshardReason reason =
       ReshardReason::within(layout, "rows that windows of " + op_label(source) + " reach");
   for (const Halo& h : halos) {
-    if (h.interior > 0) {
-      std::vector<ir::PadDim> spread(x->shape.dims.size());
-      spread[std::size_t(h.dim)].interior = h.interior;
-      x = p.b().pad(x, fill, spread);
-    }
+    x = p.emit.pad_dim(x, h.dim, {0, 0, h.interior}, fill);
     x = p.rows.exchange(h.plan, {x}, h.dim, h.axes, fill, reason);
   }
   return x;
@@ -131,14 +127,14 @@ struct SplitWindows {
 
 /// None if it is cheaper to leave unsplit what windows glide along, or nothing of that is split.
 std::optional<SplitWindows> split_windows(PartitionContext& p, const ir::Instruction& source) {
-  std::optional<FactorRule> rule = rule_for(source);
-  if (!rule || source.operand(0)->shape.element_count() == 0) return std::nullopt;
+  const FactorRule rule = *rule_for(source);
+  if (source.operand(0)->shape.element_count() == 0) return std::nullopt;
   const std::size_t count = source.operands().size() / 2;
   const Shape& in = source.operand(0)->shape;
   const std::vector<Shape> out = flatten(source.shape);
   const auto& window = source.get<ir::WindowAttrs>().dims;
-  const std::optional<ComputeLayout> given = p.layouts.given(source, *rule);
-  SplitWindows w{given ? *given : p.layouts.choose(source, *rule), std::nullopt, {}};
+  const std::optional<ComputeLayout> given = p.layouts.given(source, rule);
+  SplitWindows w{given ? *given : p.layouts.choose(source, rule), std::nullopt, {}};
   const TensorSharding& s = w.layout.operands[0];
   auto everywhere = [&](std::size_t d) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -168,7 +164,7 @@ std::optional<SplitWindows> split_windows(PartitionContext& p, const ir::Instruc
   }
   if (!w.sums && w.halos.empty()) return std::nullopt;
   const bool unsplit_is_cheaper =
-      !w.sums && !given && p.layouts.choose(source, without_windows(*rule)).cost <= cost;
+      !w.sums && !given && p.layouts.choose(source, without_windows(rule)).cost <= cost;
   if (unsplit_is_cheaper) return std::nullopt;
   for (std::size_t i = 0; i < count; ++i) {
     w.layout.operands[i] = fetched_from(w.layout.operands[i], w.halos);
@@ -219,12 +215,12 @@ struct Convolution {
   const Shape &lhs, &rhs;
   FactorRule rule;
 
-  explicit Convolution(const ir::Instruction& op, FactorRule factors)
+  explicit Convolution(const ir::Instruction& op)
       : source(op),
         attrs(op.get<ir::ConvolutionAttrs>()),
         lhs(op.operand(0)->shape),
         rhs(op.operand(1)->shape),
-        rule(std::move(factors)) {
+        rule(*rule_for(op)) {
     std::vector<char> keep(rule.factors.size(), 0);
     auto allow = [&](std::size_t operand, std::int64_t dim) {
       for (int f : rule.operands[operand][std::size_t(dim)]) keep[std::size_t(f)] = 1;
@@ -331,9 +327,7 @@ ir::ConvolutionAttrs local_attrs(const PartitionContext& p, const Convolution& c
 }  // namespace
 
 OpPlan plan_convolution(PartitionContext& p, const ir::Instruction& source) {
-  std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return plan_replicated(p, source);
-  const Convolution c(source, std::move(*rule));
+  const Convolution c(source);
   std::vector<Halo> halos;
   OpPlan plan = planned(layout_of(p, c, &halos));
   plan.operands[0] = fetched_from(plan.operands[0], halos);
@@ -347,9 +341,7 @@ OpPlan plan_convolution(PartitionContext& p, const ir::Instruction& source) {
 }
 
 void partition_convolution(PartitionContext& p, const ir::Instruction& source) {
-  std::optional<FactorRule> rule = rule_for(source);
-  if (!rule) return replicate(p, source, "no rule is known");
-  const Convolution c(source, std::move(*rule));
+  const Convolution c(source);
   std::vector<Halo> halos;
   ComputeLayout layout = layout_of(p, c, &halos);
   const TensorSharding split = layout.operands[0];
