@@ -70,9 +70,9 @@ void add_transfers_to_key(KeyWriter& key, const Machine& machine, const LogicalM
 inline constexpr double kPassesOfPeak = 0.5;
 /// In bytes received: a step of a reshard that costs nothing else, so that shorter plans win.
 inline constexpr double kBytesOfStep = 1e-3;
-/// Passes over memory that a byte held is worth to the solver, each time an array is made: one,
-/// then more, as often as a solution needs more memory than allowed.
-inline constexpr double kPassesOfHeld[] = {1, 5, 20, 80};
+/// Passes over memory that a byte held is worth to the solver, each time an array is made; and how
+/// many more, at first, where a solution has more than it may.
+inline constexpr double kPassesOfHeld = 1, kPassesOfScarce = 80;
 /// Memory that a solution may take, in terms of what the propagated program takes.
 inline constexpr double kMemoryGrowth = 1.25;
 /// Part of the cost that a solution must save.

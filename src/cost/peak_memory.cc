@@ -12,8 +12,12 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
+using BytesOf = std::function<double(const Instruction&)>;
+
 class PeakMemory {
  public:
+  explicit PeakMemory(BytesOf bytes_of) : bytes_of_(std::move(bytes_of)) {}
+
   double of(const ir::Computation& c) {
     if (auto it = done_.find(&c); it != done_.end()) return it->second;
     const std::vector<double> all = profile(c);
@@ -22,8 +26,62 @@ class PeakMemory {
 
   std::vector<double> profile(const ir::Computation& c) {
     const auto& all = c.instructions();
-    // A name lives as long as what it names is read through it, whatever element that is: good
-    // enough for a comparison, and few tuples live long.
+    const std::vector<std::int64_t> last = last_uses(c);
+    std::vector<double> freed(all.size() + 1, 0);
+    std::vector<double> out;
+    out.reserve(all.size());
+    double now = 0;
+    for (std::size_t n = 0; n < all.size(); ++n) {
+      const Instruction& i = *all[n];
+      if (holds(i)) {
+        const double bytes = bytes_of_(i);
+        now += bytes;
+        freed[std::size_t(std::min<std::int64_t>(last[n], std::int64_t(all.size())))] += bytes;
+      }
+      out.push_back(now + inside(i));
+      now -= freed[n];
+    }
+    return out;
+  }
+
+  /// What is live where a computation has more than `limit`.
+  void live_above(double limit, const ir::Computation& c, std::vector<const Instruction*>* to) {
+    const auto& all = c.instructions();
+    const std::vector<double> live = profile(c);
+    const std::vector<std::int64_t> last = last_uses(c);
+    std::vector<int> above{0};  // how often before each
+    for (const double bytes : live) above.push_back(above.back() + (bytes > limit ? 1 : 0));
+    for (std::size_t n = 0; n < all.size(); ++n) {
+      const std::size_t end = std::min(std::size_t(last[n]) + 1, all.size());
+      if (above[end] > above[n]) to->push_back(all[n].get());
+      if (live[n] <= limit || !ir::runs_program(all[n]->opcode)) continue;
+      double around = live[n] - inside(*all[n]);
+      for (const Instruction* o : all[n]->operands()) around -= bytes_of_(*o);
+      for (const ir::Computation* callee : all[n]->called()) {
+        live_above(limit - around, *callee, to);
+      }
+    }
+  }
+
+ private:
+  static bool holds(const Instruction& i) {
+    // Results of loops take the place of what they carry.
+    return !ir::needs_no_storage(i.opcode) && !i.is(Opcode::while_);
+  }
+
+  /// What runs within an instruction besides what goes in, which is there already.
+  double inside(const Instruction& i) {
+    if (!ir::runs_program(i.opcode)) return 0;
+    double most = 0;
+    for (const ir::Computation* callee : i.called()) most = std::max(most, of(*callee));
+    for (const Instruction* o : i.operands()) most -= bytes_of_(*o);
+    return std::max(0.0, most);
+  }
+
+  /// By instruction. A name lives as long as what it names is read through it, whatever element
+  /// that is: good enough for a comparison, and few tuples live long.
+  static std::vector<std::int64_t> last_uses(const ir::Computation& c) {
+    const auto& all = c.instructions();
     std::vector<std::int64_t> last(all.size());
     for (std::size_t n = all.size(); n-- > 0;) {
       const Instruction& i = *all[n];
@@ -36,41 +94,31 @@ class PeakMemory {
         l = std::max(l, until);
       }
     }
-    std::vector<double> freed(all.size() + 1, 0);
-    std::vector<double> out;
-    out.reserve(all.size());
-    double now = 0;
-    for (std::size_t n = 0; n < all.size(); ++n) {
-      const Instruction& i = *all[n];
-      double inside = 0;
-      if (ir::runs_program(i.opcode)) {
-        for (const ir::Computation* callee : i.called()) inside = std::max(inside, of(*callee));
-        // What goes in is there already.
-        for (const Instruction* o : i.operands()) inside -= double(o->shape.byte_count());
-        inside = std::max(0.0, inside);
-      }
-      // Results of loops take the place of what they carry.
-      if (!ir::needs_no_storage(i.opcode) && !i.is(Opcode::while_)) {
-        const double bytes = double(i.shape.byte_count());
-        now += bytes;
-        freed[std::size_t(std::min<std::int64_t>(last[n], std::int64_t(all.size())))] += bytes;
-      }
-      out.push_back(now + inside);
-      now -= freed[n];
-    }
-    return out;
+    return last;
   }
 
- private:
+  const BytesOf bytes_of_;
   std::unordered_map<const ir::Computation*, double> done_;
 };
+
+double bytes_of_shape(const Instruction& i) { return double(i.shape.byte_count()); }
 
 }  // namespace
 
 std::vector<double> live_bytes(const ir::Computation& computation) {
-  return PeakMemory().profile(computation);
+  return PeakMemory(bytes_of_shape).profile(computation);
 }
 
-double estimated_peak_bytes(const ir::Module& module) { return PeakMemory().of(*module.entry()); }
+double estimated_peak_bytes(const ir::Module& module) {
+  return PeakMemory(bytes_of_shape).of(*module.entry());
+}
+
+std::vector<const Instruction*> live_at_peaks(const ir::Module& module, double part,
+                                              const BytesOf& bytes_of) {
+  PeakMemory memory(bytes_of);
+  std::vector<const Instruction*> out;
+  memory.live_above(part * memory.of(*module.entry()), *module.entry(), &out);
+  return out;
+}
 
 }  // namespace tessera::cost

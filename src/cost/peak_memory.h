@@ -2,6 +2,7 @@
 // An estimate of peak memory, without a plan.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "src/ir/module.h"
@@ -13,5 +14,10 @@ namespace tessera::cost {
 double estimated_peak_bytes(const ir::Module& module);
 /// The same of one computation, while each of its instructions runs.
 std::vector<double> live_bytes(const ir::Computation& computation);
+/// The instructions that run, or whose results are live, wherever more than this part of the peak
+/// is. `bytes_of`: what a device has of an instruction's result.
+std::vector<const ir::Instruction*> live_at_peaks(
+    const ir::Module& module, double part,
+    const std::function<double(const ir::Instruction&)>& bytes_of);
 
 }  // namespace tessera::cost

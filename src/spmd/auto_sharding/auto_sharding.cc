@@ -3,11 +3,10 @@
 #include "src/spmd/auto_sharding/auto_sharding.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <iterator>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,23 +16,17 @@
 #include "src/cost/count.h"
 #include "src/cost/peak_memory.h"
 #include "src/ir/auto_sharding.h"
+#include "src/ir/constraint.h"
 #include "src/spmd/auto_sharding/argument_views.h"
 #include "src/spmd/auto_sharding/sharding_model.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/partitioner/compile_context.h"
+#include "src/spmd/partitioner/emit/shard_builder.h"
+#include "src/spmd/propagation/graph.h"
 #include "src/spmd/propagation/propagate.h"
 
 namespace tessera::spmd {
 namespace {
-
-/// In passes over memory, one after the other.
-std::vector<double> prices_of_memory(const cost::Machine& machine) {
-  std::vector<double> out(std::begin(cost::kPassesOfHeld), std::end(cost::kPassesOfHeld));
-  // Where steps of collectives take their time, it is a long way to what memory must be worth.
-  constexpr int kMore = 8;
-  for (int k = 0; k < kMore && !machine.is_uniform(); ++k) out.push_back(4 * out.back());
-  return out;
-}
 
 bool chooses_arguments(const ir::Module& module) {
   const std::vector<ir::Instruction*>& parameters = module.entry()->parameters();
@@ -48,6 +41,19 @@ struct Partitioned {
   PartitionReport report;
   ProgramCost cost;
 };
+
+/// What a device has of an instruction's result, in a program with explicit reshards.
+double shard_bytes(const ir::Instruction& i) {
+  double bytes = 0;
+  const std::vector<Shape> leaves = flatten(i.shape);
+  for (std::size_t k = 0; k < leaves.size(); ++k) {
+    const bool is_split = leaves[k].is_array() && k < i.sharding.size() && i.sharding[k].mesh &&
+                          i.sharding[k].kind == TensorSharding::Kind::axes;
+    const Shape shard = is_split ? local_shape(leaves[k], i.sharding[k]) : leaves[k];
+    bytes += double(shard.byte_count());
+  }
+  return bytes;
+}
 
 Partitioned partitioned(const ir::Module& module, const PartitionOptions& options) {
   Partitioned out;
@@ -67,7 +73,12 @@ Partitioned partitioned(const ir::Module& module, const PartitionOptions& option
 struct Attempt {
   std::vector<Propagation::Pin> pins;
   std::vector<ShardingDecision> decisions;
+  double seconds = 0;                  ///< by the model, without what more is paid for marked bytes
+  std::vector<double> held;            ///< bytes by node of the model
   std::optional<Partitioned> program;  ///< unless the shardings can't be had
+
+  /// All but the program.
+  Attempt line() const { return {pins, {}, seconds, held, std::nullopt}; }
 };
 
 /// Solves one module, which must outlive this, at several prices of memory.
@@ -80,46 +91,71 @@ class Solver {
                                                              options.partition.machine);
   }
 
-  /// The solution, not partitioned yet.
-  Attempt solve(double passes) {
+  /// The solution where marked bytes cost so much more, in passes over memory. Not partitioned yet.
+  Attempt solve(double more) {
     auto_sharding::ShardingModel& choice = *choice_;
-    choice.restart(passes);
+    choice.restart(cost::kPassesOfHeld, more);
     Attempt out;
     if (choice.groups() == 0) return out;
-    double cost = 0, bound = 0;
+    auto_sharding::Assignment found;
     for (const std::vector<std::size_t>& block : auto_sharding::blocks(choice.groups())) {
       const auto_sharding::PairwiseModel& model = choice.build(block);
-      const auto_sharding::Assignment found =
-          minimize(model, std::vector<int>(model.nodes.size(), 0));
+      found = minimize(model, std::vector<int>(model.nodes.size(), 0));
       choice.take(found);
-      cost += found.cost;
-      bound += found.bound;
     }
+    out.held = choice.held_bytes(found);
+    out.seconds = found.cost - options_.partition.machine.pass(more) * marked_bytes(out.held);
     out.pins = choice.pins();
     if (options_.decisions && !out.pins.empty()) {
       out.decisions = sharding_decisions(propagation_, &choice);
     }
-    log(LogLevel::debug,
-        fmt::format("solved at {:.3g} passes a byte held: {:.4g} us, no less than {:.4g} us",
-                    passes, cost * 1e6, bound * 1e6));
+    log(LogLevel::debug, fmt::format("solved at {:.3g} passes more a byte: {:.4g} us, no less than "
+                                     "{:.4g} us",
+                                     more, found.cost * 1e6, found.bound * 1e6));
     return out;
   }
 
-  void partition(double passes, Attempt* attempt) {
+  double marked_bytes(const std::vector<double>& held) const { return choice_->marked_bytes(held); }
+
+  /// Marks what is live wherever an attempt has more than the budget.
+  void mark(const Attempt& attempt, double budget) {
+    const propagation::Graph& graph = propagation_.graph();
+    const ExplicitProgram& program = attempt.program->reshards;
+    std::unordered_map<const ir::Instruction*, std::vector<std::size_t>> ops;
+    for (std::size_t o = 0; o < graph.ops.size(); ++o) {
+      ops[graph.ops[o].instruction].push_back(o);
+    }
+    std::vector<char> values(graph.values.size(), 0), marked_ops(graph.ops.size(), 0);
+    const double part = budget / attempt.program->cost.peak_bytes;
+    for (const ir::Instruction* i : cost::live_at_peaks(*program.module, part, shard_bytes)) {
+      const auto origin = program.origins.find(i);
+      if (origin == program.origins.end()) continue;
+      const ir::Instruction* op = origin->second;
+      for (const std::size_t o : ops[op]) marked_ops[o] = 1;
+      // A reshard is the op's for which it is.
+      if (ir::is_reshard(*i)) continue;
+      for (std::size_t k = 0; k < graph.leaf_count(op); ++k) {
+        values[std::size_t(graph.value_of(op, k))] = 1;
+      }
+    }
+    choice_->mark(values, marked_ops);
+  }
+
+  /// Nothing if it shards nothing, or if what the program states rules it out.
+  void partition(Attempt* attempt) {
+    if (attempt->pins.empty()) return;
     try {
       propagation_.run(attempt->pins);
       attempt->program = partitioned(*module_, options_.partition);
     } catch (const InternalError&) {
       throw;
     } catch (const Error& e) {
-      // What the program states elsewhere rules it out.
       log(LogLevel::debug, fmt::format("the solved shardings can't be had: {}", e.what()));
       return;
     }
     const ProgramCost& cost = attempt->program->cost;
-    log(LogLevel::debug, fmt::format("auto-sharding at {:.3g} passes a byte held: {:.4g} us, "
-                                     "peak {:.0f}",
-                                     passes, cost.total * 1e6, cost.peak_bytes));
+    log(LogLevel::debug,
+        fmt::format("auto-sharding: {:.4g} us, peak {:.0f}", cost.total * 1e6, cost.peak_bytes));
   }
 
   /// Leaves the module with the shardings of an attempt.
@@ -137,61 +173,70 @@ class Solver {
   std::unique_ptr<auto_sharding::ShardingModel> choice_;
 };
 
-/// The solution at the least price of memory at which it fits; none if that isn't worthwhile.
+/// Costs that differ by this much of them are the same.
+constexpr double kSame = 1e-6;
+
+/// The cheapest solution that fits. Bytes cost more and more where the solutions have too many of
+/// them. By the model, what a solution costs at a price is a line over that price, and the lines of
+/// all that are the best at some price bound a convex region. That of one that doesn't fit and that
+/// of one that does meet at some price: there another one is better than both, or there is none
+/// between them.
 std::optional<Attempt> best_that_fits(Solver* solver, const cost::Machine& machine, double budget,
                                       double most_seconds, bool any_seconds) {
-  std::optional<Attempt> best;
-  std::vector<Propagation::Pin> too_large;
-  double too_low = 0, enough = 0, least_seconds = 0;
-  for (const double passes : prices_of_memory(machine)) {
-    Attempt now = solver->solve(passes);
-    if (now.pins.empty()) return std::nullopt;
-    if (now.pins == too_large) {
-      too_low = passes;
+  const auto total = [](const Attempt& a) { return a.program->cost.total; };
+  const auto fits = [&](const Attempt& a) { return a.program->cost.peak_bytes <= budget; };
+  const auto is_worthwhile = [&](const Attempt& a) {
+    return any_seconds || total(a) < most_seconds;
+  };
+  Attempt large = solver->solve(0);
+  solver->partition(&large);
+  if (!large.program || !is_worthwhile(large)) return std::nullopt;
+  if (fits(large)) return large;
+  solver->mark(large, budget);
+  // Higher prices, and more of what is marked, until one fits.
+  constexpr int kRounds = 4;
+  Attempt best;
+  double more = cost::kPassesOfScarce;
+  std::vector<Propagation::Pin> tried = large.pins;
+  for (int k = 0; k < kRounds; ++k, more *= 4) {
+    best = solver->solve(more);
+    if (best.pins == tried) {
+      more *= 16;
       continue;
     }
-    solver->partition(passes, &now);
-    if (!now.program) return std::nullopt;
-    if (!any_seconds && now.program->cost.total >= most_seconds) return std::nullopt;
-    if (now.program->cost.peak_bytes > budget) {
-      too_low = passes;
-      least_seconds = now.program->cost.total;
-      too_large = std::move(now.pins);
+    tried = best.pins;
+    solver->partition(&best);
+    if (!best.program) return std::nullopt;
+    if (fits(best)) break;
+    solver->mark(best, budget);
+  }
+  if (!best.program || !fits(best)) return std::nullopt;
+  constexpr int kTries = 3;
+  bool applied = true;
+  Attempt small = best.line();  // the last one that fits
+  for (int k = 0; k < kTries && total(best) > total(large); ++k) {
+    const double bytes = solver->marked_bytes(large.held) - solver->marked_bytes(small.held);
+    const double price = (small.seconds - large.seconds) / bytes;
+    if (!(price > 0)) break;
+    Attempt now = solver->solve(price / machine.pass(1));
+    const double cost = now.seconds + price * solver->marked_bytes(now.held);
+    const double bound = small.seconds + price * solver->marked_bytes(small.held);
+    if (cost >= bound * (1 - kSame)) break;
+    solver->partition(&now);
+    applied = false;
+    if (!now.program) break;
+    if (!fits(now)) {
+      solver->mark(now, budget);
+      large = std::move(now);
       continue;
     }
+    small = now.line();
+    if (total(now) >= total(best)) continue;
     best = std::move(now);
-    enough = passes;
-    break;
+    applied = true;
   }
-  // The steps are long: a solution between them may fit as well, and cost less.
-  constexpr int kSolved = 4, kPartitioned = 2;
-  constexpr double kHopeful = 1.1;
-  bool stands = true;
-  for (int k = 0, tried = 0; best && too_low > 0 && k < kSolved && tried < kPartitioned; ++k) {
-    if (best->program->cost.total < kHopeful * least_seconds) break;
-    const double passes = std::sqrt(too_low * enough);
-    Attempt now = solver->solve(passes);
-    stands = false;
-    if (now.pins == too_large) {
-      too_low = passes;
-      continue;
-    }
-    if (now.pins != best->pins) {
-      ++tried;
-      solver->partition(passes, &now);
-      if (!now.program) break;
-      if (now.program->cost.peak_bytes > budget) {
-        too_low = passes;
-        too_large = std::move(now.pins);
-        continue;
-      }
-      if (now.program->cost.total < best->program->cost.total) {
-        best = std::move(now);
-      }
-    }
-    enough = passes;
-  }
-  if (best && !stands) solver->apply(*best);
+  if (!is_worthwhile(best)) return std::nullopt;
+  if (!applied) solver->apply(best);
   return best;
 }
 

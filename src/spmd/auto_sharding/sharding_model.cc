@@ -3,6 +3,7 @@
 #include "src/spmd/auto_sharding/sharding_model.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -64,13 +65,13 @@ class ShardingModel::Builder : private ModelState {
 
   std::size_t group_count() const { return groups.size(); }
 
-  void restart(double passes) {
+  void restart(double passes, double more) {
     current = start_;
     strategy_ = start_strategy_;
-    seconds_per_held_byte_ = machine_.pass(passes);
+    seconds_per_held_byte_ = {machine_.pass(passes), machine_.pass(passes + more)};
   }
   /// The arrays stay as they are.
-  void set_price_of_memory(double passes) { seconds_per_held_byte_ = machine_.pass(passes); }
+  void set_price_of_memory(double passes) { seconds_per_held_byte_.fill(machine_.pass(passes)); }
 
   const PairwiseModel& build(const std::vector<std::size_t>& block) {
     active.assign(groups.size(), 0);
@@ -80,6 +81,7 @@ class ShardingModel::Builder : private ModelState {
     node_of_value_.assign(graph.values.size(), -1);
     nodes_.clear();
     edge_tensors_.clear();
+    edge_bytes_.clear();
     for (std::size_t o = 0; o < graph.ops.size(); ++o) {
       for (const int v : new_variables_[o]) add_variable(v);
       add_op(graph.ops[o], &strategy_[o], int(o));
@@ -99,6 +101,37 @@ class ShardingModel::Builder : private ModelState {
         }
       }
     }
+  }
+
+  void mark(const std::vector<char>& values, const std::vector<char>& ops) {
+    is_marked_value_.resize(values.size());
+    is_marked_op_.resize(ops.size());
+    for (std::size_t v = 0; v < values.size(); ++v) is_marked_value_[v] |= values[v];
+    for (std::size_t o = 0; o < ops.size(); ++o) is_marked_op_[o] |= ops[o];
+  }
+
+  std::vector<double> held_bytes(const Assignment& a) const {
+    const auto state = [&](int node) { return std::size_t(a.states[std::size_t(node)]); };
+    std::vector<double> bytes(nodes_.size(), 0);
+    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+      if (nodes_[n].op < 0) bytes[n] = nodes_[n].domain->placements[state(int(n))].shard_bytes;
+    }
+    for (std::size_t e = 0; e < model_.edges.size(); ++e) {
+      const PairwiseModel::Edge& edge = model_.edges[e];
+      bytes[std::size_t(edge.factor)] +=
+          (*edge_bytes_[e])[state(edge.variable) * std::size_t(edge.columns) +
+                            std::size_t(edge.column[state(edge.factor)])];
+    }
+    return bytes;
+  }
+
+  double marked_bytes(const std::vector<double>& held) const {
+    double bytes = 0;
+    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+      const Node& node = nodes_[n];
+      if (node.op >= 0 ? is_marked_op(node.op) : is_marked_variable(node.root)) bytes += held[n];
+    }
+    return bytes;
   }
 
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -228,14 +261,23 @@ class ShardingModel::Builder : private ModelState {
     }
   }
 
+  bool is_marked_op(int op) const {
+    return !is_marked_op_.empty() && is_marked_op_[std::size_t(op)] != 0;
+  }
+  bool is_marked_variable(int root) const {
+    const std::vector<int>& all = members_.at(root);
+    return !is_marked_value_.empty() && std::any_of(all.begin(), all.end(), [&](int v) {
+      return is_marked_value_[std::size_t(v)] != 0;
+    });
+  }
+
   void add_variable(int root) {
     Node node;
     node.root = root;
     node.domain = domain_of(root);
     std::vector<double> costs;
-    for (const Placement& p : node.domain->placements) {
-      costs.push_back(seconds_per_held_byte_ * p.shard_bytes);
-    }
+    const double price = seconds_per_held_byte_[is_marked_variable(root) ? 1 : 0];
+    for (const Placement& p : node.domain->placements) costs.push_back(price * p.shard_bytes);
     const int at = model_.add_node(std::move(costs), false);
     nodes_.push_back(std::move(node));
     for (const int v : members_[root]) node_of_value_[std::size_t(v)] = at;
@@ -360,7 +402,7 @@ class ShardingModel::Builder : private ModelState {
     for (const double share : choices->shares) costs.push_back(times * work * share);
     const int factor = model_.add_node(std::move(costs), /*is_factor=*/true);
     for (std::size_t k = 0; k < slots.size(); ++k) {
-      add_edge(op, slots[k], &choices->slots[k], factor, times);
+      add_edge(op, slots[k], &choices->slots[k], factor, times, is_marked_op(number));
     }
     nodes_.emplace_back();
     nodes_.back().op = number;
@@ -370,8 +412,11 @@ class ShardingModel::Builder : private ModelState {
   /// By state of a variable and column: seconds of reshards, and bytes that are held for them.
   struct EdgeCosts {
     std::vector<double> seconds, bytes;
-    double price = -1;  ///< of bytes, in `total`
-    PairwiseModel::Shared<double> total{};
+    struct Total {
+      double price = -1;  ///< of bytes
+      PairwiseModel::Shared<double> seconds{};
+    };
+    std::array<Total, 2> total{};  ///< of ops that aren't marked, and of those that are
   };
   /// What the ways to share out an op ask of one slot.
   struct SlotChoices {
@@ -451,7 +496,8 @@ class ShardingModel::Builder : private ModelState {
     return out;
   }
 
-  void add_edge(const Op& op, const Slot& slot, SlotChoices* choices, int factor, double times) {
+  void add_edge(const Op& op, const Slot& slot, SlotChoices* choices, int factor, double times,
+                bool marked) {
     PairwiseModel::Edge edge;
     edge.variable = slot.node;
     edge.factor = factor;
@@ -461,14 +507,16 @@ class ShardingModel::Builder : private ModelState {
     auto [it, fresh] = choices->costs.try_emplace({domain.number, times});
     EdgeCosts& costs = it->second;
     if (fresh) costs = edge_costs(op, slot, *choices, domain.placements, times);
-    if (costs.price != seconds_per_held_byte_) {
-      costs.price = seconds_per_held_byte_;
-      std::vector<double> total = costs.seconds;
-      for (std::size_t k = 0; k < total.size(); ++k) total[k] += costs.price * costs.bytes[k];
-      costs.total = std::move(total);
+    EdgeCosts::Total& total = costs.total[marked ? 1 : 0];
+    if (const double price = seconds_per_held_byte_[marked ? 1 : 0]; total.price != price) {
+      total.price = price;
+      std::vector<double> seconds = costs.seconds;
+      for (std::size_t k = 0; k < seconds.size(); ++k) seconds[k] += price * costs.bytes[k];
+      total.seconds = std::move(seconds);
     }
-    edge.cost = costs.total;
+    edge.cost = total.seconds;
     edge_tensors_.push_back(slot.tensors);
+    edge_bytes_.push_back(&costs.bytes);
     model_.add_edge(std::move(edge));
   }
 
@@ -579,7 +627,8 @@ class ShardingModel::Builder : private ModelState {
   const Propagation& propagation_;
   const cost::Machine machine_;
   Placements placements_;
-  double seconds_per_held_byte_ = 0;
+  std::array<double, 2> seconds_per_held_byte_{};  ///< of what isn't marked, and of what is
+  std::vector<char> is_marked_value_, is_marked_op_;
   std::unordered_map<const ir::Computation*, cost::Executions> times_;
   std::vector<int> parent_;
   std::map<int, std::vector<int>> members_;
@@ -592,6 +641,7 @@ class ShardingModel::Builder : private ModelState {
   PairwiseModel model_;
   std::vector<Node> nodes_;  ///< of the model
   std::vector<std::vector<std::size_t>> edge_tensors_;
+  std::vector<const std::vector<double>*> edge_bytes_;  ///< [state of the variable][column]
   std::unordered_map<std::string, std::shared_ptr<OpChoices>> choices_;
   std::unordered_map<std::string, std::shared_ptr<const Domain>> domains_;
   std::unordered_map<std::string, int> domain_numbers_;  ///< by their placements
@@ -605,7 +655,7 @@ ShardingModel::ShardingModel(const ir::Module& module, const Propagation& propag
 }
 ShardingModel::~ShardingModel() = default;
 
-void ShardingModel::restart(double passes) { builder_->restart(passes); }
+void ShardingModel::restart(double passes, double more) { builder_->restart(passes, more); }
 void ShardingModel::set_price_of_memory(double passes) { builder_->set_price_of_memory(passes); }
 std::size_t ShardingModel::groups() const { return builder_->group_count(); }
 const PairwiseModel& ShardingModel::build(const std::vector<std::size_t>& groups) {
@@ -616,6 +666,15 @@ const std::vector<std::vector<std::size_t>>& ShardingModel::tensors_of_edges() c
   return builder_->tensors_of_edges();
 }
 const std::vector<int>& ShardingModel::members(int root) const { return builder_->members(root); }
+void ShardingModel::mark(const std::vector<char>& values, const std::vector<char>& ops) {
+  builder_->mark(values, ops);
+}
+std::vector<double> ShardingModel::held_bytes(const Assignment& a) const {
+  return builder_->held_bytes(a);
+}
+double ShardingModel::marked_bytes(const std::vector<double>& held) const {
+  return builder_->marked_bytes(held);
+}
 void ShardingModel::take(const Assignment& assignment) { builder_->take(assignment); }
 std::vector<Propagation::Pin> ShardingModel::pins() const { return builder_->pins(); }
 

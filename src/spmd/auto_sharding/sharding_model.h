@@ -28,10 +28,13 @@ class ShardingModel {
   ~ShardingModel();
 
   /// Back to the shardings of the start, at a price of memory, which is 0 at first: in passes over
-  /// memory, what each byte of a shard costs wherever an array is made or resharded.
-  void restart(double passes);
+  /// memory, what each byte of a shard costs wherever an array is made or resharded, and what more
+  /// where it is marked.
+  void restart(double passes, double more = 0);
   /// The price alone, for models that are built from then on.
   void set_price_of_memory(double passes);
+  /// Marks arrays, and ops with all that is resharded for them, besides those that are marked.
+  void mark(const std::vector<char>& values, const std::vector<char>& ops);
   /// Groups of mesh axes that shardings use together. States place them as a whole.
   std::size_t groups() const;
   /// The model in which these groups may be anywhere, and all others stay where they are.
@@ -55,6 +58,11 @@ class ShardingModel {
   const std::vector<int>& members(int root) const;
   /// By edge of the last model: which tensors of the op the variable is, operands before results.
   const std::vector<std::vector<std::size_t>>& tensors_of_edges() const;
+  /// By node, what an assignment of the last model holds: the bytes that have the price of memory.
+  /// Nodes are in the same order in all models.
+  std::vector<double> held_bytes(const Assignment& assignment) const;
+  /// Of these the marked ones together.
+  double marked_bytes(const std::vector<double>& held) const;
   /// Shards all arrays and ops as an assignment of the last model says.
   void take(const Assignment& assignment);
   /// Of all arrays that propagation may choose, where that is possible.
