@@ -6,7 +6,6 @@
 #include <array>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -18,11 +17,13 @@
 #include "src/cost/work.h"
 #include "src/spmd/auto_sharding/placement.h"
 #include "src/spmd/auto_sharding/strategies.h"
+#include "src/spmd/auto_sharding/variables.h"
 #include "src/spmd/propagation/graph.h"
 #include "src/spmd/reshard/axis_groups.h"
 #include "src/spmd/rules/axis_assignment.h"
 #include "src/spmd/rules/factor_use.h"
 #include "src/spmd/rules/projection.h"
+#include "src/spmd/sharding_util.h"
 
 namespace tessera::spmd::auto_sharding {
 namespace {
@@ -51,8 +52,8 @@ class ShardingModel::Builder : private ModelState {
     group_axes();
     if (groups.empty()) return;
     times_ = cost::executions(module_);
-    join();
-    number();
+    variables_.emplace(static_cast<const ModelState&>(*this));
+    find_element_bytes();
     start_.resize(graph.values.size());
     is_open_.resize(graph.values.size());
     for (std::size_t v = 0; v < graph.values.size(); ++v) {
@@ -83,7 +84,7 @@ class ShardingModel::Builder : private ModelState {
     edge_tensors_.clear();
     edge_bytes_.clear();
     for (std::size_t o = 0; o < graph.ops.size(); ++o) {
-      for (const int v : new_variables_[o]) add_variable(v);
+      for (const int v : variables_->first_met()[o]) add_variable(v);
       add_op(graph.ops[o], &strategy_[o], int(o));
     }
     return model_;
@@ -96,7 +97,7 @@ class ShardingModel::Builder : private ModelState {
       if (node.op >= 0) {
         strategy_[std::size_t(node.op)] = (*node.strategies)[state];
       } else {
-        for (const int v : members_.at(node.root)) {
+        for (const int v : variables_->members(node.root)) {
           current[std::size_t(v)] = node.domain->shardings[state];
         }
       }
@@ -135,7 +136,7 @@ class ShardingModel::Builder : private ModelState {
   }
 
   const std::vector<Node>& nodes() const { return nodes_; }
-  const std::vector<int>& members(int root) const { return members_.at(root); }
+  const std::vector<int>& members(int root) const { return variables_->members(root); }
   const std::vector<std::vector<std::size_t>>& tensors_of_edges() const { return edge_tensors_; }
 
   std::vector<Propagation::Pin> pins() const {
@@ -175,79 +176,8 @@ class ShardingModel::Builder : private ModelState {
 
   // --- variables -------------------------------------------------------------------------------
 
-  bool is_free(int v) const {
-    const Value& value = graph.values[std::size_t(v)];
-    return takes_part(v) && !value.given && !value.boundary;
-  }
-  int find(int v) {
-    while (parent_[std::size_t(v)] != v) {
-      parent_[std::size_t(v)] = parent_[std::size_t(parent_[std::size_t(v)])];
-      v = parent_[std::size_t(v)];
-    }
-    return v;
-  }
-
-  /// An op of which operands and results of one shape are one variable.
-  static bool joins(const Op& op) {
-    const Opcode code = op.instruction->opcode;
-    return op.elementwise &&
-           (ir::is_elementwise(code) || code == Opcode::tuple || code == Opcode::get_tuple_element);
-  }
-
-  /// All that it reads and makes is one variable: it has nothing to choose.
-  bool is_one_variable(const Op& op) {
-    if (!joins(op)) return false;
-    int root = -1;
-    for (const IndexList* list : {&op.operands, &op.results}) {
-      for (const int v : *list) {
-        if (!takes_part(v)) continue;
-        const int r = find(v);
-        if (root >= 0 && r != root) return false;
-        root = r;
-      }
-    }
-    return true;
-  }
-
-  void join() {
-    parent_.resize(graph.values.size());
-    std::iota(parent_.begin(), parent_.end(), 0);
-    for (const Op& op : graph.ops) {
-      if (!joins(op)) continue;
-      for (const int r : op.results) {
-        if (!is_free(r)) continue;
-        const Value& result = graph.values[std::size_t(r)];
-        for (const int o : op.operands) {
-          if (!is_free(o)) continue;
-          const Value& operand = graph.values[std::size_t(o)];
-          if (operand.dims != result.dims || operand.sharding.manual != result.sharding.manual) {
-            continue;
-          }
-          const int a = find(o), b = find(r);
-          parent_[std::size_t(std::max(a, b))] = std::min(a, b);
-        }
-      }
-    }
-  }
-
-  /// A variable comes before the op that makes it, or that first reads it.
-  void number() {
-    new_variables_.resize(graph.ops.size());
-    std::vector<char> seen(graph.values.size(), 0);
+  void find_element_bytes() {
     element_bytes.assign(graph.values.size(), 1);
-    for (std::size_t o = 0; o < graph.ops.size(); ++o) {
-      const Op& op = graph.ops[o];
-      for (const IndexList* list : {&op.operands, &op.results}) {
-        for (const int v : *list) {
-          if (!takes_part(v)) continue;
-          const int root = find(v);
-          if (seen[std::size_t(root)]) continue;
-          seen[std::size_t(root)] = 1;
-          new_variables_[o].push_back(root);
-        }
-      }
-    }
-    for (std::size_t v = 0; v < graph.values.size(); ++v) members_[find(int(v))].push_back(int(v));
     for (const ir::Computation* c : graph.computations) {
       for (const auto& i : c->instructions()) {
         const std::vector<Shape> leaves =
@@ -265,7 +195,7 @@ class ShardingModel::Builder : private ModelState {
     return !is_marked_op_.empty() && is_marked_op_[std::size_t(op)] != 0;
   }
   bool is_marked_variable(int root) const {
-    const std::vector<int>& all = members_.at(root);
+    const std::vector<int>& all = variables_->members(root);
     return !is_marked_value_.empty() && std::any_of(all.begin(), all.end(), [&](int v) {
       return is_marked_value_[std::size_t(v)] != 0;
     });
@@ -280,12 +210,12 @@ class ShardingModel::Builder : private ModelState {
     for (const Placement& p : node.domain->placements) costs.push_back(price * p.shard_bytes);
     const int at = model_.add_node(std::move(costs), false);
     nodes_.push_back(std::move(node));
-    for (const int v : members_[root]) node_of_value_[std::size_t(v)] = at;
+    for (const int v : variables_->members(root)) node_of_value_[std::size_t(v)] = at;
   }
 
   /// Of variables that are alike one.
   std::shared_ptr<const Domain> domain_of(int root) {
-    const std::vector<int>& members = members_[root];
+    const std::vector<int>& members = variables_->members(root);
     const Value& value = graph.values[std::size_t(root)];
     const bool is_open = is_open_[std::size_t(root)];
     KeyWriter key;
@@ -388,12 +318,11 @@ class ShardingModel::Builder : private ModelState {
     if (slots.empty()) return;
     const double times = times_[op.instruction->parent].times;
     const double work = work_of(op);
-    if (joins(op) && slots.size() == 1) {
+    if (Variables::joins(op) && slots.size() == 1) {
       // All in one variable: work is shared out as that is split.
       std::vector<double>& cost = model_.nodes[std::size_t(slots[0].node)].cost;
       for (std::size_t s = 0; s < cost.size(); ++s) {
-        const TensorSharding& state = nodes_[std::size_t(slots[0].node)].domain->shardings[s];
-        cost[s] += times * work / double(ways(state));
+        cost[s] += times * work / parts_of(nodes_[std::size_t(slots[0].node)].domain->shardings[s]);
       }
       return;
     }
@@ -560,12 +489,6 @@ class ShardingModel::Builder : private ModelState {
     return machine_.work(cost::layout_work(i));
   }
 
-  std::int64_t ways(const TensorSharding& s) const {
-    std::int64_t n = 1;
-    for (const DimSharding& d : s.dims) n *= ways_of(*mesh, d.axes);
-    return n;
-  }
-
   // --- strategies ------------------------------------------------------------------------------
 
   /// Of each op the cheapest strategy for the arrays as they are.
@@ -574,7 +497,7 @@ class ShardingModel::Builder : private ModelState {
     for (const Op& op : graph.ops) {
       FactorAxes best(op.rule->factors.size());
       // With all groups active no choice depends on where they are; nor does one that isn't made.
-      if (!is_one_variable(op) && std::find(kept.begin(), kept.end(), 0) != kept.end()) {
+      if (!variables_->is_one(op) && std::find(kept.begin(), kept.end(), 0) != kept.end()) {
         if (std::optional<FactorAxes> agreed = agreement(*this, op)) {
           best = std::move(*agreed);
         } else {
@@ -630,9 +553,7 @@ class ShardingModel::Builder : private ModelState {
   std::array<double, 2> seconds_per_held_byte_{};  ///< of what isn't marked, and of what is
   std::vector<char> is_marked_value_, is_marked_op_;
   std::unordered_map<const ir::Computation*, cost::Executions> times_;
-  std::vector<int> parent_;
-  std::map<int, std::vector<int>> members_;
-  std::vector<IndexList> new_variables_;  ///< by op
+  std::optional<Variables> variables_;
 
   std::vector<TensorSharding> start_;  ///< by value
   std::vector<char> is_open_;          ///< by value: not stated by the program

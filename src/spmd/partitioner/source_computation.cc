@@ -16,11 +16,6 @@ SourceComputation::SourceComputation(const ModulePartitioner& module, const ir::
   auto has_one_user = [&](const ir::Instruction& used) {
     return users(used).size() == 1 && &used != &root && !used.is(ir::Opcode::parameter);
   };
-  for (const auto& used : source.instructions()) {
-    if (!has_one_user(*used)) continue;
-    const ir::Instruction* user = users(*used).front();
-    if (ir::is_constraint(*user)) constraint_of_[used.get()] = user;
-  }
   // What only becomes a result is requested as the result is sharded.
   auto returned = [&](const ir::Instruction& x, std::size_t leaf) {
     if (x.shape.is_array() && has_one_user(x)) result_of_.try_emplace(&x, leaf);
@@ -45,35 +40,13 @@ const std::vector<TensorSharding>& SourceComputation::shardings(
   if (!has(instruction)) return module_.shardings_of(instruction);
   const std::vector<TensorSharding>*& known = shardings_[std::size_t(instruction.index)];
   if (known) return *known;
-  if (auto it = constraint_of_.find(&instruction); it != constraint_of_.end()) {
-    known = &module_.shardings_of(*it->second);
-  } else if (auto result = result_of_.find(&instruction); result != result_of_.end()) {
+  if (auto result = result_of_.find(&instruction); result != result_of_.end()) {
     known =
         &result_shardings_.emplace_back(1, module_.shardings_of(*source_.root())[result->second]);
   } else {
     known = &module_.shardings_of(instruction);
   }
   return *known;
-}
-
-std::vector<TensorSharding> SourceComputation::requested_shardings(
-    const ir::Instruction& instruction) const {
-  std::vector<TensorSharding> out = shardings(instruction);
-  const std::vector<Shape>& leaves = instruction.shape.elements;
-  if (leaves.size() != out.size() || source_.root() == &instruction) return out;
-  std::vector<char> used(out.size(), 0);
-  for (const ir::Instruction* user : users(instruction)) {
-    if (!user->is(ir::Opcode::get_tuple_element)) return out;
-    used[std::size_t(user->get<ir::GetTupleElementAttrs>().index)] = 1;
-  }
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    for (std::size_t j = 0; j < out.size() && !used[i]; ++j) {
-      if (!used[j] || leaves[j].dims != leaves[i].dims) continue;
-      out[i] = out[j];
-      break;
-    }
-  }
-  return out;
 }
 
 std::size_t SourceComputation::user_count(const ir::Instruction& instruction) const {

@@ -226,12 +226,6 @@ Value* Values::add_materialization(Value* v, ir::Instruction* local, const Tenso
   return made;
 }
 
-bool Values::requires_replication(const Value& v) const {
-  const ir::Instruction* array = v.original->origin;
-  return array && source_.has(*array) && array->shape.is_array() && !v.is_recomputable() &&
-         v.sharding.unreduced.empty() && source_.requires_replication(*array);
-}
-
 ir::Instruction* Values::explicit_reshard(const Value& from, const ReshardReason& reason) {
   ir::ShardingConstraintAttrs attrs;
   attrs.kind = ir::ShardingConstraintAttrs::Kind::reshard;
@@ -263,12 +257,6 @@ Value* Values::reshard(Value* v, const TensorSharding& to, const ReshardReason& 
   }
   double price = 0;
   Value* from = cheapest_materialization(v, to, &price);
-  if (price > 0 && !is_fully_replicated(from->sharding) && !is_fully_replicated(to) &&
-      requires_replication(*v)) {
-    ReshardReason gather = reason;
-    gather.text += "; an op needs it replicated";
-    from = reshard(v, source_.replicated(v->shape.rank()), gather);
-  }
   ir::Instruction* x = module_.stage() == PartitionStage::reshards
                            ? explicit_reshard(*from, reason)
                            : lowered_reshard(*from, to, reason);

@@ -90,8 +90,6 @@ class Values {
   double reshard_price(Value* v, const TensorSharding& to) const;
   /// The local array with the padding of these dims set to `neutral` (a scalar).
   ir::Instruction* masked(Value* v, const Dims& dims, ir::Instruction* neutral);
-  /// Whether an op can only be computed from all of the array: any other layout of it is wasted.
-  bool requires_replication(const Value& v) const;
 
  private:
   /// Leaves as they were computed; null if they were not, or not here.

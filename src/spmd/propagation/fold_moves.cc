@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rewrites that show how ops that move elements belong together, before shardings flow: a shift
 // written as pad and slice, or as slice and pad, becomes one pad; a pad goes into the window that
-// would pad alike; an index that only counts along a batch dim makes that dim a batch dim; slices
-// and updates at places that are known are slices and updates at those places.
+// would pad alike; an index that only counts along a batch dim makes that dim a batch dim.
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -163,10 +162,8 @@ class Folder {
       if (x->is(Opcode::slice)) y = fold_slice(*x);
       if (x->is(Opcode::pad)) y = fold_pad(*x);
       if (x->is(Opcode::reduce_window)) y = fold_window(*x);
-      if (x->is(Opcode::dynamic_slice)) y = fold_dynamic_slice(*x);
       if (x->is(Opcode::gather)) y = fold_gather(*x);
-      if (x->is(Opcode::scatter)) y = x->operands().size() == 3 ? fold_update(*x) : nullptr;
-      if (x->is(Opcode::scatter) && !y) y = fold_scatter(*x);
+      if (x->is(Opcode::scatter)) y = fold_scatter(*x);
       if (!y) continue;
       y->sharding = x->sharding;
       y->frontend_attributes = x->frontend_attributes;
@@ -182,7 +179,7 @@ class Folder {
  private:
   static bool may_fold(Opcode op) {
     return op == Opcode::slice || op == Opcode::pad || op == Opcode::reduce_window ||
-           op == Opcode::dynamic_slice || op == Opcode::gather || op == Opcode::scatter;
+           op == Opcode::gather || op == Opcode::scatter;
   }
 
   /// Only this use, apart from those by what was made here, and no layout of its own.
@@ -274,61 +271,6 @@ class Folder {
     }
     return b_.emit_shaped(Opcode::reduce_window, x.shape, {pad->operands()[0], x.operands()[1]},
                           attrs, x.called());
-  }
-
-  Instruction* fold_dynamic_slice(const Instruction& x) {
-    const Dims &in = x.operand(0)->shape.dims, &sizes = x.shape.dims;
-    Dims starts, limits;
-    for (std::size_t d = 0; d < in.size(); ++d) {
-      const auto at =
-          in[d] == sizes[d] ? std::optional<std::int64_t>(0) : integer_of(x.operand(1 + d));
-      if (!at) return nullptr;
-      starts.push_back(std::clamp<std::int64_t>(*at, 0, in[d] - sizes[d]));
-      limits.push_back(starts.back() + sizes[d]);
-    }
-    return b_.slice(x.operands()[0], starts, limits, Dims(in.size(), 1));
-  }
-
-  /// A scatter of one window to a known place.
-  Instruction* fold_update(const Instruction& x) {
-    const auto& a = x.get<ir::ScatterAttrs>();
-    const Dims& in = x.shape.dims;
-    Instruction* update = x.operands()[2];
-    const Instruction& indices = *x.operand(1);
-    const ir::Computation& combine = *x.called().front();
-    if (a.update_window_dims.size() != update->shape.dims.size() || x.shape.is_tuple ||
-        !a.input_batching_dims.empty()) {
-      return nullptr;
-    }
-    // All components alike, or a list.
-    const std::optional<std::int64_t> same = integer_of(&indices);
-    const bool listed = indices.is(Opcode::constant) && indices.shape.dtype == DType::s32 &&
-                        !indices.get<ir::ConstantAttrs>().elided;
-    if (!same && !listed) return nullptr;
-    const bool overwrites = combine.root() == combine.parameter(1);
-    const std::optional<Opcode> op = ir::as_binary_reducer(combine);
-    if (!overwrites && !op) return nullptr;
-    Dims starts(in.size(), 0), sizes, limits;
-    for (std::size_t k = 0; k < a.scatter_dims_to_operand_dims.size(); ++k) {
-      starts[std::size_t(a.scatter_dims_to_operand_dims[k])] =
-          same ? *same : indices.get<ir::ConstantAttrs>().value.data<std::int32_t>()[k];
-    }
-    std::size_t next = 0;
-    for (std::size_t d = 0; d < in.size(); ++d) {
-      const bool single = std::count(a.inserted_window_dims.begin(), a.inserted_window_dims.end(),
-                                     std::int64_t(d)) > 0;
-      sizes.push_back(single ? 1 : update->shape.dims[next++]);
-      limits.push_back(starts[d] + sizes[d]);
-      if (starts[d] < 0 || limits[d] > in[d]) return nullptr;
-    }
-    update = b_.reshape(update, sizes);
-    if (!overwrites) {
-      Instruction* old = b_.slice(x.operands()[0], starts, limits, Dims(in.size(), 1));
-      update = b_.binary(*op, old, update);
-    }
-    std::vector<Instruction*> places;
-    for (std::int64_t start : starts) places.push_back(b_.scalar(DType::s32, double(start)));
-    return b_.dynamic_update_slice(x.operands()[0], update, places);
   }
 
   /// Components of the indices that count along a dim of theirs, as pairs (component, that dim).

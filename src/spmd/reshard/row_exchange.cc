@@ -70,10 +70,8 @@ void add_to(Bundle* home, const Edge& e) {
   home->rows = std::max(home->rows, e.rows);
 }
 
-/// Edges of one key together, and others of about the same size where there is room, unless only
-/// those that land in the same place shall share a bundle.
-std::vector<Bundle> bundles_by_key(const std::vector<Edge>& edges, std::int64_t ways,
-                                   bool same_place) {
+/// Edges of one key together, and others of about the same size where there is room.
+std::vector<Bundle> bundles_by_key(const std::vector<Edge>& edges, std::int64_t ways) {
   std::vector<Bundle> bundles;
   for (const Edge& e : edges) {
     Bundle* home = nullptr;
@@ -81,8 +79,7 @@ std::vector<Bundle> bundles_by_key(const std::vector<Edge>& edges, std::int64_t 
       if (b.sends[std::size_t(e.source)] || b.receives[std::size_t(e.target)]) continue;
       const Edge& first = b.edges.front();
       const bool similar = 2 * std::min(e.rows, b.rows) >= std::max(e.rows, b.rows);
-      const bool lands_together = first.to == e.to && first.rows == e.rows;
-      if (same_place ? lands_together : similar || first.key == e.key) {
+      if (similar || first.key == e.key) {
         home = &b;
         break;
       }
@@ -171,11 +168,7 @@ std::vector<Edge> in_pieces(const std::vector<Edge>& edges) {
 std::vector<Bundle> bundles_of(std::vector<Edge> edges, std::int64_t ways) {
   std::stable_sort(edges.begin(), edges.end(),
                    [](const Edge& a, const Edge& b) { return a.key < b.key; });
-  std::vector<Bundle> bundles = bundles_by_key(edges, ways, false);
-  std::vector<Bundle> placed = bundles_by_key(edges, ways, true);
-  if (rows_of(placed) <= rows_of(bundles) && placed.size() <= bundles.size()) {
-    bundles = std::move(placed);
-  }
+  std::vector<Bundle> bundles = bundles_by_key(edges, ways);
   // No plan is below what one device has to send or receive.
   Dims sent(std::size_t(ways), 0), received(std::size_t(ways), 0);
   std::int64_t least = 0;

@@ -482,25 +482,18 @@ class Search {
   }
 
   /// One step a dim, last first. The dims that grow least come first, so that little is live
-  /// between, unless padding makes that more expensive.
+  /// between.
   void trace_gathers(const Node& n, std::vector<SearchStep>* steps) const {
     const Lists before(problem_, nodes_[n.parent].state), after(problem_, n.state);
     IndexList dims;
     for (int d = 0; d < problem_.dims; ++d) {
       if (before.count[d] != after.count[d]) dims.push_back(d);
     }
-    std::vector<SearchStep> in_order = gather_steps(n, before, after, dims);
     std::stable_sort(dims.begin(), dims.end(), [&](int a, int b) {
       return before.ways[a] / after.ways[a] < before.ways[b] / after.ways[b];
     });
-    std::vector<SearchStep> smallest_first = gather_steps(n, before, after, dims);
-    auto bytes = [](const std::vector<SearchStep>& list) {
-      double sum = 0;
-      for (const SearchStep& step : list) sum += step.bytes;
-      return sum;
-    };
-    const auto& best = bytes(smallest_first) <= bytes(in_order) ? smallest_first : in_order;
-    steps->insert(steps->end(), best.rbegin(), best.rend());
+    const std::vector<SearchStep> gathers = gather_steps(n, before, after, dims);
+    steps->insert(steps->end(), gathers.rbegin(), gathers.rend());
   }
 
   std::vector<SearchStep> gather_steps(const Node& n, const Lists& before, const Lists& after,

@@ -46,8 +46,7 @@ ir::Instruction* ReshardEmitter::emit(const ReshardPlan& plan, ir::Instruction* 
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const ReshardStep& next = plan.steps[i];
     const Moved moved{global, partial_op, holds_all(next.after) ? full : partial};
-    std::size_t count = emit_slices(plan, i, &x, *before, padded);
-    if (count == 0) count = emit_exchanges(plan, i, &x, *before, moved);
+    std::size_t count = emit_exchanges(plan, i, &x, *before, moved);
     if (count == 0) {
       x = step(next, x, *before, padded, moved);
       count = 1;
@@ -81,19 +80,6 @@ ir::Instruction* ReshardEmitter::permuted(ir::Instruction* x,
                                           std::vector<std::pair<std::int64_t, std::int64_t>> pairs,
                                           const ReshardReason& reason) {
   ir::Builder& b = emit_.b();
-  if (x->is(ir::Opcode::collective_permute) && x->parent == b.computation()) {
-    // Two in a row are one; the first goes if nobody else needs it.
-    std::map<std::int64_t, std::int64_t> source_of;
-    for (const auto& [from, to] : x->get<ir::PermuteAttrs>().source_target_pairs) {
-      source_of[to] = from;
-    }
-    const bool all = std::all_of(pairs.begin(), pairs.end(),
-                                 [&](const auto& p) { return source_of.count(p.first) > 0; });
-    if (all) {
-      for (auto& [from, to] : pairs) from = source_of[from];
-      x = x->operands()[0];
-    }
-  }
   if (std::all_of(pairs.begin(), pairs.end(), [](const auto& p) { return p.first == p.second; }) &&
       std::int64_t(pairs.size()) == emit_.devices()) {
     return x;
@@ -101,32 +87,6 @@ ir::Instruction* ReshardEmitter::permuted(ir::Instruction* x,
   x = b.collective_permute(x, std::move(pairs));
   report_.note(x, reason);
   return x;
-}
-
-std::size_t ReshardEmitter::emit_slices(const ReshardPlan& plan, std::size_t first,
-                                        ir::Instruction** x, const TensorSharding& before,
-                                        const Dims& padded) {
-  ir::Builder& b = emit_.b();
-  const Dims& dims = (*x)->shape.dims;
-  std::vector<ir::Instruction*> starts(dims.size(), emit_.index(0));
-  Dims sizes = dims;
-  std::size_t count = 0;
-  for (std::size_t i = first; i < plan.steps.size(); ++i, ++count) {
-    const ReshardStep& step = plan.steps[i];
-    if (step.kind != ReshardStep::Kind::slice || step.dim < 0) break;
-    const std::size_t d = std::size_t(step.dim);
-    const std::int64_t k = emit_.ways(step.axes);
-    const std::int64_t block = step.padded[d] / step.after.shards(step.dim);
-    const bool nests = padded[d] / before.shards(step.dim) == k * block;
-    if (!nests || sizes[d] != dims[d]) break;
-    Dims offsets;
-    for (std::int64_t c = 0; c < k; ++c) offsets.push_back(c * block);
-    starts[d] = emit_.lookup(offsets, step.axes);
-    sizes[d] = block;
-  }
-  if (count < 2) return 0;
-  *x = b.dynamic_slice(*x, std::move(starts), std::move(sizes));
-  return count;
 }
 
 ir::Instruction* ReshardEmitter::reblock(ir::Instruction* x, std::int64_t dim,

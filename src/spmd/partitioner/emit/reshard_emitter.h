@@ -50,9 +50,6 @@ class ReshardEmitter {
   ir::Instruction* all_reduce(const ReshardStep& step, ir::Instruction* x, const Moved& moved);
   ir::Instruction* all_to_all(const ReshardStep& step, ir::Instruction* x,
                               const TensorSharding& before, const Dims& padded, const Moved& moved);
-  /// Slices of several dims in a row, as one. Returns how many; none if there is but one.
-  std::size_t emit_slices(const ReshardPlan& plan, std::size_t first, ir::Instruction** x,
-                          const TensorSharding& before, const Dims& padded);
   /// All-to-alls in a row that don't touch each other's dims, as one. Returns how many; none if
   /// there is but one.
   std::size_t emit_exchanges(const ReshardPlan& plan, std::size_t first, ir::Instruction** x,

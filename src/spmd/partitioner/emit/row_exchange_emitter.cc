@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device program of a row exchange: the rows that each device sends, the permutes, and how what
 // it has then becomes its part of the destination. Where all devices put the same rows in the same
-// places that is a concatenation; where each finds its rows in a row there, a window of it; else
-// rows are picked by a table; tables that would be large are replaced by shifting and masking.
+// places that is a concatenation; else rows are picked by a table, or, where that would be large,
+// by shifting and masking.
 #include "src/spmd/partitioner/emit/row_exchange_emitter.h"
 
 #include <algorithm>
@@ -95,94 +95,6 @@ std::optional<Table> table_of(const RowExchangePlan& plan, std::int64_t missing)
   }
   return table;
 }
-
-/// Rows of all moves one behind the other, in which each device finds its part as it stands.
-struct Windows {
-  std::vector<std::size_t> order;    ///< of the moves
-  std::int64_t front = 0, back = 0;  ///< rows of filling before and behind them
-  Dims starts;                       ///< by coordinate
-};
-
-/// Nothing if some device's rows aren't contiguous in any order of the moves. `filled`: rows that
-/// no move brings must be of the filling.
-class WindowSearch {
- public:
-  WindowSearch(const RowExchangePlan& plan, bool filled) : plan_(plan), filled_(filled) {}
-
-  std::optional<Windows> run() {
-    constexpr std::size_t most = 4;
-    if (plan_.moves.size() > most || !collect()) return std::nullopt;
-    Windows w;
-    w.order.resize(plan_.moves.size());
-    std::iota(w.order.begin(), w.order.end(), std::size_t(0));
-    do {
-      if (place(&w)) return w;
-    } while (std::next_permutation(w.order.begin(), w.order.end()));
-    return std::nullopt;
-  }
-
- private:
-  /// Rows [lo, hi) of a device's part, from row `from` of a move.
-  struct Run {
-    std::int64_t lo = 0, hi = 0, from = 0;
-    std::size_t move = 0;
-  };
-
-  bool collect() {
-    const std::size_t ways = plan_.moves.front().lo.size();
-    runs_.resize(ways);
-    for (std::size_t t = 0; t < ways; ++t) {
-      std::vector<Run>& mine = runs_[t];
-      for (std::size_t i = 0; i < plan_.moves.size(); ++i) {
-        const RowPermute& m = plan_.moves[i];
-        if (takes_part(m, t)) mine.push_back({m.lo[t], m.hi[t], m.lo[t] - m.place[t], i});
-      }
-      std::sort(mine.begin(), mine.end(), [](const Run& a, const Run& b) { return a.lo < b.lo; });
-      if (mine.empty() && filled_) return false;
-      for (std::size_t k = 1; k < mine.size(); ++k) {
-        if (mine[k].lo != mine[k - 1].hi) return false;
-      }
-    }
-    return true;
-  }
-
-  bool place(Windows* w) const {
-    std::vector<std::int64_t> at(plan_.moves.size());
-    std::int64_t total = 0;
-    for (const std::size_t i : w->order) {
-      at[i] = total;
-      total += plan_.moves[i].rows;
-    }
-    // Relative to the first row of the moves.
-    std::int64_t least = 0, most = total;
-    w->starts.clear();
-    for (const std::vector<Run>& mine : runs_) {
-      if (mine.empty()) {
-        w->starts.push_back(0);
-        most = std::max(most, plan_.block);
-        continue;
-      }
-      const std::int64_t start = at[mine[0].move] + mine[0].from - mine[0].lo;
-      for (const Run& r : mine) {
-        if (at[r.move] + r.from != start + r.lo) return false;
-      }
-      if (filled_ && mine.front().lo > 0 && start + mine.front().lo != 0) return false;
-      const std::int64_t end = mine.back().hi;
-      if (filled_ && end < plan_.block && start + end != total) return false;
-      least = std::min(least, start);
-      most = std::max(most, start + plan_.block);
-      w->starts.push_back(start);
-    }
-    w->front = -least;
-    w->back = most - total;
-    for (std::int64_t& s : w->starts) s += w->front;
-    return true;
-  }
-
-  const RowExchangePlan& plan_;
-  const bool filled_;
-  std::vector<std::vector<Run>> runs_;  ///< by coordinate, in the order of the destination
-};
 
 Dims with_dim(Dims dims, std::int64_t d, std::int64_t size) {
   dims[std::size_t(d)] = size;
@@ -282,7 +194,6 @@ ir::Instruction* RowExchangeEmitter::placed_rows(const RowExchangePlan& plan,
                                                  const Destination& to) {
   if (plan.moves.empty() || plan.block == 0) return emit_.b().splat(to.other, to.dims);
   if (ir::Instruction* x = concatenated_rows(plan, moved, to)) return x;
-  if (ir::Instruction* x = window_of_rows(plan, moved, to)) return x;
   if (ir::Instruction* x = gathered_rows(plan, moved, to)) return x;
   return shifted_rows(plan, moved, to);
 }
@@ -330,22 +241,6 @@ ir::Instruction* RowExchangeEmitter::concatenated_rows(const RowExchangePlan& pl
   }
   fill_to(plan.block);
   return joined(parts, to.dim);
-}
-
-ir::Instruction* RowExchangeEmitter::window_of_rows(const RowExchangePlan& plan,
-                                                    const std::vector<ir::Instruction*>& moved,
-                                                    const Destination& to) {
-  const auto windows = WindowSearch(plan, to.fill != nullptr).run();
-  if (!windows) return nullptr;
-  std::vector<ir::Instruction*> parts;
-  auto add_other = [&](std::int64_t n) {
-    if (n > 0) parts.push_back(emit_.b().splat(to.other, with_dim(to.dims, to.dim, n)));
-  };
-  add_other(windows->front);
-  for (const std::size_t i : windows->order) parts.push_back(moved[i]);
-  add_other(windows->back);
-  return emit_.dynamic_slice_dim(joined(parts, to.dim), to.dim,
-                                 emit_.lookup(windows->starts, to.axes), plan.block);
 }
 
 ir::Instruction* RowExchangeEmitter::gathered_rows(const RowExchangePlan& plan,

@@ -51,10 +51,6 @@ class RowExchangeEmitter {
   ir::Instruction* concatenated_rows(const RowExchangePlan& plan,
                                      const std::vector<ir::Instruction*>& moved,
                                      const Destination& to);
-  /// - as a window of all moves' rows, where each device's are in a row there;
-  ir::Instruction* window_of_rows(const RowExchangePlan& plan,
-                                  const std::vector<ir::Instruction*>& moved,
-                                  const Destination& to);
   /// - picked by a table, where that is small;
   ir::Instruction* gathered_rows(const RowExchangePlan& plan, std::vector<ir::Instruction*> moved,
                                  const Destination& to);

@@ -200,10 +200,6 @@ class LayoutSearch {
   };
 
   void collect_layouts() {
-    // What each tensor has is always tried, however large the space.
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      fill_up(own_layout(t));
-    }
     if (blocks_.size() <= kMaxBlocks && rule_.factors.size() <= std::size_t(kMaxFactors)) {
       // Blocks may be left out: devices then do the same work.
       AxisAssignments all(
@@ -215,24 +211,6 @@ class LayoutSearch {
           });
       all.run(FactorAxes(rule_.factors.size()));
     }
-  }
-
-  /// Adds the axes that a seed leaves out, where they fit.
-  void fill_up(FactorAxes seed) {
-    add(seed);
-    for (const auto& block : blocks_) {
-      for (int a : block) {
-        bool used = std::any_of(seed.begin(), seed.end(), [&](auto& l) { return contains(l, a); });
-        if (used) continue;
-        for (std::size_t f = 0; f < seed.size(); ++f) {
-          if (!info_[f].carries) continue;
-          seed[f].push_back(a);
-          if (fits(f, seed[f]) && is_expressible(*mesh_, rule_, seed)) break;
-          seed[f].pop_back();
-        }
-      }
-    }
-    add(seed);
   }
 
   void add(const FactorAxes& axes) {

@@ -122,8 +122,8 @@ std::vector<Value*> reduce_parts(PartitionContext& p, const ir::Instruction& sou
     shardings.back().dims.front().axes = axes;
     work = double(shapes.back().element_count());
   }
-  const ComputeLayout last = p.module.choose_layout(
-      {rule, shapes, shardings, results, p.source.requested_shardings(source), work});
+  const ComputeLayout last =
+      p.module.choose_layout({rule, shapes, shardings, results, p.source.shardings(source), work});
   std::vector<ir::Instruction*> parts;
   for (std::size_t i = 0; i < results.size(); ++i) {
     Dims dims = partial[i]->shape.dims;

@@ -3,6 +3,7 @@
 // independent.
 #include <algorithm>
 
+#include "src/ir/custom_calls/custom_call.h"
 #include "src/spmd/partitioner/families.h"
 
 namespace tessera::spmd {
@@ -72,6 +73,27 @@ void define_sum_of_bits(PartitionContext& p, const ir::Instruction& source, ir::
   ir::Instruction* x = from_bits(p.b(), sum->local, source.shape.dtype);
   p.values.define(source, p.values.make(x, sum->sharding, source.shape));
 }
+
+namespace {
+
+/// Whether what the op computes takes all of its k-th operand: a matrix that is decomposed.
+bool requires_replicated_operand(const ir::Instruction& op, std::size_t k) {
+  const bool decomposes = op.is(ir::Opcode::cholesky) || op.is(ir::Opcode::triangular_solve);
+  // A custom call whose rule is known; its own partitioner may want its operands otherwise.
+  const bool calls = op.is(ir::Opcode::custom_call) && ir::custom_call_rule(op);
+  if (!decomposes && !calls) return false;
+  const auto rule = rule_for(op);
+  if (!rule || k >= rule->operands.size() || rule->operands[k].empty()) return false;
+  for (const IndexList& dim : rule->operands[k]) {
+    for (const int f : dim) {
+      const Factor& factor = rule->factors[std::size_t(f)];
+      if (factor.kind == FactorKind::pass_through && factor.size > 1) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
 
 bool gathers_for_lack_of_form(PartitionContext& p, const ir::Instruction& source, std::size_t i,
                               const Value& v, const ComputeLayout& layout) {

@@ -63,32 +63,6 @@ ComputeLayout layout_of(const PartitionContext& p, const Stage& stage, const Ten
   return layout_of_step(p, stage.dims, {stage.in}, {from}, {stage.out}, {to});
 }
 
-/// `s` with the axes of the stage's dims on the largest other dim, also where they cut it unevenly.
-TensorSharding cleared(const Stage& stage, TensorSharding s) {
-  std::int64_t to = -1;
-  for (std::int64_t d = 0; d < stage.in.rank(); ++d) {
-    if (contains(stage.dims, d)) continue;
-    if (to < 0 || stage.in.dim(d) > stage.in.dim(to)) to = d;
-  }
-  for (std::int64_t d : stage.dims) {
-    IndexList axes = std::move(s.dims[std::size_t(d)].axes);
-    s.dims[std::size_t(d)].axes.clear();
-    IndexList& all = s.dims[std::size_t(to)].axes;
-    all.insert(all.end(), axes.begin(), axes.end());
-  }
-  return s;
-}
-
-/// The cheapest way to a stage, by the layouts that tensors have or by its own.
-ComputeLayout cheapest(const PartitionContext& p, const Stage& stage, const TensorSharding& from,
-                       const TensorSharding& to) {
-  ComputeLayout best = layout_of(p, stage, from, to);
-  const TensorSharding other = cleared(stage, reduced(from));
-  ComputeLayout moved = layout_of(p, stage, other, to);
-  moved.cost += p.module.reshard_cost(from, other, stage.in);
-  return moved.cost < best.cost ? moved : best;
-}
-
 /// Two stages that together are the transform, the cheapest; empty if it is cheaper at once.
 std::vector<Stage> stages_of(PartitionContext& p, const ir::Instruction& source,
                              const TensorSharding& from, const TensorSharding& to, double price) {
@@ -106,9 +80,9 @@ std::vector<Stage> stages_of(PartitionContext& p, const ir::Instruction& source,
     const bool last_first = both[0].dims.back() == rank - 1;
     if (is_real(attrs.type) && last_first == ir::is_inverse(attrs.type)) continue;
     for (const TensorSharding& between : {from, to}) {
-      both[0].layout = cheapest(p, both[0], from, reduced(between));
+      both[0].layout = layout_of(p, both[0], from, reduced(between));
       const TensorSharding& reached = both[0].layout.results[0];
-      both[1].layout = cheapest(p, both[1], reached, to);
+      both[1].layout = layout_of(p, both[1], reached, to);
       const double total = both[0].layout.cost + both[1].layout.cost -
                            p.module.reshard_cost(reached, reduced(between), middle);
       if (total < price) {

@@ -120,19 +120,8 @@ std::int64_t stride_of(const ir::Instruction& slice, std::int64_t d) {
   return strides.empty() ? 1 : strides[std::size_t(d)];
 }
 
-/// How a slice is to be sharded. What is taken out of a dim that is dropped then (as by `a[:, 5]`)
-/// is requested wherever the rest is: split it would be with its owner, and be gathered from there.
 TensorSharding requested_layout(PartitionContext& p, const ir::Instruction& slice) {
-  TensorSharding s = reduced(p.source.sharding(slice));
-  const auto users = p.source.users(slice);
-  const bool dropped =
-      !users.empty() && std::all_of(users.begin(), users.end(), [](const ir::Instruction* user) {
-        return user->is(ir::Opcode::reshape);
-      });
-  for (const std::int64_t d : sliced_dims(slice)) {
-    if (dropped && slice.shape.dim(d) == 1) s.dims[std::size_t(d)].axes.clear();
-  }
-  return s;
+  return reduced(p.source.sharding(slice));
 }
 
 RowOp slice_of(PartitionContext& p, const ir::Instruction& source) {

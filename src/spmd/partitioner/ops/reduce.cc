@@ -215,7 +215,7 @@ OpPlan plan_reduce(PartitionContext& p, const ir::Instruction& source) {
   }
   OpPlan plan = planned(p.layouts.choose(source, rule));
   if (reduced_axes(source, plan.operands[0]).empty()) return plan;
-  const std::vector<TensorSharding> requested = p.source.requested_shardings(source);
+  const std::vector<TensorSharding> requested = p.source.shardings(source);
   if (!monoids) {
     plan.results = requested;
     return plan;

@@ -178,17 +178,14 @@ std::optional<RowExchangePlan> plan_segment(const Segment& s, const TensorShardi
   return plan_pieces(pieces, ways, to_block);
 }
 
-/// Where a segment is one dim on each side, one side takes the axes of the other; other segments
-/// keep theirs if they agree (or can be shifted) and lose them if not.
+/// Where a segment is one dim on each side, the result takes the axes of the operand; others keep
+/// theirs if they agree (or can be shifted) and lose them if not.
 Plan plan_for(const PartitionContext& p, const Dims& in, const Dims& out,
-              const TensorSharding& in_layout, const TensorSharding& out_layout, bool forward,
-              bool by_pieces = false) {
+              const TensorSharding& in_layout, const TensorSharding& out_layout, bool by_pieces) {
   Plan plan{without_ones(reduced(in_layout), in), without_ones(reduced(out_layout), out), {}};
   for (const Segment& s : segments_of(in, out)) {
     if (s.in.size() == 1 && s.out.size() == 1) {
-      IndexList& a = plan.in.dims[std::size_t(s.in[0])].axes;
-      IndexList& b = plan.out.dims[std::size_t(s.out[0])].axes;
-      (forward ? b : a) = forward ? a : b;
+      plan.out.dims[std::size_t(s.out[0])].axes = plan.in.dims[std::size_t(s.in[0])].axes;
       continue;
     }
     if (even(plan.in, s.in, in) && even(plan.out, s.out, out)) {
@@ -254,15 +251,14 @@ OpPlan plan_reshape(PartitionContext& p, const ir::Instruction& source) {
   const TensorSharding replicated_in = p.source.replicated(operand.shape.rank());
   if (source.shape.element_count() > 0) {
     const ComputeLayout layout = p.layouts.choose(source, split_only(*rule_for(source), {}));
-    candidates.push_back(plan_for(p, in, out, layout.operands[0], layout.results[0], true));
+    candidates.push_back(
+        plan_for(p, in, out, layout.operands[0], layout.results[0], /*by_pieces=*/false));
     const Plan& first = candidates.front();
     settled = first.shifts.empty() && same_layout(first.in, v->sharding) &&
               same_layout(first.out, requested) && same_layout(layout.operands[0], v->sharding) &&
               same_layout(layout.results[0], requested);
     if (!settled) {
-      candidates.push_back(plan_for(p, in, out, v->sharding, requested, true));
-      candidates.push_back(plan_for(p, in, out, v->sharding, requested, false));
-      candidates.push_back(plan_for(p, in, out, v->sharding, requested, true, true));
+      candidates.push_back(plan_for(p, in, out, v->sharding, requested, /*by_pieces=*/true));
     }
   }
   if (!settled) candidates.push_back({replicated_in, p.source.replicated(source.shape.rank()), {}});
@@ -288,7 +284,7 @@ void partition_reshape(PartitionContext& p, const ir::Instruction& source) {
   const Value* operand = p.values.declared(*source.operand(0));
   Plan plan{operand->sharding, p.source.sharding(source), {}};
   if (source.shape.element_count() > 0) {
-    plan = plan_for(p, in, out, plan.in, plan.out, true, /*by_pieces=*/true);
+    plan = plan_for(p, in, out, plan.in, plan.out, /*by_pieces=*/true);
   }
   TESSERA_CHECK(
       same_layout(plan.in, operand->sharding),

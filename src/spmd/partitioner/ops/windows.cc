@@ -19,7 +19,6 @@ struct Halo {
   std::int64_t interior = 0;  ///< to spread the local rows by first
   IndexList axes;
   bool everywhere = false;
-  Dims begin;  ///< by coordinate: first row
   RowExchangePlan plan;
 };
 
@@ -28,7 +27,7 @@ struct Halo {
 Halo halo_for(const PartitionContext& p, std::int64_t dim, const IndexList& axes, std::int64_t size,
               const ir::WindowDim& w, std::int64_t step, std::int64_t outputs, std::int64_t kernel,
               bool everywhere) {
-  Halo halo{dim, w.lhs_dilation - 1, axes, everywhere, {}, {}};
+  Halo halo{dim, w.lhs_dilation - 1, axes, everywhere, {}};
   const std::int64_t ways = p.emit.ways(axes), spread = (size - 1) * w.lhs_dilation + 1;
   const std::int64_t rows = (outputs - 1) * w.stride + (kernel - 1) * w.rhs_dilation + 1;
   Dims begin;
@@ -39,7 +38,6 @@ Halo halo_for(const PartitionContext& p, std::int64_t dim, const IndexList& axes
     for (Dims* list : {&part.start, &part.lo, &part.hi}) list->resize(begin.size(), list->front());
   }
   halo.plan = plan_windows({part}, begin, spread, rows);
-  halo.begin = std::move(begin);
   return halo;
 }
 
@@ -79,29 +77,6 @@ ir::Instruction* fetch(PartitionContext& p, const ir::Instruction& source, ir::I
     x = p.rows.exchange(h.plan, {x}, h.dim, h.axes, fill, reason);
   }
   return x;
-}
-
-/// What the rows that a convolution fetches are known by among the local arrays made of a value
-/// (see Value::derived): the gradient of a kernel needs those again that the convolution had.
-/// `features`: the dim whose padding was masked before.
-std::string key_of(const std::vector<Halo>& halos, const Dims& global, const TensorSharding& layout,
-                   std::int64_t features) {
-  std::string key = "rows";
-  if (global[std::size_t(features)] % layout.shards(features) != 0) {
-    key += " of features " + std::to_string(features);
-  }
-  for (const Halo& h : halos) {
-    key += "; " + std::to_string(h.dim) + " " + std::to_string(h.interior) + " " +
-           std::to_string(h.plan.block) + ":" + join(h.begin);
-  }
-  return key;
-}
-
-bool is_fetched(const Value& v, const TensorSharding& layout, const std::string& key) {
-  return std::any_of(v.original->materializations.begin(), v.original->materializations.end(),
-                     [&](const Value* form) {
-                       return same_layout(form->sharding, layout) && form->derived.count(key) > 0;
-                     });
 }
 
 /// The window that is left once the rows have been fetched.
@@ -292,11 +267,7 @@ ComputeLayout layout_of(PartitionContext& p, const Convolution& c, std::vector<H
   *halos = halos_of(p, c, layout, input);
   if (halos->empty()) return layout;
   ComputeLayout other = p.layouts.choose(c.source, c.without_halos());
-  const TensorSharding from = fetched_from(layout.operands[0], *halos);
-  const bool fetched =
-      is_fetched(input, from, key_of(*halos, c.lhs.dims, from, c.attrs.input_feature));
-  const double fetching = fetched ? 0 : price(p, *halos, c.lhs, layout.operands[0]);
-  if (other.cost > layout.cost + fetching) return layout;
+  if (other.cost > layout.cost + price(p, *halos, c.lhs, layout.operands[0])) return layout;
   halos->clear();
   return other;
 }
@@ -331,12 +302,6 @@ OpPlan plan_convolution(PartitionContext& p, const ir::Instruction& source) {
   std::vector<Halo> halos;
   OpPlan plan = planned(layout_of(p, c, &halos));
   plan.operands[0] = fetched_from(plan.operands[0], halos);
-  if (!halos.empty()) {
-    // From now on they are there.
-    Value* input = p.values.operand_in(source, 0, plan.operands[0]);
-    input->derived[key_of(halos, c.lhs.dims, plan.operands[0], c.attrs.input_feature)] =
-        input->local;
-  }
   return plan;
 }
 
@@ -353,12 +318,7 @@ void partition_convolution(PartitionContext& p, const ir::Instruction& source) {
   summed.insert(summed.end(), c.attrs.kernel_spatial.begin(), c.attrs.kernel_spatial.end());
   ir::Instruction* kernel =
       p.values.masked(operands[1], summed, p.emit.constant_scalar(c.rhs.dtype, 0));
-  if (!halos.empty()) {
-    ir::Instruction*& rows =
-        operands[0]->derived[key_of(halos, c.lhs.dims, layout.operands[0], c.attrs.input_feature)];
-    if (!rows) rows = fetch(p, source, x, halos, zero, layout.operands[0]);
-    x = rows;
-  }
+  x = fetch(p, source, x, halos, zero, layout.operands[0]);
   const TensorSharding& result = layout.results.front();
   x = p.emit.local_op(source, {x, kernel}, local_shape(source.shape, result),
                       local_attrs(p, c, layout, split, kernel->shape));
