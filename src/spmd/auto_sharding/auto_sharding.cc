@@ -195,13 +195,15 @@ std::optional<Attempt> best_that_fits(Solver* solver, const cost::Machine& machi
   solver->mark(large, budget);
   // Higher prices, and more of what is marked, until one fits.
   constexpr int kRounds = 4;
+  constexpr double kAnyPrice = 1e8;  // steps of collectives take their time on some machines
   Attempt best;
   double more = cost::kPassesOfScarce;
   std::vector<Propagation::Pin> tried = large.pins;
   for (int k = 0; k < kRounds; ++k, more *= 4) {
     best = solver->solve(more);
     if (best.pins == tried) {
-      more *= 16;
+      if (machine.is_uniform() || more >= kAnyPrice) break;
+      more = kAnyPrice;
       continue;
     }
     tried = best.pins;
@@ -211,7 +213,7 @@ std::optional<Attempt> best_that_fits(Solver* solver, const cost::Machine& machi
     solver->mark(best, budget);
   }
   if (!best.program || !fits(best)) return std::nullopt;
-  constexpr int kTries = 3;
+  constexpr int kTries = 2;
   bool applied = true;
   Attempt small = best.line();  // the last one that fits
   for (int k = 0; k < kTries && total(best) > total(large); ++k) {

@@ -4,7 +4,6 @@
 
 #include "src/base/check.h"
 #include "src/ir/analysis/device_computations.h"
-#include "src/spmd/dedupe_collectives.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/computation_partitioner.h"
 #include "src/spmd/propagation/meshes.h"
@@ -178,10 +177,6 @@ std::unique_ptr<ir::Module> ModulePartitioner::run() {
   target_->remove_dead_computations();
   for (const auto& c : target_->computations()) c->remove_dead();
   if (stage_ == PartitionStage::reshards) return std::move(target_);
-  if (dedupe_collectives(target_.get())) {
-    for (const auto& c : target_->computations()) c->remove_dead();
-  }
-  target_->remove_dead_computations();
   log_.finish(*target_);
   return std::move(target_);
 }
