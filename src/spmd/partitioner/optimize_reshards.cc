@@ -131,7 +131,8 @@ class ReshardOptimizer {
       Instruction* moved = reshard_like(*wanted.front(), init);
       for (Instruction* user : loop->users()) {
         // Nothing has changed it.
-        if (ir::WhileView::carry_of(*user) == k) user->replace_all_uses_with(init);
+        const auto index = std::size_t(user->get<ir::GetTupleElementAttrs>().index);
+        if (index == k) user->replace_all_uses_with(init);
       }
       set_init(loop, k, moved);
       for (Instruction* i : {loop, view.body().parameter(0), view.body().root(),

@@ -19,14 +19,14 @@ add_f32 {
 ENTRY main {
   a = f32[8,4]{1,0} parameter(0), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}
   b = f32[4,32]{1,0} parameter(1), sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}
-  constant = s32[] constant(0)
   partition-id = u32[] partition-id()
   convert = s32[] convert(partition-id)
-  constant.1 = s32[] constant(4)
-  divide = s32[] divide(convert, constant.1)
-  constant.2 = s32[] constant(16)
-  multiply = s32[] multiply(divide, constant.2)
-  dynamic-slice = f32[4,16]{1,0} dynamic-slice(b, constant, multiply), dynamic_slice_sizes={4,16}
+  constant = s32[] constant(4)
+  divide = s32[] divide(convert, constant)
+  constant.1 = s32[] constant(16)
+  multiply = s32[] multiply(divide, constant.1)
+  constant.2 = s32[] constant(0)
+  dynamic-slice = f32[4,16]{1,0} dynamic-slice(b, constant.2, multiply), dynamic_slice_sizes={4,16}
   dot = f32[8,16]{1,0} dot(a, dynamic-slice), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   reduce-scatter = f32[2,16]{1,0} reduce-scatter(dot), channel_id=1, replica_groups={{0,1,2,3},{4,5,6,7}}, use_global_device_ids=true, dimensions={0}, to_apply=add_f32
   ROOT all-gather = f32[2,32]{1,0} all-gather(reduce-scatter), channel_id=2, replica_groups={{0,4},{1,5},{2,6},{3,7}}, use_global_device_ids=true, dimensions={1}, sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}

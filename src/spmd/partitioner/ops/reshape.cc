@@ -39,13 +39,13 @@ std::vector<Segment> segments_of(const Dims& in, const Dims& out) {
   }
 }
 
-/// Size-1 dims have no place for axes.
-TensorSharding without_ones(const TensorSharding& s, const Dims& global) {
-  Dims ones;
+/// Size-1 dims have no place for axes, and axes of size 1 split nothing.
+TensorSharding without_ones(TensorSharding s, const Dims& global) {
   for (std::size_t d = 0; d < global.size(); ++d) {
-    if (global[d] == 1) ones.push_back(std::int64_t(d));
+    erase_if(s.dims[d].axes,
+             [&](int a) { return global[d] == 1 || s.mesh->axes[std::size_t(a)].size == 1; });
   }
-  return without_dims(s, ones);
+  return s;
 }
 
 bool even(const TensorSharding& s, const Dims& dims, const Dims& global) {
