@@ -22,4 +22,19 @@ bool communicates(const ir::Computation& c);
 /// reshape, transpose, reverse, copy: the same elements, each once.
 bool only_moves(const ir::Instruction& i);
 
+/// Runs a pass over each computation of which `applies`, again until it changes nothing, but so
+/// many times at the most. Returns the changes.
+template <class Applies, class Pass>
+std::size_t run_to_fixed_point(ir::Module* module, int most, Applies applies, Pass pass) {
+  std::size_t total = 0;
+  for (const auto& c : module->computations()) {
+    for (int k = 0; k < most && applies(*c); ++k) {
+      const std::size_t n = pass(c.get());
+      total += n;
+      if (n == 0) break;
+    }
+  }
+  return total;
+}
+
 }  // namespace tessera::spmd

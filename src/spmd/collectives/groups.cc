@@ -89,16 +89,6 @@ std::optional<ir::DeviceGroups> GroupTable::reached_over(const ir::DeviceGroups&
   return as_groups(std::move(*joined), mesh_of(inner, outer), devices_);
 }
 
-std::optional<ir::DeviceGroups> GroupTable::reduced_over(const ir::DeviceGroups& inner,
-                                                         const ir::DeviceGroups& outer) {
-  return reached_over(inner, outer, false);
-}
-
-std::optional<ir::DeviceGroups> GroupTable::gathered_over(const ir::DeviceGroups& inner,
-                                                          const ir::DeviceGroups& outer) {
-  return reached_over(inner, outer, true);
-}
-
 std::optional<ir::DeviceGroups> GroupTable::scattered_over(const ir::DeviceGroups& inner,
                                                            const ir::DeviceGroups& outer) {
   const DeviceLists &in = lists(inner), &out = lists(outer);

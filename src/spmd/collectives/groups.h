@@ -27,13 +27,10 @@ class GroupTable {
     const Entry& e = entry(groups);
     return ordered ? e.ordered : e.unordered;
   }
-  /// The groups of a reduction over `inner` and then over `outer`; nothing if that isn't one
-  /// reduction.
-  std::optional<ir::DeviceGroups> reduced_over(const ir::DeviceGroups& inner,
-                                               const ir::DeviceGroups& outer);
-  /// Of one gather for a gather over `inner` and then one over `outer` along the same dim.
-  std::optional<ir::DeviceGroups> gathered_over(const ir::DeviceGroups& inner,
-                                                const ir::DeviceGroups& outer);
+  /// The groups of one collective for one over `inner` and then one over `outer`: all that a device
+  /// hears from by way of both. Nothing if that isn't one. `in_order`: of a gather along one dim.
+  std::optional<ir::DeviceGroups> reached_over(const ir::DeviceGroups& inner,
+                                               const ir::DeviceGroups& outer, bool in_order);
   /// Of one reduce-scatter for one over `inner` and then one over `outer` along the same dim.
   std::optional<ir::DeviceGroups> scattered_over(const ir::DeviceGroups& inner,
                                                  const ir::DeviceGroups& outer);
@@ -44,9 +41,6 @@ class GroupTable {
     int ordered = 0, unordered = 0;
   };
   const Entry& entry(const ir::DeviceGroups& groups);
-  /// All that a device hears from by way of `inner` and then `outer`.
-  std::optional<ir::DeviceGroups> reached_over(const ir::DeviceGroups& inner,
-                                               const ir::DeviceGroups& outer, bool in_order);
 
   std::int64_t devices_;
   std::vector<std::pair<ir::DeviceGroups, Entry>> known_;

@@ -113,7 +113,7 @@ class Reassociation {
     if (ci.dims != co.dims || ci.channel_id.has_value() != co.channel_id.has_value()) return;
     std::optional<ir::DeviceGroups> groups;
     if (outer->is(Opcode::all_gather)) {
-      groups = groups_.gathered_over(ci.groups, co.groups);
+      groups = groups_.reached_over(ci.groups, co.groups, /*in_order=*/true);
     } else if (outer->is(Opcode::reduce_scatter)) {
       if (!reduction_of(*outer) || reduction_of(*outer) != reduction_of(*from)) return;
       groups = groups_.scattered_over(ci.groups, co.groups);
@@ -167,7 +167,7 @@ class Reassociation {
       return;
     const auto &ci = i->get<ir::CollectiveAttrs>(), &co = outer->get<ir::CollectiveAttrs>();
     if (ci.channel_id.has_value() != co.channel_id.has_value()) return;
-    auto groups = groups_.reduced_over(ci.groups, co.groups);
+    auto groups = groups_.reached_over(ci.groups, co.groups, /*in_order=*/false);
     if (!groups) return;
     ir::Builder& b = r_.builder(outer);
     Instruction* x = i->operand(0);
@@ -374,15 +374,8 @@ class Reassociation {
 
 std::size_t reassociate_collectives(ir::Module* module) {
   GroupTable groups(module->num_partitions);
-  std::size_t total = 0;
-  for (const auto& c : module->computations()) {
-    for (int k = 0; k < kMaxReassociations && communicates(*c); ++k) {
-      const std::size_t n = Reassociation(c.get(), &groups).run();
-      total += n;
-      if (n == 0) break;
-    }
-  }
-  return total;
+  return run_to_fixed_point(module, kMaxReassociations, communicates,
+                            [&](ir::Computation* c) { return Reassociation(c, &groups).run(); });
 }
 
 }  // namespace tessera::spmd

@@ -314,15 +314,8 @@ bool may_cut(const ir::Computation& c) {
 
 std::size_t create_reduce_scatters(ir::Module* module) {
   GroupTable groups(module->num_partitions);
-  std::size_t total = 0;
-  for (const auto& c : module->computations()) {
-    for (int k = 0; k < kMaxCuts && may_cut(*c); ++k) {
-      const std::size_t n = OwnShards(c.get(), &groups).run();
-      total += n;
-      if (n == 0) break;
-    }
-  }
-  return total;
+  return run_to_fixed_point(module, kMaxCuts, may_cut,
+                            [&](ir::Computation* c) { return OwnShards(c, &groups).run(); });
 }
 
 }  // namespace tessera::spmd

@@ -264,14 +264,14 @@ RowExchangePlan plan_pieces(const std::vector<RowRun>& pieces, std::int64_t ways
 }
 
 RowExchangePlan plan_row_exchange(const std::vector<RowSource>& parts, std::int64_t ways,
-                                  std::int64_t size, std::int64_t block, bool mirrored) {
+                                  std::int64_t size, std::int64_t block) {
   Dims begin;
   for (std::int64_t c = 0; c < ways; ++c) begin.push_back(c * block);
-  return plan_windows(parts, begin, size, block, mirrored);
+  return plan_windows(parts, begin, size, block);
 }
 
 RowExchangePlan plan_windows(const std::vector<RowSource>& parts, const Dims& begin,
-                             std::int64_t size, std::int64_t block, bool mirrored) {
+                             std::int64_t size, std::int64_t block) {
   const std::int64_t ways = std::int64_t(begin.size());
   const bool ordered = std::is_sorted(begin.begin(), begin.end());
   std::vector<std::vector<Edge>> stays;
@@ -295,8 +295,7 @@ RowExchangePlan plan_windows(const std::vector<RowSource>& parts, const Dims& be
         const std::int64_t from = begin[std::size_t(d)];
         const std::int64_t lo = std::max(low, from), hi = std::min(high, from + block);
         if (lo >= hi) continue;
-        Edge e{{c, d, lo - start, lo - from, hi - lo, part.array, part.rows},
-               mirrored ? mod(c + d, ways) : mod(d - c, ways)};
+        Edge e{{c, d, lo - start, lo - from, hi - lo, part.array, part.rows}, mod(d - c, ways)};
         (c == d ? stays.back() : travels).push_back(e);
       }
     }

@@ -69,14 +69,13 @@ struct RowRun {
 RowExchangePlan plan_pieces(const std::vector<RowRun>& pieces, std::int64_t ways,
                             std::int64_t block);
 
-/// The destination has `size` rows in blocks of `block`. `mirrored`: rows whose source and target
-/// coordinates have the same sum (reversals), rather than the same difference, go together first.
+/// The destination has `size` rows in blocks of `block`.
 RowExchangePlan plan_row_exchange(const std::vector<RowSource>& parts, std::int64_t ways,
-                                  std::int64_t size, std::int64_t block, bool mirrored = false);
+                                  std::int64_t size, std::int64_t block);
 /// The same where the device at coordinate c wants rows [begin[c], begin[c] + block), which may
 /// overlap others' and reach outside of the array.
 RowExchangePlan plan_windows(const std::vector<RowSource>& parts, const Dims& begin,
-                             std::int64_t size, std::int64_t block, bool mirrored = false);
+                             std::int64_t size, std::int64_t block);
 
 /// Shards whose row i goes to row low + i * (interior + 1) of an array of `out` rows; the local
 /// arrays have been spread by `interior` already.

@@ -105,7 +105,12 @@ class LayoutSearch {
       return layout_of(*agreed);
     }
     collect_axes();
+    allowed_ = allowed_work();
     collect_layouts();
+    if (found_.empty()) {
+      allowed_ = std::numeric_limits<double>::infinity();
+      collect_layouts();
+    }
     return best();
   }
 
@@ -194,30 +199,33 @@ class LayoutSearch {
 
   struct Candidate {
     FactorAxes axes;
-    double work = 0;   ///< one device's share, in seconds
-    double bound = 0;  ///< that its cost is not below
+    double bound = 0;  ///< that its cost is not below; the work to begin with, in seconds
     std::vector<std::int64_t> choices;
   };
 
   void collect_layouts() {
-    if (blocks_.size() <= kMaxBlocks && rule_.factors.size() <= std::size_t(kMaxFactors)) {
-      // Blocks may be left out: devices then do the same work.
-      AxisAssignments all(
-          blocks_, std::vector<char>(blocks_.size(), 0),
-          [&](std::size_t f, const IndexList& axes) { return info_[f].carries && fits(f, axes); },
-          [&](const FactorAxes& axes) {
-            add(axes);
-            return found_.size() < kMaxLayouts;
-          });
-      all.run(FactorAxes(rule_.factors.size()));
+    // What each tensor has is always tried, however large the space.
+    for (std::size_t t = 0; t < tensors_.size(); ++t) add(own_layout(t));
+    const FactorAxes unsplit(rule_.factors.size());
+    if (blocks_.size() > kMaxBlocks || rule_.factors.size() > std::size_t(kMaxFactors)) {
+      return add(unsplit);
     }
+    // Blocks may be left out: devices then do the same work.
+    AxisAssignments all(
+        blocks_, std::vector<char>(blocks_.size(), 0),
+        [&](std::size_t f, const IndexList& axes) { return info_[f].carries && fits(f, axes); },
+        [&](const FactorAxes& axes) {
+          add(axes);
+          return found_.size() < kMaxLayouts;
+        });
+    all.run(unsplit);
   }
 
   void add(const FactorAxes& axes) {
-    if (!is_expressible(*mesh_, rule_, axes)) return;
-    Candidate c;
-    c.axes = axes;
-    c.work = c.bound = work(axes);
+    const double share = work(axes);
+    if (share > allowed_ || !is_expressible(*mesh_, rule_, axes)) return;
+    Candidate c{axes, share, {}};
+    c.choices.reserve(tensors_.size());
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       std::int64_t choice = choice_of(t, axes);
       c.choices.push_back(choice);
@@ -353,15 +361,9 @@ class LayoutSearch {
     std::stable_sort(order.begin(), order.end(),
                      [&](auto a, auto b) { return found_[a].bound < found_[b].bound; });
     double least = std::numeric_limits<double>::infinity();
-    double allowed = allowed_work();
-    if (std::none_of(found_.begin(), found_.end(),
-                     [&](const Candidate& c) { return c.work <= allowed; })) {
-      allowed = least;
-    }
     const Candidate* winner = nullptr;
     for (std::size_t i : order) {
       const Candidate& c = found_[i];
-      if (c.work > allowed) continue;
       if (c.bound >= least || (winner && plans_ >= kMaxPlans)) break;
       double cost = c.bound;
       for (std::int64_t choice : c.choices) {
@@ -400,6 +402,7 @@ class LayoutSearch {
   const double flops_;
   const cost::Machine& machine_;
   bool contracts_ = false;
+  double allowed_ = 0;  ///< seconds of work of one device
   MeshRef mesh_;
   std::vector<Tensor> tensors_;
   std::size_t operand_count_ = 0;

@@ -272,11 +272,7 @@ void partition_collective(PartitionContext& p, const ir::Instruction& source) {
                                 source.location());
   }
   ir::Instruction settled = source;
-  if (!settle_groups(&settled, p.module.devices())) {
-    std::vector<Value*> same;
-    for (const ir::Instruction* o : source.operands()) same.push_back(p.values.declared(*o));
-    return p.values.define(source, same);
-  }
+  settle_groups(&settled, p.module.devices());
   check_groups(p, settled);
   if (!rule_for(source)) return replicate(p, source, "its operands don't fit its results");
   const ComputeLayout layout = p.layouts.choose(source, *rule_for(source));

@@ -309,12 +309,10 @@ RowOp reverse_of(PartitionContext& p, const ir::Instruction& reverse) {
   const Placer placer = [&reverse](const RowOrigin&, std::int64_t d, std::int64_t ways, bool) {
     return reverse_part(ways, reverse.shape.dim(d));
   };
-  RowOp op{reverse,
-           {{p.values.operand(*reverse.operand(0))}},
-           reverse.get<ir::DimensionsAttrs>().dims,
-           placer};
-  op.mirrored = true;
-  return op;
+  return {reverse,
+          {{p.values.operand(*reverse.operand(0))}},
+          reverse.get<ir::DimensionsAttrs>().dims,
+          placer};
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ RowExchangePlan route_for(const RowOp& op, const RowMove& c, std::int64_t dim) {
     parts.push_back(op.placer(s, dim, ways, !c.everywhere.empty() && c.everywhere[s.array]).part);
     parts.back().array = s.array;
   }
-  return plan_row_exchange(parts, ways, size, ceil_div(size, ways), op.mirrored);
+  return plan_row_exchange(parts, ways, size, ceil_div(size, ways));
 }
 
 TensorSharding array_layout(const RowOp& op, const RowMove& c, std::size_t array) {

@@ -48,7 +48,6 @@ struct RowOp {
   std::vector<RowOrigin> from;
   Dims changed;  ///< dims
   Placer placer;
-  bool mirrored = false;  ///< as in plan_row_exchange
   bool may_sum = false;
 };
 
