@@ -17,7 +17,7 @@ namespace tessera::spmd::auto_sharding {
 class Elimination {
  public:
   /// `limit`: of states of a node and its neighbours at the time, multiplied.
-  explicit Elimination(const PairwiseModel& model, double limit = 1 << 18);
+  explicit Elimination(const PairwiseModel& model, double limit = 1 << 16);
 
   /// No node has to keep its state: a round finds an assignment that none is cheaper than.
   bool is_exact() const { return kept_.empty(); }

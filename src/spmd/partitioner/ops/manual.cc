@@ -70,12 +70,14 @@ void settle_collectives(PartitionContext& p, ir::Computation* body,
   if (!dropped.empty()) body->replace_all_uses(dropped);
 }
 
-/// An array as an operand of per-device code that is written for another order of the devices, if
-/// it is: the reshard says so, and the device stage changes the order.
+/// An array as an operand of per-device code. If that is written for another order of the devices,
+/// or if the array is an argument on another one, a reshard says in which order it is to be: the
+/// device stage changes it.
 ir::Instruction* in_stated_order(PartitionContext& p, Value* v, const ir::Instruction& stated) {
-  if (stated.sharding.empty() || representable_on(stated.sharding.front(), p.module.mesh())) {
-    return v->local;
-  }
+  const auto in_order = [&](const ir::Instruction& x) {
+    return x.sharding.empty() || representable_on(x.sharding.front(), p.module.mesh());
+  };
+  if (stated.sharding.empty() || (in_order(stated) && in_order(*v->local))) return v->local;
   ir::ShardingConstraintAttrs attrs;
   attrs.kind = ir::ShardingConstraintAttrs::Kind::reshard;
   attrs.reason = "operand of manual computation";
