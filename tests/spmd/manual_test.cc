@@ -242,6 +242,31 @@ ENTRY e {
   EXPECT_EQ(c.collectives(), 2) << c.text;
 }
 
+TEST(Manual, AnArgumentOnAnotherOrderChangesItOnce) {
+  const std::string mesh = R"(mesh<["a"=8], device_ids=[5,2,7,0,1,3,6,4]>)";
+  const std::string on_mesh = "sharding={devices=[8,1]5,2,7,0,1,3,6,4}";
+  const PartitionCase c = check_manual(ir::parse_hlo(
+      R"(HloModule m, num_partitions=8
+body { p = f32[2,8] parameter(0)
+  id = u32[] partition-id()
+  f = f32[] convert(id)
+  g = f32[2,8] broadcast(f), dimensions={}
+  ROOT r = f32[2,8] add(p, g) }
+ENTRY e {
+  x = f32[16,8] parameter(0), sharding={devices=[8,1]<=[8]}
+  y = f32[16,8] parameter(1), )" +
+      on_mesh + R"(
+  z = f32[16,8] parameter(2), )" +
+      on_mesh + R"(
+  m = f32[16,8] custom-call(x), custom_call_target="tessera.ManualComputation", to_apply=body, in_shardings=[<)" +
+      mesh + R"(, [{"a"}, {}]>], out_shardings=[<)" + mesh + R"(, [{"a"}, {}]>], manual_axes=["a"]
+  s = f32[16,8] add(m, y)
+  ROOT r = f32[16,8] add(s, z), )" +
+      on_mesh + "\n}"));
+  EXPECT_EQ(c.count(Opcode::collective_permute), 1) << c.text;
+  EXPECT_EQ(c.collectives(), 1) << c.text;
+}
+
 template <class E>
 void expect_error(const std::string& computations, const std::string& entry,
                   const std::vector<std::string>& parts) {
