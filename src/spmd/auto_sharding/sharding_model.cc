@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,7 +27,6 @@
 namespace tessera::spmd::auto_sharding {
 namespace {
 
-using ir::Instruction;
 using ir::Opcode;
 using propagation::Op;
 using propagation::Value;
@@ -470,8 +468,7 @@ class ShardingModel::Builder : private ModelState {
   }
 
   double work_of(const Op& op) const {
-    const Instruction& i = *op.instruction;
-    switch (i.opcode) {
+    switch (op.instruction->opcode) {
       case Opcode::tuple:
       case Opcode::get_tuple_element:
       case Opcode::while_:
@@ -486,7 +483,7 @@ class ShardingModel::Builder : private ModelState {
       default:
         break;
     }
-    return machine_.work(cost::layout_work(i));
+    return machine_.work(cost::layout_work(*op.instruction));
   }
 
   // --- strategies ------------------------------------------------------------------------------
