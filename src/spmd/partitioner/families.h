@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two handlers per op family, one for each stage; op_table.cc has a row of them per op. `plan_` says
-// in which layout an op is to be computed: its operands are brought there by reshards. (`place_`
-// puts it there itself.) `partition_` is given the op in that layout, and defines what one device
-// computes of it.
+// Two handlers per op family, one for each stage; op_table.cc has a row of them per op. `plan_`
+// says in which layout an op is to be computed: its operands are brought there by reshards.
+// (`place_` puts it there itself.) `partition_` is given the op in that layout, and defines what
+// one device computes of it.
 #pragma once
 
 #include <initializer_list>
