@@ -53,12 +53,16 @@ PlanExecutor::PlanExecutor(const Plan& plan, LocalPlan* local, RunCounters* coun
       all_(local == nullptr ? own_.emplace(plan) : local->everything()),
       workers_(worker_count()),
       profiled_(profiler::on()) {
-  const auto count = std::size_t(plan.num_buffers);
-  if (count > few_buffers_.size()) many_buffers_.resize(count);
-  buffers_ = many_buffers_.empty() ? std::span<BufferRef>(few_buffers_) : many_buffers_;
+  make_buffers();
   for (const Plan::Constant& c : plan.constants) {
     for (std::size_t i = 0; i < c.values.size(); ++i) buffer(c.slot, std::int32_t(i)) = c.values[i];
   }
+}
+
+void PlanExecutor::make_buffers() {
+  const auto count = std::size_t(plan_.num_buffers);
+  if (count > few_buffers_.size()) many_buffers_.resize(count);
+  buffers_ = many_buffers_.empty() ? std::span<BufferRef>(few_buffers_) : many_buffers_;
 }
 
 void PlanExecutor::load(std::vector<std::vector<DeviceBuffer>>& args, bool check_replicas) {

@@ -2,6 +2,7 @@
 // Loops without exchanges: groups of devices go through them at their own pace. Lockstep would
 // leave all but one worker idle where steps are too short to be shared out.
 #include <algorithm>
+#include <deque>
 #include <vector>
 
 #include "src/base/profiler.h"
@@ -74,9 +75,10 @@ PlanExecutor::PlanExecutor(const PlanExecutor& whole, std::nullptr_t)
       counters_(nullptr),
       process_(whole.process_),
       all_(whole.all_),
-      buffers_(std::size_t(whole.plan_.num_buffers)),
       workers_(1),
-      profiled_(whole.profiled_) {}
+      profiled_(whole.profiled_) {
+  make_buffers();
+}
 
 bool PlanExecutor::run_apart(const Step& step, const While& loop, const ActiveSet& active) {
   if (loop.slots.empty() || workers_ == 1 || must_agree(step)) return false;
@@ -112,9 +114,8 @@ bool PlanExecutor::run_apart(const Step& step, const While& loop, const ActiveSe
   constexpr double kGain = 0.9;
   if (longest + kSetUpNanoseconds > kGain * together.nanoseconds) return false;
 
-  std::vector<PlanExecutor> groups;
-  groups.reserve(count);
-  for (std::size_t g = 0; g < count; ++g) groups.push_back(PlanExecutor(*this, nullptr));
+  std::deque<PlanExecutor> groups;
+  for (std::size_t g = 0; g < count; ++g) groups.emplace_back(*this, nullptr);
   for (const SlotId s : loop.slots) {
     for (const std::int32_t c : active.of(slot(s).classes).classes) {
       BufferRef& mine = buffer(s, c);

@@ -27,6 +27,10 @@ class PlanExecutor {
  public:
   /// `local`: what this process runs; null: all of it.
   PlanExecutor(const Plan& plan, LocalPlan* local, RunCounters* counters);
+  /// For a part of another one's devices: with none of its buffers.
+  PlanExecutor(const PlanExecutor& whole, std::nullptr_t);
+  PlanExecutor(const PlanExecutor&) = delete;
+  PlanExecutor& operator=(const PlanExecutor&) = delete;
 
   /// Takes the buffers, and leaves empty lists.
   void load(std::vector<std::vector<DeviceBuffer>>& args, bool check_replicas);
@@ -57,6 +61,7 @@ class PlanExecutor {
     return buffers_[std::size_t(s.first_buffer + classes(s.classes).class_of[std::size_t(device)])];
   }
 
+  void make_buffers();
   void run_block(const Block& block, const ActiveSet& active);
   void run_segment(const Block& block, const Segment& segment, const ActiveSet& active);
   void run_tiled(const Step& step, const ActiveSet::Classes& who);
@@ -75,8 +80,6 @@ class PlanExecutor {
   // loops_apart.cc
   /// Runs a loop on groups of devices, each on a worker of its own; false if that wouldn't pay.
   bool run_apart(const Step& step, const While& loop, const ActiveSet& active);
-  /// For a part of another one's devices: with none of its buffers.
-  explicit PlanExecutor(const PlanExecutor& whole, std::nullptr_t);
   void run_conditional(const Step& step, const Conditional& conditional, const ActiveSet& active);
   void move(const std::vector<Move>& moves, const ActiveSet& active);
   void donate(const std::vector<Move>& moves, const ActiveSet& active);
