@@ -71,6 +71,7 @@ struct Arrangement {
 Arrangement arranged(const Arrangement& from) {
   const ReduceShape& s = from.shape;
   if (has_code(s)) return from;
+  if (s.a * s.reduced * s.b == 0) return {};
   const std::array<std::int64_t, 3> dims = {s.a, s.reduced, s.b};
   if (s.reduced >= kLongRow && (from.columns == 0 || s.a == 1)) {
     return {{s.a * s.b, s.reduced, 1},

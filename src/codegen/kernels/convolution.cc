@@ -245,6 +245,7 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
       as_it_stands.kernel = *std::move(kernel);
       return as_it_stands;
     }
+    DirectConvolution of_rows = direct;
     // Output features must be neighbours.
     if (!is_minor(c.kernel_output_feature, w.dims)) {
       as_it_stands.filter = plan.filter;
@@ -263,6 +264,19 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
     if (kernel) {
       as_it_stands.kernel = *std::move(kernel);
       return as_it_stands;
+    }
+    // The order that products take the input in would do as well. A program whose input was made in
+    // that order has the same kernel then.
+    if (!plan.input.empty()) {
+      of_rows.input = by_role(strides_after(plan.input, x.dims), c.input_batch, c.input_feature,
+                              c.input_spatial);
+      if (auto rows = row_convolution_kernel(of_rows, type)) {
+        ConvolutionPlan ordered;
+        ordered.input = plan.input;
+        ordered.made = in.shape.dims;
+        ordered.kernel = *std::move(rows);
+        return ordered;
+      }
     }
   }
   const std::int64_t width = a.taps * a.per_group, limit = std::int64_t(1) << 31;
