@@ -10,8 +10,9 @@ namespace tessera {
 /// hasn't one worker for each of these cores (others may use the rest), or if
 /// `TESSERA_BIND_WORKERS` is 0.
 void bind_worker(int index);
-/// Moves the calling thread, which is the worker `index` for now, to the core of that number if it
-/// runs on another one: that one may have a worker bound to it. It stays free to move.
+/// Moves the calling thread, which works at place `index` of the pool until its call ends, to the
+/// core of that number if it runs on another one: that one may have a worker bound to it. It stays
+/// free to move.
 void leave_bound_cores(int index);
 /// To be called before workers are made: they may come while the process ends, when the environment
 /// can't be asked any more.

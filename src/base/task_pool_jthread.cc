@@ -124,6 +124,7 @@ void parallel_for(std::int64_t n, void (*f)(void* context, std::int64_t i), void
     for (std::int64_t i = 0; i < n; ++i) f(context, i);
     return;
   }
+  leave_bound_cores(0);
   auto job = std::make_shared<Job>();
   job->n = n;
   job->f = f;

@@ -173,12 +173,6 @@ class Joiner {
       steps.links.push_back(std::move(link));
     }
     add_reuse(block, chain, places, last_read, &task);
-    if (task.outputs.empty()) {
-      // Nothing needs any of it, but a step makes something.
-      const SlotId s = task_of(block.steps[chain.links.back()])->outputs[0];
-      steps.links.back().outputs[0] = {Place::Kind::output, 0};
-      task.outputs.push_back(s);
-    }
     KernelDescriptor kernel = step_chain_kernel(std::move(steps));
     task.kernel = kernels_.add(kernel);
     task.units = kernel.units;

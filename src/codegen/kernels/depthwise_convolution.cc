@@ -135,7 +135,12 @@ class Work {
     for (const TapSegment& s : a_.segments) {
       taps.push_back(s.taps);
       terms_.clear();
-      add(taps, 0, {0, 0});
+      each_tap(c.window, taps, c.input.spatial, c.filter.spatial,
+               [&](std::int64_t input, std::int64_t filter) {
+                 for (std::int64_t i = 0; i < c.per_group; ++i) {
+                   terms_.push_back({input + i * c.input.feature, filter + i * c.filter.batch});
+                 }
+               });
       taps.pop_back();
       row.terms = terms_.data();
       row.term_count = std::int64_t(terms_.size());
@@ -148,24 +153,6 @@ class Work {
   }
 
  private:
-  void add(const std::vector<TapRun>& taps, std::size_t d, Term at) {
-    const DirectConvolution& c = a_.c;
-    if (d == taps.size()) {
-      for (std::int64_t i = 0; i < c.per_group; ++i) {
-        terms_.push_back({at.input + i * c.input.feature, at.filter + i * c.filter.batch});
-      }
-      return;
-    }
-    const TapRun& run = taps[d];
-    for (std::int64_t k = 0; k < run.count; ++k) {
-      const std::int64_t tap = run.begin + k * run.step;
-      const std::int64_t place = c.window[d].reversal ? c.window[d].size - 1 - tap : tap;
-      add(taps, d + 1,
-          {at.input + (run.at + k * run.advance) * c.input.spatial[d],
-           at.filter + place * c.filter.spatial[d]});
-    }
-  }
-
   const Attrs& a_;
   void (*run_)(const Row<T>&);
   const T* input_;

@@ -115,30 +115,19 @@ class RowWork {
       if (first >= last) continue;
       taps.push_back(s.taps);
       row_taps_.clear();
-      add(taps, 0, input + (first - s.begin), filter);
+      each_tap(c.window, taps, c.input.spatial, c.filter.spatial,
+               [&](std::int64_t seen, std::int64_t factor) {
+                 for (std::int64_t i = 0; i < c.per_group; ++i) {
+                   row_taps_.push_back({input + (first - s.begin) + seen + i * c.input.feature,
+                                        filter[factor + i * c.filter.batch]});
+                 }
+               });
       taps.pop_back();
       run_({row_taps_.data(), std::int64_t(row_taps_.size()), out + first, last - first});
     }
   }
 
  private:
-  void add(const std::vector<TapRun>& taps, std::size_t d, const T* input, const T* filter) {
-    const DirectConvolution& c = a_.c;
-    if (d == taps.size()) {
-      for (std::int64_t i = 0; i < c.per_group; ++i) {
-        row_taps_.push_back({input + i * c.input.feature, filter[i * c.filter.batch]});
-      }
-      return;
-    }
-    const TapRun& run = taps[d];
-    for (std::int64_t k = 0; k < run.count; ++k) {
-      const std::int64_t tap = run.begin + k * run.step;
-      const std::int64_t place = c.window[d].reversal ? c.window[d].size - 1 - tap : tap;
-      add(taps, d + 1, input + (run.at + k * run.advance) * c.input.spatial[d],
-          filter + place * c.filter.spatial[d]);
-    }
-  }
-
   const RowConvolution& a_;
   void (*run_)(const Stretch<T>&);
   const T* input_;

@@ -54,15 +54,8 @@ void run_steps(const KernelCall& call) {
 KernelDescriptor step_chain_kernel(StepChain chain) {
   KernelDescriptor kernel;
   KeyWriter key("steps");
-  key.add(chain.scratch);
-  for (const TiledChain::Link& link : chain.links) {
-    kernel.nanoseconds += link.nanoseconds;
-    key.add_all(link.kernel.key, link.units);
-    for (const auto* places : {&link.inputs, &link.outputs}) {
-      key.add(places->size());
-      for (const auto& p : *places) key.add_all(p.kind, p.number);
-    }
-  }
+  key.add_all(chain.scratch, chain.links);
+  for (const TiledChain::Link& link : chain.links) kernel.nanoseconds += link.nanoseconds;
   kernel.key = key.take();
   kernel.make = [chain = std::move(chain)] {
     auto made = std::make_shared<StepChainAttrs>();

@@ -82,19 +82,21 @@ void run_chain(const KernelCall& call) {
 
 }  // namespace
 
+void add_to_key(KeyWriter& key, const TiledChain::Link& link) {
+  key.add_all(link.kernel.key, link.units);
+  for (const auto* places : {&link.inputs, &link.outputs}) {
+    key.add(places->size());
+    for (const Place& p : *places) key.add_all(p.kind, p.number);
+  }
+}
+
 KernelDescriptor tiled_chain_kernel(TiledChain chain) {
   KernelDescriptor kernel;
   kernel.units = chain.rows;
   KeyWriter key("chain");
   key.add_all(chain.rows, chain.block, chain.scratch);
-  for (const TiledChain::Link& link : chain.links) {
-    kernel.nanoseconds += link.nanoseconds;
-    key.add_all(link.kernel.key, link.units);
-    for (const auto* places : {&link.inputs, &link.outputs}) {
-      key.add_all(places->size());
-      for (const Place& p : *places) key.add_all(p.kind, p.number);
-    }
-  }
+  key.add(chain.links);
+  for (const TiledChain::Link& link : chain.links) kernel.nanoseconds += link.nanoseconds;
   kernel.key = key.take();
   kernel.make = [chain = std::move(chain)] {
     auto made = std::make_shared<ChainAttrs>();

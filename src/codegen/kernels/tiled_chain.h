@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/base/key_writer.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
 
 namespace tessera::codegen {
@@ -29,5 +30,8 @@ struct TiledChain {
 };
 
 KernelDescriptor tiled_chain_kernel(TiledChain chain);
+
+/// What a link does, and where.
+void add_to_key(KeyWriter& key, const TiledChain::Link& link);
 
 }  // namespace tessera::codegen

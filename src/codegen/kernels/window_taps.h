@@ -2,6 +2,7 @@
 // Which positions of the input the taps of a convolution's window see.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -27,5 +28,22 @@ struct TapSegment {
   TapRun taps;
 };
 std::vector<TapSegment> segments_of(const ir::WindowDim& w, std::int64_t in, std::int64_t out);
+
+/// Calls f(input, filter) for each tap of a window that sees the input, the last dim's fastest:
+/// where the element that it sees and its own are, by those strides.
+template <class F>
+void each_tap(const std::vector<ir::WindowDim>& window, const std::vector<TapRun>& taps,
+              const Dims& input_strides, const Dims& filter_strides, F&& f, std::size_t dim = 0,
+              std::int64_t input = 0, std::int64_t filter = 0) {
+  if (dim == taps.size()) return f(input, filter);
+  const TapRun& run = taps[dim];
+  for (std::int64_t k = 0; k < run.count; ++k) {
+    const std::int64_t tap = run.begin + k * run.step;
+    const std::int64_t place = window[dim].reversal ? window[dim].size - 1 - tap : tap;
+    each_tap(window, taps, input_strides, filter_strides, f, dim + 1,
+             input + (run.at + k * run.advance) * input_strides[dim],
+             filter + place * filter_strides[dim]);
+  }
+}
 
 }  // namespace tessera::codegen

@@ -315,29 +315,8 @@ class ComplexMath {
   bool complete_ = true;
 };
 
-bool has_function(Opcode op) {
-  switch (op) {
-    case Opcode::cosh:
-    case Opcode::cosine:
-    case Opcode::exponential:
-    case Opcode::exponential_minus_one:
-    case Opcode::log:
-    case Opcode::log_plus_one:
-    case Opcode::logistic:
-    case Opcode::rsqrt:
-    case Opcode::sign:
-    case Opcode::sine:
-    case Opcode::sinh:
-    case Opcode::sqrt:
-    case Opcode::tan:
-    case Opcode::tanh:
-      return true;
-    default:
-      return false;
-  }
-}
-
-Parts function(ComplexMath& math, Opcode op, const Parts& z, const Parts& one) {
+/// Empty if there is no code for it.
+std::optional<Parts> function(ComplexMath& math, Opcode op, const Parts& z, const Parts& one) {
   switch (op) {
     case Opcode::cosh:
       return math.cosh(z);
@@ -365,8 +344,10 @@ Parts function(ComplexMath& math, Opcode op, const Parts& z, const Parts& one) {
       return math.sqrt(z);
     case Opcode::tan:
       return math.tan(z);
-    default:
+    case Opcode::tanh:
       return math.tanh(z);
+    default:
+      return std::nullopt;
   }
 }
 
@@ -384,7 +365,6 @@ Lanes narrowed(const VectorBuilder& v, DType t, const Parts& z) {
 
 std::optional<Lanes> emit_complex_function(const VectorBuilder& v, Opcode op, DType t,
                                            const Lanes& x) {
-  if (!has_function(op)) return std::nullopt;
   if (t == DType::c64 && (op == Opcode::exponential || op == Opcode::sign)) {
     // Nothing is squared: f32 does.
     ComplexMath math(v, DType::f32, true);
@@ -396,9 +376,9 @@ std::optional<Lanes> emit_complex_function(const VectorBuilder& v, Opcode op, DT
   ComplexMath math(v, DType::f64, t == DType::c64);
   llvm::Type* wide = v.vector(v.b.getDoubleTy());
   const Parts one = {v.constant(wide, 1), v.constant(wide, 0)};
-  const Parts out = function(math, op, widened(v, x), one);
-  if (!math.complete()) return std::nullopt;
-  return narrowed(v, t, out);
+  const std::optional<Parts> out = function(math, op, widened(v, x), one);
+  if (!out || !math.complete()) return std::nullopt;
+  return narrowed(v, t, *out);
 }
 
 Lanes emit_complex_quotient(const VectorBuilder& v, DType t, const Lanes& x, const Lanes& y) {
