@@ -186,19 +186,31 @@ Value Loop::read(DType t, ComposedView m) {
   const std::string key = key_of(t, m);
   if (const auto it = read_.find(key); it != read_.end()) return it->second;
   Value v;
-  if (m.is_one_box()) {
+  if (m.is_moved_box()) {
     const ComposedView::Piece& p = m.pieces[0];
     Dims strides;
-    for (const ComposedView::Side& s : p.sides) strides.push_back(s.stride);
+    std::int64_t base = p.base;
+    for (const ComposedView::Side& s : p.sides) {
+      strides.push_back(s.stride);
+      base -= s.origin * s.stride;
+    }
+    std::vector<LoopExpr::Start> starts;
+    for (const ComposedView::Start& s : p.starts) {
+      add_input(SlotId(s.input));
+      starts.push_back(
+          {builder_.input(), s.dtype, s.limit, -s.scale * strides[std::size_t(s.dim)]});
+    }
+    const bool fixed = starts.empty();
     const bool dense = m.dims.size() == 1 && strides[0] == 1 && m.dims[0] == count_;
     const bool one = m.dims.empty() && count_ == 1;
     const int n = add_input(SlotId(p.input));
     // Element k of the result may go where element k was, if the source ends there too.
     const std::int64_t bytes = e_.state().plan().slots[std::size_t(p.input)].bytes;
-    if ((dense || one) && p.base == 0 && bytes == count_ * std::int64_t(byte_size(t))) {
+    if ((dense || one) && fixed && base == 0 && bytes == count_ * std::int64_t(byte_size(t))) {
       contiguous_.push_back(n);
     }
-    v = one ? builder_.contiguous(t, p.base) : builder_.broadcast(t, m.dims, strides, p.base);
+    v = one && fixed ? builder_.contiguous(t, base)
+                     : builder_.broadcast(t, m.dims, strides, base, std::move(starts));
   } else {
     const auto renumber = [&](int* slot) { *slot = builder_.input(); };
     for (ComposedView::Piece& p : m.pieces) {

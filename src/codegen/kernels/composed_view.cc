@@ -263,6 +263,24 @@ bool ComposedView::is_one_box() const {
   return true;
 }
 
+bool ComposedView::is_moved_box() const {
+  if (pieces.size() != 1) return false;
+  const Piece& p = pieces[0];
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const Side& side = p.sides[d];
+    if (side.has_window()) return false;
+    std::int64_t lowest = side.origin, highest = side.origin;
+    for (const Start& s : p.starts) {
+      if (s.window) return false;
+      if (s.dim != int(d)) continue;
+      lowest += std::min<std::int64_t>(0, s.limit * s.scale);
+      highest += std::max<std::int64_t>(0, s.limit * s.scale);
+    }
+    if (highest > 0 || lowest + side.size < dims[d]) return false;
+  }
+  return true;
+}
+
 void ComposedView::simplify() {
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (is_fixed(*this, int(d))) clip(this, int(d), dims[d]);

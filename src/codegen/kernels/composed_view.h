@@ -54,6 +54,8 @@ struct ComposedView {
   static ComposedView identity(int input, const Dims& dims);
   /// One piece without starts that covers everything.
   bool is_one_box() const;
+  /// One piece that covers everything wherever its starts move it.
+  bool is_moved_box() const;
   /// Drops what is outside and dims of one, and joins dims into longer ones.
   void simplify();
 };

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "src/base/literal_util.h"
+#include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/kernel_key.h"
 
 namespace tessera::codegen {
@@ -213,14 +214,33 @@ void FusedLoop::run_code(const std::byte* const* inputs, std::byte* const* outpu
   }
 }
 
+namespace {
+
+/// Of what is read or written, from where its array begins.
+std::int64_t offset_of(const LoopExpr::Register& r, const std::byte* const* inputs) {
+  std::int64_t out = r.offset;
+  for (const LoopExpr::Start& s : r.starts) {
+    const std::int64_t at = read_index(inputs[s.input], s.dtype);
+    out += std::clamp<std::int64_t>(at, 0, s.limit) * s.scale;
+  }
+  return out;
+}
+
+const std::byte* first_element(const LoopExpr::Register& r, const std::byte* array,
+                               const std::byte* const* inputs) {
+  return array + offset_of(r, inputs) * r.element_bytes;
+}
+
+}  // namespace
+
 void FusedLoop::make(const Register& r, const std::byte* const* inputs, std::int64_t begin,
                      std::int64_t n, std::byte* out) const {
   if (r.kind == Kind::source) {
     const auto& [source, first_input] = sources_[std::size_t(r.index)];
     return source->generate(inputs + first_input, begin, n, out);
   }
-  generate(r, r.kind == Kind::iota ? nullptr : inputs[r.index] + r.offset * r.element_bytes, begin,
-           n, out);
+  generate(r, r.kind == Kind::iota ? nullptr : first_element(r, inputs[r.index], inputs), begin, n,
+           out);
 }
 
 void FusedLoop::interpret(const std::byte* const* inputs, std::byte* const* outputs,
@@ -247,16 +267,17 @@ void FusedLoop::interpret(const std::byte* const* inputs, std::byte* const* outp
       const Register& r = registers_[i];
       switch (r.kind) {
         case Kind::contiguous:
-          pointers[i] = const_cast<std::byte*>(inputs[r.index]) + (at + r.offset) * r.element_bytes;
+          pointers[i] = const_cast<std::byte*>(first_element(r, inputs[r.index], inputs)) +
+                        at * r.element_bytes;
           break;
         case Kind::scalar:
-          pointers[i] = const_cast<std::byte*>(inputs[r.index]) + r.offset * r.element_bytes;
+          pointers[i] = const_cast<std::byte*>(first_element(r, inputs[r.index], inputs));
           break;
         case Kind::constant:
           pointers[i] = const_cast<std::byte*>(constants_.data()) + r.constant;
           break;
         case Kind::output:
-          pointers[i] = outputs[r.index] + (at - first) * r.element_bytes;
+          pointers[i] = outputs[r.index] + (offset_of(r, inputs) + at - first) * r.element_bytes;
           break;
         default:
           pointers[i] = int(i) == only_source_ ? outputs[0] + (at - first) * r.element_bytes

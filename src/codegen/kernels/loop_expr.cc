@@ -87,7 +87,8 @@ LoopBuilder::Value LoopBuilder::scalar(DType t, std::int64_t offset) {
   return add_register(std::move(r), t);
 }
 
-LoopBuilder::Value LoopBuilder::broadcast(DType t, Dims dims, Dims strides, std::int64_t offset) {
+LoopBuilder::Value LoopBuilder::broadcast(DType t, Dims dims, Dims strides, std::int64_t offset,
+                                          std::vector<LoopExpr::Start> starts) {
   LoopExpr::Register r;
   // Fewer and longer dims make longer runs.
   for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -100,13 +101,16 @@ LoopBuilder::Value LoopBuilder::broadcast(DType t, Dims dims, Dims strides, std:
       r.strides.push_back(strides[d]);
     }
   }
-  if (r.dims.empty() || (r.dims.size() == 1 && r.strides[0] == 0)) {
-    return scalar(t, offset);
-  }
-  if (r.dims.size() == 1 && r.strides[0] == 1) return contiguous(t, offset);
   r.kind = LoopExpr::Kind::broadcast;
+  if (r.dims.empty() || (r.dims.size() == 1 && r.strides[0] == 0)) {
+    r.kind = LoopExpr::Kind::scalar;
+  } else if (r.dims.size() == 1 && r.strides[0] == 1) {
+    r.kind = LoopExpr::Kind::contiguous;
+  }
+  if (r.kind != LoopExpr::Kind::broadcast) r.dims.clear(), r.strides.clear();
   r.index = inputs_++;
   r.offset = offset;
+  r.starts = std::move(starts);
   return add_register(std::move(r), t);
 }
 
@@ -368,7 +372,9 @@ std::string LoopExpr::key() const {
   KeyWriter key("expr");
   key.add(registers.size());
   for (const Register& r : registers) {
-    key.add_all(r.kind, r.index, r.element_bytes, r.offset, r.constant, r.dims, r.strides, r.dtype);
+    key.add_all(r.kind, r.index, r.element_bytes, r.offset, r.constant, r.dims, r.strides, r.dtype,
+                r.starts.size());
+    for (const Start& s : r.starts) key.add_all(s.input, s.dtype, s.limit, s.scale);
   }
   key.add(ops.size());
   for (const Op& o : ops) {

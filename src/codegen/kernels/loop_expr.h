@@ -46,11 +46,18 @@ struct LoopExpr {
     temporary,
     output
   };
+  /// Moves what is read, or written, by clamp(value, 0, limit) * scale elements.
+  struct Start {
+    int input = -1;
+    DType dtype = DType::s32;
+    std::int64_t limit = 0, scale = 1;
+  };
   struct Register {
     Kind kind = Kind::temporary;
     int index = 0;  ///< of the input, the output, or in `views` or `sources`
     int element_bytes = 0;
     std::int64_t offset = 0;    ///< of an input's first element
+    std::vector<Start> starts;  ///< of contiguous, scalar and broadcast, and of outputs
     std::int64_t constant = 0;  ///< offset into `constants`
     Dims dims, strides;         ///< of broadcast: extents, and strides of the source in elements
     DType dtype = DType::f32;   ///< of iota: dims = {outer, size, inner}
@@ -94,8 +101,10 @@ class LoopBuilder {
   // Inputs are numbered in the order of these calls (constants and iotas are none).
   Value contiguous(DType t, std::int64_t offset = 0);
   Value scalar(DType t, std::int64_t offset = 0);
-  /// Element i is source[offset + sum of coordinates(i) * strides], i row-major over dims.
-  Value broadcast(DType t, Dims dims, Dims strides, std::int64_t offset = 0);
+  /// Element i is source[offset + sum of coordinates(i) * strides], i row-major over dims, moved by
+  /// `starts`, whose inputs are numbers that input() gave.
+  Value broadcast(DType t, Dims dims, Dims strides, std::int64_t offset = 0,
+                  std::vector<LoopExpr::Start> starts = {});
   /// Its inputs are numbers that input() gave.
   Value composed(DType t, ComposedView m);
   int input() { return inputs_++; }

@@ -31,8 +31,12 @@ std::vector<bool> shared_inputs(const LoopExpr& program, std::int64_t elements,
     // Views and sources number their inputs themselves: none of those is marked.
     if (r.kind != Kind::contiguous && r.kind != Kind::scalar && r.kind != Kind::broadcast) continue;
     const auto k = std::size_t(r.index);
+    for (const LoopExpr::Start& s : r.starts) {
+      if (std::size_t(s.input) < inputs) read_otherwise[std::size_t(s.input)] = true;
+    }
     if (k >= inputs) continue;
-    const bool shared = r.kind == Kind::contiguous
+    const bool shared = !r.starts.empty() ? false
+                        : r.kind == Kind::contiguous
                             ? r.offset == 0
                             : r.kind == Kind::broadcast && is_by_rows(r, elements);
     (shared ? out : read_otherwise)[k] = true;

@@ -60,10 +60,6 @@ LoopBody::LoopBody(llvm::IRBuilder<>& b, const Machine& machine, const LoopSourc
   fixed_.resize(n);
   values_.resize(n);
   const VectorBuilder v(b, machine, width);
-  const auto pointer = [&](Value* list, std::size_t k) {
-    Value* at = b.CreateConstInBoundsGEP1_64(b.getPtrTy(), list, k);
-    return b.CreateLoad(b.getPtrTy(), at);
-  };
   for (std::size_t k = 0; k < n; ++k) {
     const Register& r = program_.registers[k];
     const auto bytes = unsigned(r.element_bytes);
@@ -77,7 +73,7 @@ LoopBody::LoopBody(llvm::IRBuilder<>& b, const Machine& machine, const LoopSourc
       case Kind::broadcast:
       case Kind::scalar:
         bases_[k] = offset(pointer(arguments.inputs, std::size_t(r.index)),
-                           b.getInt64(std::uint64_t(r.offset)), bytes);
+                           first_element(r, arguments), bytes);
         if (r.kind == Kind::scalar) fixed_[k] = v.load_splat(bases_[k], bytes);
         break;
       case Kind::constant:
@@ -88,13 +84,34 @@ LoopBody::LoopBody(llvm::IRBuilder<>& b, const Machine& machine, const LoopSourc
         outputs_[std::size_t(r.index)] = k;
         if (arguments.outputs != nullptr) {
           bases_[k] = offset(pointer(arguments.outputs, std::size_t(r.index)),
-                             b.CreateNeg(arguments.first), bytes);
+                             b.CreateSub(first_element(r, arguments), arguments.first), bytes);
         }
         break;
       default:
         break;
     }
   }
+}
+
+Value* LoopBody::pointer(Value* list, std::size_t k) const {
+  return b_.CreateLoad(b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), list, k));
+}
+
+/// Of what is read or written, from where its array begins.
+Value* LoopBody::first_element(const Register& r, const Arguments& arguments) const {
+  Value* out = b_.getInt64(std::uint64_t(r.offset));
+  for (const LoopExpr::Start& s : r.starts) {
+    Value* at = b_.CreateLoad(b_.getIntNTy(unsigned(byte_size(s.dtype)) * 8),
+                              pointer(arguments.inputs, std::size_t(s.input)));
+    if (is_signed_integer(s.dtype))
+      at = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, at,
+                                    llvm::ConstantInt::get(at->getType(), 0));
+    // It is not negative any more: a limit that the type can't reach doesn't matter.
+    at = b_.CreateZExt(at, b_.getInt64Ty());
+    at = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, at, b_.getInt64(std::uint64_t(s.limit)));
+    out = b_.CreateAdd(out, b_.CreateMul(at, b_.getInt64(std::uint64_t(s.scale))));
+  }
+  return out;
 }
 
 unsigned LoopBody::output_bytes(std::size_t k) const {

@@ -42,6 +42,8 @@ class LoopBody {
  private:
   using Register = LoopExpr::Register;
 
+  llvm::Value* pointer(llvm::Value* list, std::size_t k) const;
+  llvm::Value* first_element(const Register& r, const Arguments& arguments) const;
   Lanes read(const VectorBuilder& v, std::size_t k, llvm::Value* at, llvm::Value* column);
   Lanes strided(const VectorBuilder& v, std::size_t k, llvm::Value* column);
   Lanes indexed(const VectorBuilder& v, std::size_t k, llvm::Value* at);
