@@ -14,6 +14,7 @@
 #include "src/codegen/memory_kinds.h"
 #include "src/codegen/multi_axis_gathers.h"
 #include "src/codegen/plan_time.h"
+#include "src/codegen/short_loops.h"
 #include "src/codegen/short_steps.h"
 #include "src/codegen/tile_chains.h"
 #include "src/ir/analysis/memory_kinds.h"
@@ -66,6 +67,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   merge_all_gathers(&plan);
   add_kernels(plan.entry, &built.kernels);
   tile_chains(&plan, kernels);
+  compile_short_loops(&plan, kernels);
   join_short_steps(&plan, kernels);
   return built;
 }

@@ -17,6 +17,10 @@ class PlanReaders {
     for (const runtime::SlotId s : plan.results) read(s);
     block(plan.entry);
   }
+  /// By one loop of the plan.
+  PlanReaders(const runtime::Plan& plan, const runtime::While& loop) : count_(plan.slots.size()) {
+    visit(loop);
+  }
   int of(runtime::SlotId s) const { return count_[std::size_t(s)]; }
 
  private:

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/codegen/kernels/step_chain.h"
+#include "src/codegen/kernels/step_program.h"
 #include "src/codegen/plan_readers.h"
 
 namespace tessera::codegen {
@@ -139,7 +139,8 @@ class Joiner {
     for (const std::size_t n : chain.links) {
       for (const SlotId s : task_of(block.steps[n])->inputs) ++reads[s];
     }
-    StepChain steps;
+    StepProgram steps;
+    double nanoseconds = 0;
     KernelTask task;
     std::map<SlotId, Place> places;
     std::map<SlotId, std::size_t> last_read;  // of inputs of the chain
@@ -154,6 +155,7 @@ class Joiner {
         if (it == places.end()) {
           it = places.emplace(s, Place{Place::Kind::input, int(task.inputs.size())}).first;
           task.inputs.push_back(s);
+          steps.inputs.push_back(slot(s).bytes);
         }
         last_read[s] = l;
         link.inputs.push_back(it->second);
@@ -167,13 +169,15 @@ class Joiner {
         } else {
           places[s] = {Place::Kind::output, int(task.outputs.size())};
           task.outputs.push_back(s);
+          steps.outputs.push_back(slot(s).bytes);
         }
         link.outputs.push_back(places[s]);
       }
-      steps.links.push_back(std::move(link));
+      nanoseconds += link.nanoseconds;
+      steps.steps.push_back({std::move(link)});
     }
     add_reuse(block, chain, places, last_read, &task);
-    KernelDescriptor kernel = step_chain_kernel(std::move(steps));
+    KernelDescriptor kernel = step_program_kernel(std::move(steps), nanoseconds);
     task.kernel = kernels_.add(kernel);
     task.units = kernel.units;
     task.nanoseconds = kernel.nanoseconds;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "src/base/shape.h"
@@ -234,48 +235,44 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
     direct.columns = a.out_features / a.groups;
     direct.groups_split_batch = a.groups_split_batch;
     direct.batch = a.batch;
-    direct.input = by_role(strides_of(x.dims), c.input_batch, c.input_feature, c.input_spatial);
-    ConvolutionPlan as_it_stands;
-    Dims filter = strides_of(w.dims), result = strides_of(in.shape.dims);
-    as_it_stands.made = in.shape.dims;
-    direct.filter =
-        by_role(filter, c.kernel_input_feature, c.kernel_output_feature, c.kernel_spatial);
-    direct.result = by_role(result, c.output_batch, c.output_feature, c.output_spatial);
-    if (auto kernel = row_convolution_kernel(direct, type)) {
-      as_it_stands.kernel = *std::move(kernel);
-      return as_it_stands;
-    }
-    DirectConvolution of_rows = direct;
-    // Output features must be neighbours.
-    if (!is_minor(c.kernel_output_feature, w.dims)) {
-      as_it_stands.filter = plan.filter;
-      filter = strides_after(plan.filter, w.dims);
-    }
-    if (!is_minor(c.output_feature, in.shape.dims)) {
-      as_it_stands.made = plan.made;
-      as_it_stands.result = plan.result;
-      result = strides_after(made_order, in.shape.dims);
-    }
-    direct.filter =
-        by_role(filter, c.kernel_input_feature, c.kernel_output_feature, c.kernel_spatial);
-    direct.result = by_role(result, c.output_batch, c.output_feature, c.output_spatial);
-    auto kernel = depthwise_convolution_kernel(direct, type);
-    if (!kernel) kernel = direct_convolution_kernel(std::move(direct), type);
-    if (kernel) {
-      as_it_stands.kernel = *std::move(kernel);
-      return as_it_stands;
-    }
+    const auto with_input = [&](const Dims& input) -> std::optional<ConvolutionPlan> {
+      direct.input = by_role(input, c.input_batch, c.input_feature, c.input_spatial);
+      ConvolutionPlan out;
+      Dims filter = strides_of(w.dims), result = strides_of(in.shape.dims);
+      const auto set_strides = [&] {
+        direct.filter =
+            by_role(filter, c.kernel_input_feature, c.kernel_output_feature, c.kernel_spatial);
+        direct.result = by_role(result, c.output_batch, c.output_feature, c.output_spatial);
+      };
+      out.made = in.shape.dims;
+      set_strides();
+      auto kernel = row_convolution_kernel(direct, type);
+      if (!kernel) {
+        // Output features must be neighbours.
+        if (!is_minor(c.kernel_output_feature, w.dims)) {
+          out.filter = plan.filter;
+          filter = strides_after(plan.filter, w.dims);
+        }
+        if (!is_minor(c.output_feature, in.shape.dims)) {
+          out.made = plan.made;
+          out.result = plan.result;
+          result = strides_after(made_order, in.shape.dims);
+        }
+        set_strides();
+        kernel = depthwise_convolution_kernel(direct, type);
+        if (!kernel) kernel = direct_convolution_kernel(direct, type);
+      }
+      if (!kernel) return std::nullopt;
+      out.kernel = *std::move(kernel);
+      return out;
+    };
+    if (auto as_it_stands = with_input(strides_of(x.dims))) return *std::move(as_it_stands);
     // The order that products take the input in would do as well. A program whose input was made in
     // that order has the same kernel then.
     if (!plan.input.empty()) {
-      of_rows.input = by_role(strides_after(plan.input, x.dims), c.input_batch, c.input_feature,
-                              c.input_spatial);
-      if (auto rows = row_convolution_kernel(of_rows, type)) {
-        ConvolutionPlan ordered;
-        ordered.input = plan.input;
-        ordered.made = in.shape.dims;
-        ordered.kernel = *std::move(rows);
-        return ordered;
+      if (auto ordered = with_input(strides_after(plan.input, x.dims))) {
+        ordered->input = plan.input;
+        return *std::move(ordered);
       }
     }
   }

@@ -9,6 +9,7 @@
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/bytes16.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/loop_expr.h"
 #include "src/codegen/kernels/transpose.h"
 
 namespace tessera::codegen {
@@ -204,6 +205,58 @@ double copy_cost(std::int64_t elements, std::size_t element_bytes) {
   return 20 + double(elements) * double(element_bytes) * 0.15;
 }
 
+/// A type of so many bytes.
+DType bits_of(std::size_t element_bytes) {
+  switch (element_bytes) {
+    case 1:
+      return DType::u8;
+    case 2:
+      return DType::u16;
+    case 4:
+      return DType::u32;
+    case 8:
+      return DType::u64;
+    default:
+      return DType::c128;
+  }
+}
+
+std::vector<LoopExpr::Start> moved_by(const DynamicStarts& starts) {
+  std::vector<LoopExpr::Start> out;
+  const Dims strides = row_major_strides(starts.dims);
+  for (std::size_t d = 0; d < starts.dims.size(); ++d) {
+    if (starts.dims[d] == starts.sizes[d]) continue;
+    out.push_back(
+        {starts.first + int(d), starts.dtype, starts.dims[d] - starts.sizes[d], strides[d]});
+  }
+  return out;
+}
+
+/// Whether the elements of a part lie one behind the other.
+bool is_one_run(const Dims& dims, const Dims& part) {
+  std::size_t d = 0;
+  while (d < dims.size() && part[d] == 1) ++d;
+  for (++d; d < dims.size(); ++d) {
+    if (part[d] != dims[d]) return false;
+  }
+  return true;
+}
+
+std::shared_ptr<const LoopExpr> loop_of_slice(const DynamicStarts& starts, std::size_t bytes) {
+  LoopBuilder builder;
+  builder.output(builder.broadcast(bits_of(bytes), starts.sizes, row_major_strides(starts.dims), 0,
+                                   moved_by(starts)));
+  return builder.finish();
+}
+
+std::shared_ptr<const LoopExpr> loop_of_update(const DynamicStarts& starts, std::size_t bytes) {
+  if (!is_one_run(starts.dims, starts.sizes)) return nullptr;
+  LoopBuilder builder;
+  builder.input();
+  builder.output(builder.contiguous(bits_of(bytes)), moved_by(starts));
+  return builder.finish();
+}
+
 KernelDescriptor dynamic_kernel(std::string_view family, const DynamicStarts& starts,
                                 std::size_t element_bytes, runtime::KernelFunction function) {
   DynamicAttrs attrs;
@@ -215,6 +268,7 @@ KernelDescriptor dynamic_kernel(std::string_view family, const DynamicStarts& st
   kernel.key =
       kernel_key(family, starts.first, starts.dims, starts.sizes, starts.dtype, element_bytes);
   kernel.units = starts.sizes.empty() ? 1 : starts.sizes[0];
+  kernel.elements_per_unit = element_count(starts.sizes) / std::max<std::int64_t>(1, kernel.units);
   kernel.nanoseconds = copy_cost(element_count(starts.sizes), element_bytes);
   kernel.make = kernel_maker(function, std::move(attrs));
   return kernel;
@@ -269,10 +323,35 @@ void copy_box(std::byte* to, const std::byte* from, const Dims& dims, const Dims
   }
 }
 
+namespace {
+
+/// Of one that fills its array.
+std::shared_ptr<const LoopExpr> loop_of_box(const Box& box, std::size_t element_bytes) {
+  const auto bytes = std::int64_t(element_bytes);
+  if (box.to != 0 || box.from % bytes != 0 ||
+      box.to_strides != byte_strides(box.dims, element_bytes)) {
+    return nullptr;
+  }
+  Dims strides;
+  for (const std::int64_t s : box.from_strides) {
+    if (s % bytes != 0) return nullptr;
+    strides.push_back(s / bytes);
+  }
+  LoopBuilder builder;
+  for (int k = 0; k < box.input; ++k) builder.input();
+  builder.output(builder.broadcast(bits_of(element_bytes), box.dims, strides, box.from / bytes));
+  return builder.finish();
+}
+
+}  // namespace
+
 KernelDescriptor copy_kernel(std::vector<Box> boxes, std::size_t element_bytes) {
   KernelDescriptor kernel;
   std::int64_t elements = 0;
   kernel.units = 0;
+  if (boxes.size() == 1) {
+    kernel.loop = loop_of_box(boxes[0], element_bytes);
+  }
   for (Box& box : boxes) {
     // Units are the first dim: let it be a long one, and no transposed block shorter than a tile.
     std::size_t longest = 0;
@@ -288,6 +367,7 @@ KernelDescriptor copy_kernel(std::vector<Box> boxes, std::size_t element_bytes) 
     elements += element_count(box.dims);
   }
   kernel.units = std::max<std::int64_t>(kernel.units, 1);
+  kernel.elements_per_unit = elements / kernel.units;
   kernel.nanoseconds = copy_cost(elements, element_bytes);
   KeyWriter key("copy");
   key.add_all(element_bytes, boxes.size());
@@ -337,11 +417,17 @@ KernelDescriptor pad_kernel(const Dims& dims, const std::vector<ir::PadDim>& pad
 }
 
 KernelDescriptor dynamic_slice_kernel(const DynamicStarts& starts, std::size_t element_bytes) {
-  return dynamic_kernel("dynamic-slice", starts, element_bytes, run_dynamic_slice);
+  KernelDescriptor kernel =
+      dynamic_kernel("dynamic-slice", starts, element_bytes, run_dynamic_slice);
+  kernel.loop = loop_of_slice(starts, element_bytes);
+  return kernel;
 }
 KernelDescriptor dynamic_update_slice_kernel(const DynamicStarts& starts,
                                              std::size_t element_bytes) {
-  return dynamic_kernel("dynamic-update-slice", starts, element_bytes, run_dynamic_update_slice);
+  KernelDescriptor kernel =
+      dynamic_kernel("dynamic-update-slice", starts, element_bytes, run_dynamic_update_slice);
+  kernel.loop = loop_of_update(starts, element_bytes);
+  return kernel;
 }
 
 std::int64_t read_index(const std::byte* scalar, DType dtype) {

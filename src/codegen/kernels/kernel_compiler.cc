@@ -160,5 +160,8 @@ std::shared_ptr<const MachineCode> code_of(const ProgramReduceSource& source,
                                            const std::string& key) {
   return find_or_make(source, key);
 }
+std::shared_ptr<const MachineCode> code_of(const StepSource& source, const std::string& key) {
+  return find_or_make(source, key);
+}
 
 }  // namespace tessera::codegen

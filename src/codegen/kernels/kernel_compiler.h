@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,20 @@ struct ProgramReduceSource {
   bool any_order = false;
 };
 
+struct StepProgram;
+
+/// A function as a loop's is, of which it takes the inputs, the outputs, and as `made` the scratch
+/// memory, and then of each link that is called the kernel's function and its KernelCall.
+struct StepSource {
+  const StepProgram& program;
+  /// By link: how its loop is walked; empty: it is called.
+  std::vector<std::optional<LoopNest>> nests;
+  std::vector<std::int64_t> scratch;  ///< where each is in the scratch memory
+  std::int64_t scratch_bytes = 0;
+  /// What is small, and nothing that is called reads or writes: it needn't be in memory.
+  std::vector<bool> local_inputs, local_outputs, local_scratch;
+};
+
 /// Any thread may call it at any time.
 class KernelCompiler {
  public:
@@ -65,6 +80,7 @@ class KernelCompiler {
   /// Of a function as a loop's is, over units.
   virtual std::string compile(const ReduceSource& source) = 0;
   virtual std::string compile(const ProgramReduceSource& source) = 0;
+  virtual std::string compile(const StepSource& source) = 0;
 };
 inline constexpr const char* kKernelEntry = "tessera_kernel";
 
@@ -89,6 +105,7 @@ std::shared_ptr<const MachineCode> code_of(const LoopSource& source, const std::
 std::shared_ptr<const MachineCode> code_of(const ReduceSource& source, const std::string& key);
 std::shared_ptr<const MachineCode> code_of(const ProgramReduceSource& source,
                                            const std::string& key);
+std::shared_ptr<const MachineCode> code_of(const StepSource& source, const std::string& key);
 
 /// The module's only symbol: a compiler that is never deleted, or null and why. `vector_math`:
 /// whether code may call the C library's.

@@ -14,6 +14,8 @@
 
 namespace tessera::codegen {
 
+struct LoopExpr;
+
 struct KernelDescriptor {
   /// What the kernel computes, completely (see KeyWriter). It does not depend on addresses.
   std::string key;
@@ -30,6 +32,10 @@ struct KernelDescriptor {
   /// A call prepares what it reads of the others, however few its units.
   bool rereads_per_call = false;
   bool has_effects = false;  ///< as KernelTask has it
+  /// The same as a loop, of so many elements a unit, of which code can be made among that of other
+  /// kernels. Null if it is none.
+  std::shared_ptr<const LoopExpr> loop;
+  std::int64_t elements_per_unit = 1;
 
   explicit operator bool() const { return make != nullptr; }
 };

@@ -259,7 +259,10 @@ std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& inst
   return out;
 }
 
-void LoopBuilder::output(Value v) { outputs_.push_back(raw(v)); }
+void LoopBuilder::output(Value v, std::vector<LoopExpr::Start> starts) {
+  outputs_.push_back(raw(v));
+  output_starts_.push_back(std::move(starts));
+}
 
 std::shared_ptr<const LoopExpr> LoopBuilder::finish() {
   LoopExpr& p = *program_;
@@ -270,6 +273,7 @@ std::shared_ptr<const LoopExpr> LoopBuilder::finish() {
     p.only_source = outputs_[0].reg;
   } else if (direct) {
     kind(outputs_[0].reg) = LoopExpr::Kind::output;
+    p.registers[std::size_t(outputs_[0].reg)].starts = std::move(output_starts_[0]);
   } else {
     if (outputs_.size() > 1) {
       for (Value& v : outputs_) {
@@ -282,6 +286,7 @@ std::shared_ptr<const LoopExpr> LoopBuilder::finish() {
       const Value o = emit(copy_of(v.dtype), {v}, v.dtype, false, 0.3);
       kind(o.reg) = LoopExpr::Kind::output;
       p.registers[std::size_t(o.reg)].index = int(i);
+      p.registers[std::size_t(o.reg)].starts = std::move(output_starts_[i]);
     }
   }
   for (const LoopExpr::Register& r : p.registers) {

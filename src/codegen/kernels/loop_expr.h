@@ -115,7 +115,7 @@ class LoopBuilder {
   /// Empty if there is no block function for it.
   std::optional<Value> apply(const ir::Instruction& instruction,
                              const std::vector<Value>& operands);
-  void output(Value v);
+  void output(Value v, std::vector<LoopExpr::Start> starts = {});
   std::shared_ptr<const LoopExpr> finish();
   int input_count() const { return inputs_; }
 
@@ -130,6 +130,7 @@ class LoopBuilder {
 
   std::shared_ptr<LoopExpr> program_;
   std::vector<Value> outputs_;
+  std::vector<std::vector<LoopExpr::Start>> output_starts_;
   int inputs_ = 0;
 };
 

@@ -18,6 +18,7 @@
 #include "src/codegen/llvm/loop_function.h"
 #include "src/codegen/llvm/program_reduce.h"
 #include "src/codegen/llvm/reduce_function.h"
+#include "src/codegen/llvm/step_function.h"
 
 namespace tessera::codegen {
 namespace {
@@ -68,6 +69,14 @@ class Compiler : public KernelCompiler {
     });
   }
 
+  std::string compile(const StepSource& source) override {
+    return object_of(
+        [&](llvm::Module* module) {
+          return emit_step_function(module, machine_, source, kKernelEntry);
+        },
+        /*several_loops=*/true);
+  }
+
  private:
   std::unique_ptr<llvm::TargetMachine> target_machine() const {
     const std::string triple = llvm::sys::getProcessTriple();
@@ -79,7 +88,8 @@ class Compiler : public KernelCompiler {
         llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, /*JIT=*/true));
   }
 
-  std::string object_of(const std::function<bool(llvm::Module*)>& emit) const {
+  std::string object_of(const std::function<bool(llvm::Module*)>& emit,
+                        bool several_loops = false) const {
     const std::unique_ptr<llvm::TargetMachine> target = target_machine();
     if (!target) return {};
     llvm::LLVMContext context;
@@ -104,6 +114,13 @@ class Compiler : public KernelCompiler {
     passes.add(llvm::createSROAPass());
     passes.add(llvm::createEarlyCSEPass());
     passes.add(llvm::createInstructionCombiningPass());
+    if (several_loops) {
+      // What one step writes and the next one reads stays in registers.
+      passes.add(llvm::createCFGSimplificationPass());
+      passes.add(llvm::createLICMPass());
+      passes.add(llvm::createEarlyCSEPass());
+      passes.add(llvm::createInstructionCombiningPass());
+    }
     if (target->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile)) {
       return {};
     }

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Emits short steps one after the other. Numbers that only their code uses become registers.
+#include "src/codegen/llvm/step_function.h"
+
+#include <vector>
+
+#include "src/codegen/kernels/step_program.h"
+#include "src/codegen/llvm/loop_function.h"
+
+namespace tessera::codegen {
+namespace {
+
+using llvm::BasicBlock;
+using llvm::Function;
+using llvm::Value;
+using Place = StepProgram::Place;
+
+class StepEmitter {
+ public:
+  StepEmitter(Function* f, const Machine& machine, const StepSource& source)
+      : f_(f), b_(&f->getEntryBlock()), machine_(machine), source_(source) {}
+
+  bool run() {
+    const StepProgram& program = source_.program;
+    Value* scratch = element(f_->getArg(2), 0);
+    for (std::size_t k = 0; k < program.inputs.size(); ++k) {
+      Value* given = element(f_->getArg(0), k);
+      inputs_.push_back(source_.local_inputs[k] ? local(program.inputs[k], given) : given);
+    }
+    std::vector<Value*> given;
+    for (std::size_t k = 0; k < program.outputs.size(); ++k) {
+      given.push_back(element(f_->getArg(1), k));
+      outputs_.push_back(source_.local_outputs[k] ? local(program.outputs[k], given[k]) : given[k]);
+    }
+    for (std::size_t k = 0; k < program.scratch.size(); ++k) {
+      scratch_.push_back(source_.local_scratch[k]
+                             ? local(program.scratch[k], nullptr)
+                             : b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), scratch,
+                                                             std::uint64_t(source_.scratch[k])));
+    }
+    emit(program.steps);
+    for (std::size_t k = 0; k < program.outputs.size(); ++k) {
+      if (source_.local_outputs[k]) copy(outputs_[k], given[k], program.outputs[k]);
+    }
+    b_.CreateRetVoid();
+    return complete_;
+  }
+
+ private:
+  Value* element(Value* list, std::size_t k) {
+    return b_.CreateLoad(b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), list, k));
+  }
+
+  void copy(Value* from, Value* to, std::int64_t bytes) {
+    b_.CreateMemCpy(to, llvm::MaybeAlign(1), from, llvm::MaybeAlign(1), std::uint64_t(bytes));
+  }
+
+  Value* local(std::int64_t bytes, Value* from) {
+    llvm::IRBuilder<> entry(&f_->getEntryBlock(), f_->getEntryBlock().begin());
+    auto* type = llvm::ArrayType::get(entry.getInt8Ty(), std::uint64_t(bytes));
+    llvm::AllocaInst* out = entry.CreateAlloca(type);
+    out->setAlignment(llvm::Align(64));
+    if (from != nullptr) copy(from, out, bytes);
+    return out;
+  }
+
+  Value* at(const Place& p) const {
+    return (p.kind == Place::Kind::input    ? inputs_
+            : p.kind == Place::Kind::output ? outputs_
+                                            : scratch_)[std::size_t(p.number)];
+  }
+
+  /// In memory that goes as soon as what it points to is known.
+  Value* list(const std::vector<Place>& places) {
+    llvm::IRBuilder<> entry(&f_->getEntryBlock(), f_->getEntryBlock().begin());
+    Value* out = entry.CreateAlloca(
+        llvm::ArrayType::get(entry.getPtrTy(), std::max<std::size_t>(1, places.size())));
+    for (std::size_t k = 0; k < places.size(); ++k) {
+      b_.CreateStore(at(places[k]), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), out, k));
+    }
+    return out;
+  }
+
+  void emit(const StepProgram::Block& steps) {
+    for (const StepProgram::Step& step : steps) {
+      std::visit([&](const auto& what) { emit(what); }, step.what);
+    }
+  }
+
+  void emit(const StepProgram::Copy& c) { copy(at(c.from), at(c.to), c.bytes); }
+
+  void emit(const StepProgram::Link& link) {
+    const std::optional<LoopNest>& nest = source_.nests[next_link_++];
+    if (!nest) return call();
+    const LoopSource source{*link.kernel.loop, *nest};
+    Value* zero = b_.getInt64(0);
+    const std::int64_t n = link.units * link.kernel.elements_per_unit;
+    const unsigned width = n == 1 ? 1 : vector_width(source.program, machine_);
+    LoopBody body(b_, machine_, source, width,
+                  {list(link.inputs), list(link.outputs), nullptr, zero, zero});
+    const auto each = [&](unsigned w, Value* at, Value* column) {
+      complete_ = complete_ && body.run(w, at, column);
+      if (complete_) body.store(w, at);
+    };
+    if (n == 1) {
+      each(1, zero, zero);
+    } else {
+      emit_range(b_, &body, source.nest, {width, 1}, zero, b_.getInt64(std::uint64_t(n)), each);
+    }
+  }
+
+  void call() {
+    Value* function = element(f_->getArg(2), 1 + 2 * next_call_);
+    Value* argument = element(f_->getArg(2), 2 + 2 * next_call_);
+    ++next_call_;
+    auto* type = llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy()}, false);
+    b_.CreateCall(type, function, {argument});
+  }
+
+  void emit(const StepProgram::Loop& loop) {
+    const auto block = [&](const char* name) {
+      return BasicBlock::Create(b_.getContext(), name, f_);
+    };
+    BasicBlock *condition = block("condition"), *body = block("body"), *after = block("after");
+    b_.CreateBr(condition);
+    b_.SetInsertPoint(condition);
+    emit(loop.condition);
+    Value* predicate = b_.CreateLoad(b_.getInt8Ty(), at(loop.predicate));
+    b_.CreateCondBr(b_.CreateIsNotNull(predicate), body, after);
+    b_.SetInsertPoint(body);
+    emit(loop.body);
+    b_.CreateBr(condition);
+    b_.SetInsertPoint(after);
+  }
+
+  Function* f_;
+  llvm::IRBuilder<> b_;
+  const Machine& machine_;
+  const StepSource& source_;
+  std::vector<Value*> inputs_, outputs_, scratch_;
+  std::size_t next_link_ = 0, next_call_ = 0;
+  bool complete_ = true;
+};
+
+}  // namespace
+
+bool emit_step_function(llvm::Module* module, const Machine& machine, const StepSource& source,
+                        const char* name) {
+  return StepEmitter(add_loop_function(module, name), machine, source).run();
+}
+
+}  // namespace tessera::codegen
