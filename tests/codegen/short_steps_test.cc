@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short steps of loops are one step, and compute what they did apart.
+// Loops of short steps are one step, and so are short steps of other loops. They compute what they
+// did apart.
 #include "tests/codegen/random_case.h"
 
 namespace tessera::testing {
 namespace {
 
+/// 0: there is no loop.
 std::size_t steps_of_body(const ir::Module& module) {
   const codegen::BuiltPlan built = plan_of(module);
   for (const runtime::Step& step : built.plan.entry.steps) {
@@ -13,38 +15,55 @@ std::size_t steps_of_body(const ir::Module& module) {
   return 0;
 }
 
-/// `lines` make next.1 and next.2 of the carried f32[8,16] a and b, and of their trip n.
-void check(const std::string& lines, std::size_t steps) {
-  const std::string state = "(s32[], f32[8,16], f32[8,16])";
-  const std::string text = R"(HloModule loop
+/// `lines` make next.1 and next.2 of the carried f32[8,16] a and b, and of their trip n. `rest`:
+/// carried as well, of that shape. Results are a and b.
+std::string loop_of(const std::string& lines, const std::string& rest, const std::string& next,
+                    int trips) {
+  const std::string state = "(s32[], f32[8,16], f32[8,16], " + rest + ")";
+  return R"(HloModule loop
 add_up { x = f32[] parameter(0)
   y = f32[] parameter(1)
   ROOT r = f32[] add(x, y) }
-more { s = )" + state + R"( parameter(0)
+more { s = )" +
+         state + R"( parameter(0)
   n = s32[] get-tuple-element(s), index=0
-  five = s32[] constant(5)
-  ROOT r = pred[] compare(n, five), direction=LT }
-body { s = )" + state + R"( parameter(0)
+  trips = s32[] constant()" +
+         std::to_string(trips) + R"()
+  ROOT r = pred[] compare(n, trips), direction=LT }
+body { s = )" +
+         state + R"( parameter(0)
   n = s32[] get-tuple-element(s), index=0
   a = f32[8,16] get-tuple-element(s), index=1
   b = f32[8,16] get-tuple-element(s), index=2
+  c = )" +
+         rest + R"( get-tuple-element(s), index=3
   one = s32[] constant(1)
   next = s32[] add(n, one)
   zero = s32[] constant(0)
   none = f32[] constant(0)
-)" + lines + R"(
-  ROOT r = )" + state + R"( tuple(next, next.1, next.2) }
+)" + lines +
+         "\n  next.3 = " + rest + next + R"(
+  ROOT r = )" +
+         state + R"( tuple(next, next.1, next.2, next.3) }
 ENTRY main {
   a = f32[8,16] parameter(0)
   b = f32[8,16] parameter(1)
+  none = f32[] constant(0)
+  c = )" +
+         rest + R"( broadcast(none), dimensions={}
   zero = s32[] constant(0)
-  all = )" + state + R"( tuple(zero, a, b)
-  loop = )" + state + R"( while(all), condition=more, body=body
+  all = )" +
+         state + R"( tuple(zero, a, b, c)
+  loop = )" +
+         state + R"( while(all), condition=more, body=body
   a.1 = f32[8,16] get-tuple-element(loop), index=1
   b.1 = f32[8,16] get-tuple-element(loop), index=2
-  ROOT out = (f32[8,16], f32[8,16]) tuple(a.1, b.1)
+  ROOT out = (f32[8,16], f32[8,16], f32[8,16]) tuple(a.1, b.1, a)
 }
 )";
+}
+
+void check_module(const std::string& text, std::size_t steps) {
   SCOPED_TRACE(text);
   const std::unique_ptr<ir::Module> module = ir::parse_hlo(text);
   EXPECT_EQ(steps_of_body(*module), steps);
@@ -57,6 +76,17 @@ ENTRY main {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t k = 0; k < got.size(); ++k) {
     EXPECT_EQ(difference(got[k], want[k], Program::tolerance(DType::f32, 100)), "");
+  }
+}
+
+/// In a loop that has a long step besides, `steps` are left of the others. By themselves they are
+/// one step with their loop.
+void check(const std::string& lines, std::size_t steps) {
+  check_module(loop_of(lines, "f32[256,256]",
+                       " dot(c, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}", 5),
+               steps + 1);
+  for (const int trips : {5, 1, 0}) {
+    check_module(loop_of(lines, "f32[]", " add(c, none)", trips), 0);
   }
 }
 
@@ -102,6 +132,48 @@ TEST(ShortSteps, MaySwapWhatIsCarried) {
   next.1 = f32[8,16] sine(b)
   next.2 = f32[8,16] cosine(a))",
         1);
+  check_module(loop_of(R"(
+  next.1 = f32[8,16] add(b, b)
+  next.2 = f32[8,16] copy(a))",
+                       "f32[]", " add(c, none)", 5),
+               0);
+}
+
+// Kernels that aren't loops over elements are called: here a sort, and a loop in the loop.
+TEST(ShortSteps, MayBeOfAnyKind) {
+  check_module(loop_of(R"(
+  next.1 = f32[8,16] sort(b), dimensions={1}, to_apply=less
+  over = f32[8,16] broadcast(c), dimensions={}
+  next.2 = f32[8,16] subtract(a, over))",
+                       "f32[]", " reduce(next.2, none), dimensions={0,1}, to_apply=add_up", 5)
+                   .insert(15, R"(less { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT r = pred[] compare(x, y), direction=LT }
+)"),
+               0);
+  check_module(loop_of(R"(
+  inner = (s32[], f32[8,16], f32[8,16]) tuple(zero, a, b)
+  made = (s32[], f32[8,16], f32[8,16]) while(inner), condition=inner_more, body=inner_body
+  next.1 = f32[8,16] get-tuple-element(made), index=1
+  next.2 = f32[8,16] get-tuple-element(made), index=2)",
+                       "f32[]", " add(c, none)", 3)
+                   .insert(15, R"(inner_more { s = (s32[], f32[8,16], f32[8,16]) parameter(0)
+  n = s32[] get-tuple-element(s), index=0
+  trips = s32[] constant(4)
+  ROOT r = pred[] compare(n, trips), direction=LT }
+inner_body { s = (s32[], f32[8,16], f32[8,16]) parameter(0)
+  n = s32[] get-tuple-element(s), index=0
+  a = f32[8,16] get-tuple-element(s), index=1
+  b = f32[8,16] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  next = s32[] add(n, one)
+  zero = s32[] constant(0)
+  row = f32[1,16] dynamic-slice(a, n, zero), dynamic_slice_sizes={1,16}
+  next.2 = f32[8,16] dynamic-update-slice(b, row, n, zero)
+  next.1 = f32[8,16] add(b, b)
+  ROOT r = (s32[], f32[8,16], f32[8,16]) tuple(next, next.1, next.2) }
+)"),
+               0);
 }
 
 }  // namespace
