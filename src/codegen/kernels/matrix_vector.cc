@@ -35,12 +35,18 @@ TESSERA_INLINE void dot_rows(const Job<T>& a, std::int64_t i) {
       }
     }
   }
-  for (int r = 0; r < rows; ++r) {
-    for (int v = 0; v < vectors; ++v) {
-      const typename W::V lanes = sum[r][v][0] + sum[r][v][1];
-      T total = W::sum(lanes);
-      for (std::int64_t p = k; p < a.depth; ++p) total += row[r][p] * a.x[v * a.x_vector + p];
-      a.y[v * a.y_vector + (i + r) * a.y_row] = total;
+  for (int v = 0; v < vectors; ++v) {
+    typename W::V lanes[rows];
+    for (int r = 0; r < rows; ++r) lanes[r] = sum[r][v][0] + sum[r][v][1];
+    T total[rows];
+    if constexpr (rows == 4) {
+      W::sums(lanes, total);
+    } else {
+      for (int r = 0; r < rows; ++r) total[r] = W::sum(lanes[r]);
+    }
+    for (int r = 0; r < rows; ++r) {
+      for (std::int64_t p = k; p < a.depth; ++p) total[r] += row[r][p] * a.x[v * a.x_vector + p];
+      a.y[v * a.y_vector + (i + r) * a.y_row] = total[r];
     }
   }
 }

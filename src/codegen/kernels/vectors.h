@@ -27,10 +27,22 @@ struct Vectors {
   static TESSERA_INLINE void store(T* to, V v) { std::memcpy(to, &v, sizeof v); }
   static TESSERA_INLINE V splat(T x) { return V{} + x; }
 
-  /// Of all elements, by halves.
+  /// Of all elements: neighbours, then pairs of those, then by halves.
   static TESSERA_INLINE T sum(V v) {
-    add_halves<kLanes / 2>(&v);
+    v = both<1>(v, v);
+    if constexpr (kLanes >= 4) v = both<2>(v, v);
+    if constexpr (kLanes > 4) add_halves<kLanes / 2>(&v);
     return v[0];
+  }
+  /// Of all elements of each of four vectors, in that order.
+  static TESSERA_INLINE void sums(const V* v, T* out) {
+    if constexpr (kLanes < 4) {
+      for (int k = 0; k < 4; ++k) out[k] = sum(v[k]);
+    } else {
+      V all = both<2>(both<1>(v[0], v[1]), both<1>(v[2], v[3]));
+      if constexpr (kLanes > 4) add_halves<kLanes / 2>(&all);
+      for (int k = 0; k < 4; ++k) out[k] = all[k];
+    }
   }
 
   /// The elements with even numbers of a and b in a row; those with odd ones.
@@ -53,10 +65,16 @@ struct Vectors {
   }
 
  private:
+  /// Down to halves of four.
   template <int n>
   static TESSERA_INLINE void add_halves(V* v) {
     *v += from<n>(*v, Lanes());
-    if constexpr (n > 1) add_halves<n / 2>(v);
+    if constexpr (n > 4) add_halves<n / 2>(v);
+  }
+  /// Sums of elements h apart: of a where the number has no h in it, else of b.
+  template <int h>
+  static TESSERA_INLINE V both(V a, V b) {
+    return upper<h>(a, b, Lanes()) + lower<h>(a, b, Lanes());
   }
   /// From element n on, the first ones last.
   template <int n, std::size_t... i>
