@@ -43,7 +43,7 @@ class LoopProgram {
     if (!add(loop_.body, &body_.body)) return false;
     body_.predicate = place(loop_.predicate);
     if (!pass_on()) return false;
-    program_.steps.push_back({std::move(body_)});
+    program_.steps.emplace_back().what = std::move(body_);
     return !task_.outputs.empty() && scratch_ <= kMostLoopScratch && classes_agree();
   }
 
@@ -61,17 +61,32 @@ class LoopProgram {
   bool is_read_behind(SlotId s) const { return readers_.of(s) > own_readers_.of(s); }
 
   bool is_short() {
-    for (const Block* block : {&loop_.condition, &loop_.body}) {
-      for (const Step& step : block->steps) {
-        const auto* task = std::get_if<KernelTask>(&step.what);
-        if (task == nullptr || task->has_effects || task->transfers_to || task->outputs.empty()) {
-          return false;
-        }
-        trip_ += std::max(1.0, task->nanoseconds - kStart);
-        made_.insert(task->outputs.begin(), task->outputs.end());
-      }
-    }
+    trip_ = time_of(loop_.condition) + time_of(loop_.body);
     return trip_ <= kShortTrip;
+  }
+
+  /// More than is short if there are other steps in it than those that a program has.
+  double time_of(const Block& block) {
+    double sum = 0;
+    for (const Step& step : block.steps) {
+      if (const auto* conditional = std::get_if<Conditional>(&step.what)) {
+        double longest = 0;
+        for (const Branch& b : conditional->branches) {
+          longest = std::max(longest, time_of(b.block));
+          for (const Move& m : b.parameters) made_.insert(m.to);
+          for (const Move& m : b.results) made_.insert(m.to);
+        }
+        sum += longest;
+        continue;
+      }
+      const auto* task = std::get_if<KernelTask>(&step.what);
+      if (task == nullptr || task->has_effects || task->transfers_to || task->outputs.empty()) {
+        return 2 * kShortTrip;
+      }
+      sum += std::max(1.0, task->nanoseconds - kStart);
+      made_.insert(task->outputs.begin(), task->outputs.end());
+    }
+    return sum;
   }
 
   Place input(SlotId s) {
@@ -99,7 +114,7 @@ class LoopProgram {
     return it == places_.end() ? input(s) : it->second;
   }
   void copy(const Place& from, const Place& to, std::int64_t bytes, StepProgram::Block* steps) {
-    steps->push_back({StepProgram::Copy{from, to, bytes}});
+    steps->emplace_back().what = StepProgram::Copy{from, to, bytes};
   }
 
   /// What is carried has its place for the whole loop, and starts there with its first value.
@@ -134,11 +149,23 @@ class LoopProgram {
   }
 
   void find_last_reads() {
-    for (std::size_t n = 0; n < loop_.body.steps.size(); ++n) {
-      for (const SlotId s : std::get<KernelTask>(loop_.body.steps[n].what).inputs)
-        last_read_[s] = n;
-    }
+    for (std::size_t n = 0; n < loop_.body.steps.size(); ++n) read(loop_.body.steps[n], n);
     for (const Move& m : loop_.next) ++passed_on_[m.from];
+  }
+
+  /// By step n of the body, of which this one is a part.
+  void read(const Step& step, std::size_t n) {
+    if (const auto* task = std::get_if<KernelTask>(&step.what)) {
+      for (const SlotId s : task->inputs) last_read_[s] = n;
+      return;
+    }
+    const auto& conditional = std::get<Conditional>(step.what);
+    last_read_[conditional.selector] = n;
+    for (const Branch& b : conditional.branches) {
+      for (const Move& m : b.parameters) last_read_[m.from] = n;
+      for (const Step& inner : b.block.steps) read(inner, n);
+      for (const Move& m : b.results) last_read_[m.from] = n;
+    }
   }
 
   bool is_read_after(SlotId s, std::size_t n) const {
@@ -149,6 +176,10 @@ class LoopProgram {
   bool add(const Block& block, StepProgram::Block* steps) {
     const bool in_body = &block == &loop_.body;
     for (std::size_t n = 0; n < block.steps.size(); ++n) {
+      if (const auto* conditional = std::get_if<Conditional>(&block.steps[n].what)) {
+        if (!add(*conditional, steps)) return false;
+        continue;
+      }
       const auto& task = std::get<KernelTask>(block.steps[n].what);
       StepProgram::Link link{kernels_.at(task.kernel), task.units, task.nanoseconds, {}, {}};
       for (const SlotId s : task.inputs) link.inputs.push_back(place(s));
@@ -161,24 +192,66 @@ class LoopProgram {
           const SlotId from = task.inputs[std::size_t(changed->input)];
           places_[made] = changed_place(task, n, from, in_body, steps);
           if (too_large_) return false;
-        } else {
+        } else if (places_.count(made) == 0) {
           const std::optional<Place> next = in_body ? next_place(task, o, n) : std::nullopt;
           places_[made] = next ? *next : scratch(slot(made).bytes);
         }
         link.outputs.push_back(places_[made]);
       }
       if (scratch_ > kMostLoopScratch) return false;
-      steps->push_back({std::move(link)});
+      steps->emplace_back().what = std::move(link);
     }
     return true;
+  }
+
+  /// What a branch takes is where it is; what it makes has one place for all of them.
+  bool add(const Conditional& conditional, StepProgram::Block* steps) {
+    StepProgram::Branches branches;
+    branches.selector = place(conditional.selector);
+    branches.boolean = conditional.boolean;
+    for (const Branch& b : conditional.branches) {
+      for (const Move& m : b.parameters) {
+        places_[m.to] = place(m.from);
+        taken_over_.insert(m.to);
+      }
+      for (const Move& m : b.results) {
+        if (places_.count(m.to) == 0) places_[m.to] = scratch(slot(m.to).bytes);
+        const bool once = std::count_if(b.results.begin(), b.results.end(),
+                                        [&](const Move& r) { return r.from == m.from; }) == 1;
+        // Made there, unless it is something of which a part is changed.
+        if (once && places_.count(m.from) == 0 && is_made_whole(b.block, m.from)) {
+          places_[m.from] = places_[m.to];
+        }
+      }
+      StepProgram::Block block;
+      if (!add(b.block, &block)) return false;
+      for (const Move& m : b.results) {
+        const Place from = place(m.from), to = places_[m.to];
+        if (from.kind == to.kind && from.number == to.number) continue;
+        if (slot(m.to).bytes > kMostCopied) return false;
+        copy(from, to, slot(m.to).bytes, &block);
+      }
+      branches.blocks.push_back(std::move(block));
+    }
+    steps->emplace_back().what = std::move(branches);
+    return true;
+  }
+
+  static bool is_made_whole(const Block& block, SlotId s) {
+    return std::any_of(block.steps.begin(), block.steps.end(), [&](const Step& step) {
+      const auto* task = std::get_if<KernelTask>(&step.what);
+      return task != nullptr && std::count(task->outputs.begin(), task->outputs.end(), s) != 0 &&
+             std::none_of(task->reuse.begin(), task->reuse.end(),
+                          [](const auto& r) { return r.copy; });
+    });
   }
 
   /// Where a step changes a part of `from`: there, if nobody needs it as it was.
   Place changed_place(const KernelTask& task, std::size_t n, SlotId from, bool in_body,
                       StepProgram::Block* steps) {
     const Place at = place(from);
-    const bool own =
-        at.kind != Place::Kind::input && (carried_.count(from) != 0 || made_.count(from) != 0);
+    const bool own = at.kind != Place::Kind::input && taken_over_.count(from) == 0 &&
+                     (carried_.count(from) != 0 || made_.count(from) != 0);
     const bool last = in_body && !is_read_after(from, n) && passed_on_.count(from) == 0 &&
                       from != loop_.predicate &&
                       std::count(task.inputs.begin(), task.inputs.end(), from) == 1;
@@ -266,6 +339,7 @@ class LoopProgram {
   std::int64_t scratch_ = 0;
   bool too_large_ = false;
   std::set<SlotId> carried_, made_, taken_;
+  std::set<SlotId> taken_over_;  ///< by branches: other names of what is used elsewhere
   std::map<SlotId, Place> inputs_, places_;
   std::map<SlotId, std::size_t> last_read_;  // step of the body
   std::map<SlotId, int> passed_on_;

@@ -174,7 +174,7 @@ class Joiner {
         link.outputs.push_back(places[s]);
       }
       nanoseconds += link.nanoseconds;
-      steps.steps.push_back({std::move(link)});
+      steps.steps.emplace_back().what = std::move(link);
     }
     add_reuse(block, chain, places, last_read, &task);
     KernelDescriptor kernel = step_program_kernel(std::move(steps), nanoseconds);

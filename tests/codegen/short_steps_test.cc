@@ -176,5 +176,49 @@ inner_body { s = (s32[], f32[8,16], f32[8,16]) parameter(0)
                0);
 }
 
+// A branch may change a part of what it is given, which others need as it was.
+TEST(ShortSteps, MayBeInBranches) {
+  const std::string branches = R"(pair_up { s = (f32[8,16], f32[8,16], s32[]) parameter(0)
+  a = f32[8,16] get-tuple-element(s), index=0
+  b = f32[8,16] get-tuple-element(s), index=1
+  r = f32[8,16] add(a, b)
+  ROOT out = (f32[8,16], f32[8,16]) tuple(r, a) }
+change { s = (f32[8,16], f32[8,16], s32[]) parameter(0)
+  a = f32[8,16] get-tuple-element(s), index=0
+  b = f32[8,16] get-tuple-element(s), index=1
+  n = s32[] get-tuple-element(s), index=2
+  zero = s32[] constant(0)
+  row = f32[1,16] dynamic-slice(a, n, zero), dynamic_slice_sizes={1,16}
+  r = f32[8,16] dynamic-update-slice(b, row, n, zero)
+  ROOT out = (f32[8,16], f32[8,16]) tuple(r, r) }
+leave { s = (f32[8,16], f32[8,16], s32[]) parameter(0)
+  a = f32[8,16] get-tuple-element(s), index=0
+  b = f32[8,16] get-tuple-element(s), index=1
+  ROOT out = (f32[8,16], f32[8,16]) tuple(b, a) }
+)";
+  const std::string results = R"(
+  made.1 = f32[8,16] get-tuple-element(made), index=0
+  made.2 = f32[8,16] get-tuple-element(made), index=1
+  next.1 = f32[8,16] subtract(made.1, b)
+  next.2 = f32[8,16] sine(made.2))";
+  const std::string given = "\n  given = (f32[8,16], f32[8,16], s32[]) tuple(a, b, n)";
+  // Out of range, the last branch is taken.
+  check_module(loop_of(given + R"(
+  index = s32[] subtract(n, one)
+  made = (f32[8,16], f32[8,16]) conditional(index, given, given, given), branch_computations={pair_up, change, leave})" +
+                           results,
+                       "f32[]", " add(c, none)", 5)
+                   .insert(15, branches),
+               0);
+  check_module(loop_of(given + R"(
+  two = s32[] constant(2)
+  less = pred[] compare(n, two), direction=LT
+  made = (f32[8,16], f32[8,16]) conditional(less, given, given), true_computation=change, false_computation=pair_up)" +
+                           results,
+                       "f32[]", " add(c, none)", 5)
+                   .insert(15, branches),
+               0);
+}
+
 }  // namespace
 }  // namespace tessera::testing

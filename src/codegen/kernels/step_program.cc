@@ -30,9 +30,10 @@ struct ProgramAttrs {
     std::int64_t number;  ///< of the input or output; where in the scratch memory
   };
   struct Instruction {
-    enum class Kind : std::uint8_t { call, copy, jump, exit_unless } kind;
+    enum class Kind : std::uint8_t { call, copy, jump, jump_unless, jump_unless_branch } kind;
     std::int64_t number = 0;  ///< of the call; bytes of a copy; where to go
-    Operand from{}, to{};     ///< of a copy; `from` is a predicate
+    Operand from{}, to{};     ///< of a copy; `from` is a predicate or a selector
+    std::int32_t branch = 0, branches = 0;
   };
   std::vector<Call> calls;
   std::vector<Operand> operands;  ///< inputs, then outputs, of one call after the other
@@ -106,9 +107,16 @@ void run_steps(const KernelCall& call) {
       case Kind::jump:
         n = std::size_t(i.number) - 1;
         break;
-      case Kind::exit_unless:
+      case Kind::jump_unless:
         if (*memory.at(i.from) == std::byte(0)) n = std::size_t(i.number) - 1;
         break;
+      case Kind::jump_unless_branch: {
+        std::int32_t index;
+        std::memcpy(&index, memory.at(i.from), sizeof index);
+        if (index < 0 || index >= i.branches) index = i.branches - 1;
+        if (index != i.branch) n = std::size_t(i.number) - 1;
+        break;
+      }
     }
   }
 }
@@ -206,17 +214,41 @@ class ProgramMaker {
         to.push_back({Kind::call, next_call_++});
       } else if (const auto* copy = std::get_if<StepProgram::Copy>(&step.what)) {
         to.push_back({Kind::copy, copy->bytes, operand(copy->from), operand(copy->to)});
-      } else {
-        const auto& loop = std::get<StepProgram::Loop>(step.what);
+      } else if (const auto* loop = std::get_if<StepProgram::Loop>(&step.what)) {
         const auto begin = std::int64_t(to.size());
-        add(loop.condition);
+        add(loop->condition);
         const std::size_t exit = to.size();
-        to.push_back({Kind::exit_unless, 0, operand(loop.predicate)});
-        add(loop.body);
+        to.push_back({Kind::jump_unless, 0, operand(loop->predicate)});
+        add(loop->body);
         to.push_back({Kind::jump, begin});
         to[exit].number = std::int64_t(to.size());
+      } else {
+        add(std::get<StepProgram::Branches>(step.what));
       }
     }
+  }
+
+  void add(const StepProgram::Branches& branches) {
+    std::vector<Instruction>& to = attrs_->instructions;
+    const std::size_t n = branches.blocks.size();
+    std::vector<std::size_t> ends;
+    for (std::size_t b = 0; b < n; ++b) {
+      const std::size_t test = to.size();
+      if (b + 1 < n) {
+        to.push_back({branches.boolean ? Kind::jump_unless : Kind::jump_unless_branch,
+                      0,
+                      operand(branches.selector),
+                      {},
+                      std::int32_t(b),
+                      std::int32_t(n)});
+      }
+      add(branches.blocks[b]);
+      if (b + 1 == n) break;
+      ends.push_back(to.size());
+      to.push_back({Kind::jump});
+      to[test].number = std::int64_t(to.size());
+    }
+    for (const std::size_t end : ends) to[end].number = std::int64_t(to.size());
   }
 
   const StepProgram& program_;
@@ -237,11 +269,15 @@ void add_to_key(KeyWriter& key, const StepProgram::Step& step) {
     add_to_key(key, copy->from);
     add_to_key(key, copy->to);
     key.add(copy->bytes);
+  } else if (const auto* loop = std::get_if<StepProgram::Loop>(&step.what)) {
+    add_to_key(key, loop->condition);
+    add_to_key(key, loop->predicate);
+    add_to_key(key, loop->body);
   } else {
-    const auto& loop = std::get<StepProgram::Loop>(step.what);
-    add_to_key(key, loop.condition);
-    add_to_key(key, loop.predicate);
-    add_to_key(key, loop.body);
+    const auto& branches = std::get<StepProgram::Branches>(step.what);
+    add_to_key(key, branches.selector);
+    key.add_all(branches.boolean, branches.blocks.size());
+    for (const StepProgram::Block& block : branches.blocks) add_to_key(key, block);
   }
 }
 

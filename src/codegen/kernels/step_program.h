@@ -34,8 +34,13 @@ struct StepProgram {
     Place predicate;
     Block body;
   };
+  struct Branches {
+    Place selector;
+    bool boolean = true;  ///< pred: true is branch 0; else an s32 index, the last if there is none
+    std::vector<Block> blocks;
+  };
   struct Step {
-    std::variant<Link, Copy, Loop> what;
+    std::variant<Link, Copy, Loop, Branches> what;
   };
 
   Block steps;
@@ -54,6 +59,8 @@ void for_each_link(Steps& steps, F&& f) {
     } else if (auto* loop = std::get_if<StepProgram::Loop>(&step.what)) {
       for_each_link(loop->condition, f);
       for_each_link(loop->body, f);
+    } else if (auto* branches = std::get_if<StepProgram::Branches>(&step.what)) {
+      for (auto& block : branches->blocks) for_each_link(block, f);
     }
   }
 }

@@ -117,10 +117,31 @@ class StepEmitter {
     b_.CreateCall(type, function, {argument});
   }
 
+  BasicBlock* block(const char* name) { return BasicBlock::Create(b_.getContext(), name, f_); }
+
+  void emit(const StepProgram::Branches& branches) {
+    std::vector<BasicBlock*> starts;
+    for (std::size_t k = 0; k < branches.blocks.size(); ++k) starts.push_back(block("branch"));
+    BasicBlock* after = block("after");
+    if (branches.boolean) {
+      Value* selector = b_.CreateLoad(b_.getInt8Ty(), at(branches.selector));
+      b_.CreateCondBr(b_.CreateIsNotNull(selector), starts.at(0), starts.back());
+    } else {
+      Value* selector = b_.CreateLoad(b_.getInt32Ty(), at(branches.selector));
+      llvm::SwitchInst* choice = b_.CreateSwitch(selector, starts.back(), unsigned(starts.size()));
+      for (std::size_t k = 0; k + 1 < starts.size(); ++k) {
+        choice->addCase(b_.getInt32(std::uint32_t(k)), starts[k]);
+      }
+    }
+    for (std::size_t k = 0; k < starts.size(); ++k) {
+      b_.SetInsertPoint(starts[k]);
+      emit(branches.blocks[k]);
+      b_.CreateBr(after);
+    }
+    b_.SetInsertPoint(after);
+  }
+
   void emit(const StepProgram::Loop& loop) {
-    const auto block = [&](const char* name) {
-      return BasicBlock::Create(b_.getContext(), name, f_);
-    };
     BasicBlock *condition = block("condition"), *body = block("body"), *after = block("after");
     b_.CreateBr(condition);
     b_.SetInsertPoint(condition);
