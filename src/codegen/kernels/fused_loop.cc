@@ -36,7 +36,7 @@ FusedLoop::FusedLoop(const LoopExpr& program, bool compiled)
   }
   if (only_source_ >= 0) block_ = 4096;
   if (compiled && !ops_.empty()) {
-    const LoopNest nest = nest_of(program);
+    const LoopNest nest = nest_of(program, /*periodic=*/true);
     code_ = code_of(LoopSource{program, nest}, program.key());
     if (code_) {
       for (std::size_t r = 0; r < registers_.size(); ++r) {

@@ -63,7 +63,7 @@ std::int64_t elements(const LoopExpr::Register& r) {
 
 }  // namespace
 
-LoopNest nest_of(const LoopExpr& program) {
+LoopNest nest_of(const LoopExpr& program, bool periodic) {
   LoopNest nest;
   const std::size_t n = program.registers.size();
   nest.strides.resize(n);
@@ -95,7 +95,12 @@ LoopNest nest_of(const LoopExpr& program) {
             elements(r) < std::numeric_limits<std::int32_t>::max();
     gathers = gathers && (r.element_bytes == 4 || r.element_bytes == 8);
   }
-  if (!nest.by_rows && !(small && gathers)) {
+  // What vectors the machine has isn't known here.
+  nest.periodic = periodic && !nest.by_rows && nest.steps.size() > 1;
+  for (unsigned width = 2; width <= 64 && nest.periodic; width *= 2) {
+    nest.periodic = period_of(nest, width).elements != 0;
+  }
+  if (!nest.by_rows && !nest.periodic && !(small && gathers)) {
     for (std::size_t k = 0; k < n; ++k) {
       if (!nest.strides[k].empty()) nest.made[k] = true, nest.strides[k].clear();
     }

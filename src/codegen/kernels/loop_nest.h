@@ -3,7 +3,9 @@
 // address that moves by that stride, or one vector after another.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "src/codegen/kernels/loop_expr.h"
@@ -20,12 +22,31 @@ struct LoopNest {
   std::vector<bool> made;
   /// Rows are the innermost dim; otherwise its reads at strides gather by index.
   bool by_rows = false;
+  bool periodic = false;  ///< otherwise, and if there is a period for every width
   bool any_made = false;
 
   /// Of the innermost dim: elements of a row.
   std::int64_t row() const { return steps.size() > 1 ? steps[steps.size() - 2] : 0; }
 };
 
-LoopNest nest_of(const LoopExpr& program);
+/// Elements after which vectors of a loop over short rows read at the same places again, moved by
+/// what dims 0 to `dim` add: where each lane reads is known when the code is made.
+struct LoopPeriod {
+  std::int64_t elements = 0;  ///< 0: there is none that is short
+  std::size_t dim = 0;
+};
+inline LoopPeriod period_of(const LoopNest& nest, unsigned width) {
+  // A vector's code is made so many times.
+  constexpr std::int64_t kMostVectors = 16;
+  for (std::size_t k = nest.steps.size() - 1; k-- > 0;) {
+    const std::int64_t step = nest.steps[k], all = std::lcm(step, std::int64_t(width));
+    if (all > kMostVectors * width) break;
+    if (k == 0 || (nest.steps[k - 1] / step) % (all / step) == 0) return {all, k};
+  }
+  return {};
+}
+
+/// `periodic`: whether short rows may be walked by periods.
+LoopNest nest_of(const LoopExpr& program, bool periodic = false);
 
 }  // namespace tessera::codegen

@@ -197,8 +197,10 @@ Value* LoopBody::lanes(const VectorBuilder& v, unsigned bits) const {
 /// Anywhere: the coordinates are found from the elements' numbers.
 Lanes LoopBody::indexed(const VectorBuilder& v, std::size_t k, Value* at) {
   const Register& r = program_.registers[k];
-  llvm::Type* type = v.integers(32);
-  Value* element = b_.CreateAdd(v.splat(b_.CreateTrunc(at, b_.getInt32Ty())), lanes(v, 32));
+  // By periods there may be more elements, and other types.
+  const unsigned bits = nest_.periodic ? 64 : 32;
+  llvm::Type* type = v.integers(bits);
+  Value* element = b_.CreateAdd(v.splat(b_.CreateTrunc(at, b_.getIntNTy(bits))), lanes(v, bits));
   Value* index = v.integer(type, 0);
   for (std::size_t d = 0; d < nest_.steps.size(); ++d) {
     const std::int64_t stride = nest_.strides[k][d];
@@ -209,7 +211,95 @@ Lanes LoopBody::indexed(const VectorBuilder& v, std::size_t k, Value* at) {
     }
     index = b_.CreateAdd(index, b_.CreateMul(c, v.integer(type, std::uint64_t(stride))));
   }
+  if (r.kind == Kind::iota) {
+    if (r.element_bytes < 8 && bits == 64) index = b_.CreateTrunc(index, v.integers(32));
+    return number(v, k, index);
+  }
   return v.gather(bases_[k], index, unsigned(r.element_bytes));
+}
+
+void LoopBody::open_periods(const LoopPeriod& period) {
+  period_ = period;
+  const VectorBuilder v(b_, machine_, width_);
+  same_.assign(program_.registers.size(), {});
+  for (std::size_t k = 0; k < program_.registers.size(); ++k) {
+    const auto& strides = nest_.strides[k];
+    const auto moving = strides.begin() + std::ptrdiff_t(period.dim) + 1;
+    if (strides.empty() || std::any_of(strides.begin(), moving, [](auto s) { return s != 0; })) {
+      continue;
+    }
+    row_[k] = program_.registers[k].kind == Kind::iota ? b_.getInt64(0) : bases_[k];
+    for (std::int64_t n = 0; n * width_ < period.elements; ++n) {
+      same_[k].push_back(of_period(v, k, n));
+    }
+  }
+}
+
+void LoopBody::enter_period(Value* number) {
+  std::vector<Value*> at;
+  for (std::size_t d = 0; d <= period_.dim; ++d) {
+    // In the last of these dims a period may have several places.
+    const std::int64_t step = nest_.steps[d], all = period_.elements;
+    Value* place = step >= all ? b_.CreateUDiv(number, b_.getInt64(std::uint64_t(step / all)))
+                               : b_.CreateMul(number, b_.getInt64(std::uint64_t(all / step)));
+    if (d > 0) {
+      const std::int64_t extent = nest_.steps[d - 1] / step;
+      place = b_.CreateURem(place, b_.getInt64(std::uint64_t(extent)));
+    }
+    at.push_back(place);
+  }
+  for (std::size_t k = 0; k < program_.registers.size(); ++k) {
+    const auto& strides = nest_.strides[k];
+    if (strides.empty() || !same_[k].empty()) continue;
+    const Register& r = program_.registers[k];
+    Value* first = b_.getInt64(0);
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      if (strides[d] == 0) continue;
+      first = b_.CreateAdd(first, b_.CreateMul(at[d], b_.getInt64(std::uint64_t(strides[d]))));
+    }
+    row_[k] = r.kind == Kind::iota ? first : offset(bases_[k], first, unsigned(r.element_bytes));
+  }
+}
+
+/// A vector of a period: from its first element lanes are known numbers of elements away.
+Lanes LoopBody::of_period(const VectorBuilder& v, std::size_t k, std::int64_t vector) {
+  const Register& r = program_.registers[k];
+  const auto bytes = unsigned(r.element_bytes);
+  std::vector<std::int64_t> from_first;
+  for (unsigned lane = 0; lane < v.width; ++lane) {
+    std::int64_t rest = vector * v.width + lane, out = 0;
+    for (std::size_t d = period_.dim; d < nest_.steps.size(); ++d) {
+      out += rest / nest_.steps[d] * nest_.strides[k][d];
+      rest %= nest_.steps[d];
+    }
+    from_first.push_back(out);
+  }
+  const auto [lowest, highest] = std::minmax_element(from_first.begin(), from_first.end());
+  const auto constants = [&](unsigned bits, std::int64_t base) {
+    std::vector<llvm::Constant*> out;
+    for (const std::int64_t n : from_first) {
+      out.push_back(llvm::ConstantInt::get(b_.getIntNTy(bits), std::uint64_t(n - base)));
+    }
+    return llvm::ConstantVector::get(out);
+  };
+  if (r.kind == Kind::iota) {
+    const unsigned bits = bytes < 8 ? 32 : 64;
+    Value* first = v.splat(b_.CreateTrunc(row_[k], b_.getIntNTy(bits)));
+    return number(v, k, b_.CreateAdd(first, constants(bits, 0)));
+  }
+  Value* first = offset(row_[k], b_.getInt64(std::uint64_t(*lowest)), bytes);
+  const std::int64_t span = *highest - *lowest + 1;
+  if (span == 1) return v.load_splat(first, bytes);
+  // Neighbours are read together, and then put in their places.
+  constexpr std::int64_t kMostApart = 4;
+  if (bytes == 16 || span > kMostApart * std::int64_t(v.width)) {
+    return v.gather(first, constants(64, *lowest), bytes);
+  }
+  auto* type = llvm::FixedVectorType::get(b_.getIntNTy(bytes * 8), unsigned(span));
+  Value* all = b_.CreateAlignedLoad(type, first, llvm::Align(bytes));
+  llvm::SmallVector<int> places;
+  for (const std::int64_t n : from_first) places.push_back(int(n - *lowest));
+  return VectorBuilder::bits(b_.CreateShuffleVector(all, places));
 }
 
 Lanes LoopBody::read(const VectorBuilder& v, std::size_t k, Value* at, Value* column) {
@@ -218,6 +308,9 @@ Lanes LoopBody::read(const VectorBuilder& v, std::size_t k, Value* at, Value* co
   if (nest_.made[k] || r.kind == Kind::contiguous) {
     Value* first = offset(bases_[k], at, bytes);
     return lane_step_ == 1 ? v.load(first, bytes) : v.gather(first, lanes(v, 64), bytes);
+  }
+  if (vector_ >= 0 && !nest_.strides[k].empty()) {
+    return same_[k].empty() ? of_period(v, k, vector_) : same_[k][std::size_t(vector_)];
   }
   const bool fixed = r.scalar() || (nest_.by_rows && nest_.strides[k].back() == 0);
   if (!fixed) return nest_.by_rows ? strided(v, k, column) : indexed(v, k, at);
@@ -317,6 +410,32 @@ void emit_range(llvm::IRBuilder<>& b, LoopBody* body, const LoopNest& nest,
            column_of_from == nullptr ? nullptr : b.CreateAdd(column_of_from, k));
     });
   };
+  if (nest.periodic) {
+    const unsigned width = widths.front();
+    const LoopPeriod period = period_of(nest, width);
+    Value* all = b.getInt64(std::uint64_t(period.elements));
+    const auto one_by_one = [&](Value* from, Value* to) {
+      emit_for(b, from, to, b.getInt64(1), [&](Value* at) { each(1, at, nullptr); });
+    };
+    // The first period that begins here, and the first that doesn't end here.
+    Value* first =
+        b.CreateUDiv(b.CreateAdd(begin, b.getInt64(std::uint64_t(period.elements - 1))), all);
+    Value* last = b.CreateUDiv(end, all);
+    Value* from = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b.CreateMul(first, all), end);
+    one_by_one(begin, from);
+    body->open_periods(period);
+    emit_for(b, first, last, b.getInt64(1), [&](Value* number) {
+      body->enter_period(number);
+      Value* start = b.CreateMul(number, all);
+      for (std::int64_t n = 0; n * width < period.elements; ++n) {
+        body->set_vector(n);
+        each(width, b.CreateAdd(start, b.getInt64(std::uint64_t(n * width))), nullptr);
+      }
+    });
+    body->set_vector(-1);
+    one_by_one(b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, from, b.CreateMul(last, all)), end);
+    return;
+  }
   if (!nest.by_rows) return stretch(begin, end, nullptr);
   Value* length = b.getInt64(std::uint64_t(nest.row()));
   Value* first_row = b.CreateUDiv(begin, length);

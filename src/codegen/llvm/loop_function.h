@@ -26,6 +26,12 @@ class LoopBody {
   void set_lane_step(std::int64_t step) { lane_step_ = step; }
   /// What one row has in common; `at`: its first element that is asked for.
   void enter_row(llvm::Value* row);
+  /// Where lanes read in a period, from now on.
+  void open_periods(const LoopPeriod& period);
+  /// What one period has in common.
+  void enter_period(llvm::Value* number);
+  /// The next vectors are the period's so many-th; -1: no period's.
+  void set_vector(std::int64_t number) { vector_ = number; }
   /// The values of the program's outputs for elements `at`, `at` + 1, ...; false if an op has no
   /// code. `column`: of `at`, in its row.
   bool run(unsigned width, llvm::Value* at, llvm::Value* column);
@@ -48,6 +54,7 @@ class LoopBody {
   Lanes strided(const VectorBuilder& v, std::size_t k, llvm::Value* column);
   Lanes indexed(const VectorBuilder& v, std::size_t k, llvm::Value* at);
   Lanes number(const VectorBuilder& v, std::size_t k, llvm::Value* index);
+  Lanes of_period(const VectorBuilder& v, std::size_t k, std::int64_t vector);
   llvm::Value* lanes(const VectorBuilder& v, unsigned bits) const;
   llvm::Value* offset(llvm::Value* base, llvm::Value* elements, unsigned bytes) const;
 
@@ -62,6 +69,10 @@ class LoopBody {
   std::vector<std::size_t> outputs_;  ///< registers
   unsigned width_;
   std::int64_t lane_step_ = 1;
+  LoopPeriod period_;
+  std::int64_t vector_ = -1;
+  std::vector<std::vector<Lanes>>
+      same_;                        ///< by register: its vectors, if all periods' are the same
   llvm::Value* streams_ = nullptr;  ///< null: never
   bool complete_ = true;
 };
