@@ -27,7 +27,7 @@ SlotId made_in_order(Emitter& e, const ir::Instruction& i, std::size_t k) {
   const ir::Instruction& o = *i.operand(k);
   const SlotId out = e.temporary(o.shape.byte_count(), e.facts(o).classes);
   Loop loop(e, o.shape.dims);
-  loop.store(i, loop.transposed(o, e.operand_order(i, k)), out);
+  loop.store(i, loop.program(loop.transposed(o, e.operand_order(i, k))), out);
   return out;
 }
 

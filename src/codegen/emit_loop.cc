@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops over elements: fused elementwise ops, and what they read through.
 #include <algorithm>
+#include <utility>
 
 #include "src/base/contains.h"
 #include "src/codegen/kernels/concatenation.h"
@@ -22,6 +23,9 @@ std::string key_of(DType t, const ComposedView& m) {
   return key.take();
 }
 
+/// Loops walk longer rows by themselves.
+constexpr std::int64_t kLongRow = 64;
+
 /// Of an element of a gather, in nanoseconds: each index vector is looked at.
 double finding_rows(const ir::Instruction& gather) {
   constexpr double kRow = 30;
@@ -38,14 +42,14 @@ Value Loop::value(const ir::Instruction& i, int stack) {
   return v;
 }
 
-int Loop::push(int parent, const ir::Instruction& view) {
-  const auto [it, added] = frame_ids_.try_emplace({&view, parent}, int(frames_.size()));
-  if (added) frames_.push_back({&view, {}, parent});
+int Loop::push(int parent, const ir::Instruction& view, std::size_t operand) {
+  const auto [it, added] = frame_ids_.try_emplace({&view, operand, parent}, int(frames_.size()));
+  if (added) frames_.push_back({&view, operand, {}, parent});
   return it->second;
 }
 
 int Loop::push(const Dims& order) {
-  frames_.push_back({nullptr, order, 0});
+  frames_.push_back({nullptr, 0, order, 0});
   return int(frames_.size()) - 1;
 }
 
@@ -55,23 +59,23 @@ int Loop::add_input(SlotId slot) {
 }
 
 Value Loop::make(const ir::Instruction& i, int stack) {
-  if (const auto c = e_.splat(i)) return builder_.constant(*c);
-  if (e_.facts(i).known || !e_.inlined(i)) return leaf(i, stack);
+  if (const auto c = e_->splat(i)) return builder_.constant(*c);
+  if (e_->facts(i).known || !e_->inlined(i)) return leaf(i, stack);
   if (i.is(Opcode::iota)) return iota(i);
-  if (e_.fuses_producers(i)) return with_producers(i, stack);
+  if (e_->fuses_producers(i)) return with_producers(i, stack);
   if (i.is(Opcode::gather)) return gathered(i);
   if (!is_view(i)) return operation(i, stack);
   const ir::Instruction& source = *i.operand(0);
   if (i.is(Opcode::reshape) && stack == 0) return value(source, 0);
   if (i.is(Opcode::broadcast)) {
-    if (const auto c = e_.splat(source)) return builder_.constant(*c);
+    if (const auto c = e_->splat(source)) return builder_.constant(*c);
   }
   if (commutes(i) || keeps_count(i)) return value(source, push(stack, i));
   return leaf(i, stack);
 }
 
 Value Loop::operation(const ir::Instruction& i, int stack) {
-  if (e_.fuses_producers(i)) return with_producers(i, stack);
+  if (e_->fuses_producers(i)) return with_producers(i, stack);
   std::vector<Value> operands;
   for (const ir::Instruction* o : i.operands()) {
     // An operand of other dims is one scalar for all.
@@ -93,7 +97,7 @@ Value Loop::iota(const ir::Instruction& i) {
 }
 
 Value Loop::gathered(const ir::Instruction& gather) {
-  for (const ir::Instruction* o : gather.operands()) add_input(e_.slot(*o));
+  for (const ir::Instruction* o : gather.operands()) add_input(e_->slot(*o));
   return builder_.source(gather.shape.dtype, gathered_rows(gather), 2, finding_rows(gather));
 }
 
@@ -104,16 +108,18 @@ Loop::Part Loop::part(const ir::Instruction& i, const Dims& order) {
     const Value v = order.empty() ? loop.value(root) : loop.transposed(root, order);
     return Part{loop.program(v), std::move(loop.inputs_)};
   };
-  if (!e_.is_part(i)) return in(e_, i);
-  Emitter body(&e_, i, Emitter::Body::part);
+  if (!e_->is_part(i)) return in(*e_, i);
+  Emitter body(e_, i, Emitter::Body::part);
   return in(body, *i.called().at(0)->root());
 }
 
 Value Loop::with_producers(const ir::Instruction& i, int stack) {
-  if (i.is(Opcode::concatenate)) return concatenated(i, stack);
+  if (i.is(Opcode::concatenate)) {
+    return stack == 0 && can_select(i) ? selected(i) : concatenated(i, stack);
+  }
   const ir::Instruction& of = *i.operand(1);
   Part indices = part(of, {});
-  add_input(e_.slot(*i.operand(0)));
+  add_input(e_->slot(*i.operand(0)));
   for (const SlotId s : indices.inputs) add_input(s);
   const double each = finding_rows(i) + indices.program->nanoseconds *
                                             double(of.shape.element_count()) /
@@ -149,11 +155,147 @@ Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
                          inputs, nanoseconds);
 }
 
+namespace {
+
+/// The time of an element of what is made on the fly for `i`; a long one if it can't be moved to
+/// another place in a row.
+double time_of_moved(Emitter& e, const ir::Instruction& i) {
+  constexpr double kNever = 1e9;
+  if (e.splat(i) || e.facts(i).known || !e.inlined(i)) return 0;
+  if (i.is(Opcode::iota) || i.is(Opcode::gather) || e.fuses_producers(i) || e.is_part(i)) {
+    return kNever;
+  }
+  // What has padding or starts, or is put together, has no one place in a row.
+  if (is_view(i) && (i.is(Opcode::dynamic_slice) || !(commutes(i) || i.is(Opcode::broadcast)))) {
+    return kNever;
+  }
+  const bool reads_through = i.is(Opcode::broadcast) && !keeps_count(i);
+  double sum = is_view(i) ? 0 : operation_cost(i);
+  for (const ir::Instruction* o : i.operands()) {
+    if (reads_through && e.inlined(*o) && !e.facts(*o).known) return kNever;
+    sum += time_of_moved(e, *o);
+  }
+  return sum;
+}
+
+/// Calls f with what makes a part, and with the root of that.
+template <class F>
+auto with_part(Emitter** e, const ir::Instruction& part, F&& f) {
+  if (!(*e)->is_part(part)) return f(part);
+  Emitter body(*e, part, Emitter::Body::part);
+  Emitter* const outer = std::exchange(*e, &body);
+  auto out = f(*part.called().at(0)->root());
+  *e = outer;
+  return out;
+}
+
+}  // namespace
+
+/// Rows are short, and making every part for each element of one takes less than putting what is
+/// made of each by itself together.
+bool Loop::can_select(const ir::Instruction& concatenate) {
+  if (!select_parts_ || !has_kernel_compiler()) return false;
+  const Dims& dims = concatenate.shape.dims;
+  std::int64_t row = 1;
+  for (auto d = std::size_t(concatenate.get<ir::DimensionsAttrs>().dims.at(0)); d < dims.size();
+       ++d) {
+    row *= dims[d];
+  }
+  constexpr double kMostNanoseconds = 1.5;
+  if (row >= kLongRow) return false;
+  double nanoseconds = 0;
+  for (const ir::Instruction* o : concatenate.operands()) {
+    nanoseconds +=
+        with_part(&e_, *o, [&](const ir::Instruction& root) { return time_of_moved(*e_, root); });
+  }
+  return nanoseconds * time_of_code(true) <= kMostNanoseconds;
+}
+
+Value Loop::selected(const ir::Instruction& concatenate) {
+  const std::int64_t dim = concatenate.get<ir::DimensionsAttrs>().dims.at(0);
+  const Value column = builder_.iota(DType::s32, concatenate.shape.dims, dim);
+  std::int64_t end = concatenate.shape.dims[std::size_t(dim)];
+  Value out;
+  for (std::size_t k = concatenate.operands().size(); k-- > 0;) {
+    const ir::Instruction& o = *concatenate.operand(k);
+    const int frame = push(0, concatenate, k);
+    const Value made =
+        with_part(&e_, o, [&](const ir::Instruction& root) { return value(root, frame); });
+    out = out.reg < 0 ? made : builder_.select(builder_.below(column, end), made, out);
+    end -= o.shape.dims[std::size_t(dim)];
+  }
+  has_selected_parts_ = true;
+  return out;
+}
+
+namespace {
+
+/// The dim in which pieces and padding take turns, the pieces in order. -1: it isn't so.
+int dim_of_turns(const ComposedView& m) {
+  int dim = -1;
+  std::int64_t end = 0;
+  for (const ComposedView::Piece& p : m.pieces) {
+    if (!p.starts.empty()) return -1;
+    bool whole = true;
+    for (std::size_t d = 0; d < m.dims.size(); ++d) {
+      const ComposedView::Side& s = p.sides[d];
+      if (s.has_window()) return -1;
+      if (s.origin == 0 && s.size == m.dims[d]) continue;
+      whole = false;
+      if ((dim >= 0 && dim != int(d)) || s.origin < end || s.origin + s.size > m.dims[d]) return -1;
+      dim = int(d);
+      end = s.origin + s.size;
+    }
+    if (whole) return -1;
+  }
+  return dim;
+}
+
+}  // namespace
+
+bool Loop::can_select(const ComposedView& m) const {
+  const int dim = dim_of_turns(m);
+  if (dim < 0 || !has_kernel_compiler() || (m.pieces.size() == 1 && m.fill < 0)) return false;
+  std::int64_t row = 1;
+  for (auto d = std::size_t(dim); d < m.dims.size(); ++d) row *= m.dims[d];
+  return row < kLongRow;
+}
+
+Value Loop::selected(DType t, const ComposedView& m) {
+  const auto dim = std::size_t(dim_of_turns(m));
+  const Value column = builder_.iota(DType::s32, m.dims, std::int64_t(dim));
+  Value fill;
+  if (m.fill >= 0) {
+    add_input(SlotId(m.fill));
+    fill = builder_.scalar(t);
+  }
+  Value out = fill;
+  std::int64_t begin = m.dims[dim];
+  // From the last one back: each is what stands before the next one begins.
+  const auto before = [&](Value v) {
+    out = out.reg < 0 || begin == m.dims[dim]
+              ? v
+              : builder_.select(builder_.below(column, begin), v, out);
+  };
+  for (std::size_t k = m.pieces.size(); k-- > 0;) {
+    const ComposedView::Side& side = m.pieces[k].sides[dim];
+    if (side.origin + side.size < begin) before(fill), begin = side.origin + side.size;
+    ComposedView one = m;
+    one.pieces = {m.pieces[k]};
+    one.fill = -1;
+    before(read(t, std::move(one)));
+    begin = side.origin;
+  }
+  if (begin > 0) before(fill);
+  has_selected_parts_ = true;
+  return out;
+}
+
 Value Loop::leaf(const ir::Instruction& i, int stack) {
   ComposedView m = composed(i, false);
   for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
     const Frame& f = frames_[std::size_t(s)];
-    TESSERA_CHECK(f.view ? apply_view(*f.view, 0, *this, &m) : apply_transpose(f.order, &m),
+    TESSERA_CHECK(f.view ? apply_view(*f.view, f.operand, *this, &m) : apply_transpose(f.order, &m),
                   "no way to read " + i.name + " as " + (f.view ? f.view->name : "transposed"));
   }
   return read(i.shape.dtype, std::move(m));
@@ -161,8 +303,8 @@ Value Loop::leaf(const ir::Instruction& i, int stack) {
 
 /// `made`: this one is not read from memory though it is not inlined.
 ComposedView Loop::composed(const ir::Instruction& i, bool made) {
-  if (!made && (e_.facts(i).known || !e_.inlined(i))) {
-    return ComposedView::identity(e_.slot(i), i.shape.dims);
+  if (!made && (e_->facts(i).known || !e_->inlined(i))) {
+    return ComposedView::identity(e_->slot(i), i.shape.dims);
   }
   TESSERA_CHECK(is_view(i), i.name + " can't be read through");
   ComposedView out;
@@ -205,12 +347,27 @@ Value Loop::read(DType t, ComposedView m) {
     const bool one = m.dims.empty() && count_ == 1;
     const int n = add_input(SlotId(p.input));
     // Element k of the result may go where element k was, if the source ends there too.
-    const std::int64_t bytes = e_.state().plan().slots[std::size_t(p.input)].bytes;
+    const std::int64_t bytes = e_->state().plan().slots[std::size_t(p.input)].bytes;
     if ((dense || one) && fixed && base == 0 && bytes == count_ * std::int64_t(byte_size(t))) {
       contiguous_.push_back(n);
     }
     v = one && fixed ? builder_.contiguous(t, base)
                      : builder_.broadcast(t, m.dims, strides, base, std::move(starts));
+  } else if (const int dim = m.part_of_dim(); dim >= 0) {
+    const ComposedView::Piece& p = m.pieces[0];
+    const ComposedView::Side& part = p.sides[std::size_t(dim)];
+    Dims strides;
+    for (const ComposedView::Side& side : p.sides) strides.push_back(side.stride);
+    add_input(SlotId(p.input));
+    if (part.size == 1) {
+      strides[std::size_t(dim)] = 0;
+      v = builder_.broadcast(t, m.dims, strides, p.base);
+    } else {
+      v = builder_.windowed(t, m.dims, strides, p.base,
+                            {dim, part.origin, part.origin + part.size});
+    }
+  } else if (select_parts_ && can_select(m)) {
+    v = selected(t, m);
   } else {
     const auto renumber = [&](int* slot) { *slot = builder_.input(); };
     for (ComposedView::Piece& p : m.pieces) {
@@ -236,35 +393,41 @@ std::shared_ptr<const LoopExpr> Loop::program(Value v) {
   return builder_.finish();
 }
 
-void Loop::finish(const ir::Instruction& root, Value v) {
-  store(root, v, e_.result(root));
-  e_.name_step(computed_);
+void Loop::finish(const ir::Instruction& root, std::shared_ptr<const LoopExpr> made) {
+  store(root, std::move(made), e_->result(root));
+  e_->name_step(computed_);
 }
 
-void Loop::store(const ir::Instruction& of, Value v, SlotId to) {
+void Loop::store(const ir::Instruction& of, std::shared_ptr<const LoopExpr> made, SlotId to) {
   std::vector<runtime::KernelTask::Reuse> reuse;
   for (const int k : contiguous_) reuse.push_back({k, 0, false, false});
-  const std::shared_ptr<const LoopExpr> made = program(v);
-  const runtime::Plan& plan = e_.state().plan();
+  const runtime::Plan& plan = e_->state().plan();
   // A device's part of what is read next may still be in a cache, a result's parts are not.
   const std::int64_t apart =
-      e_.is_result(of) ? plan.classes[std::size_t(plan.slots[std::size_t(to)].classes)].count() : 1;
+      e_->is_result(of) ? plan.classes[std::size_t(plan.slots[std::size_t(to)].classes)].count()
+                        : 1;
   KernelDescriptor kernel = loop_kernel(made, count_, inputs_.size(), apart);
   kernel.shares_outputs = true;
   kernel.shares_inputs = shared_inputs(*made, count_, inputs_.size());
-  e_.task(of, std::move(kernel), inputs_, {to}, std::move(reuse));
+  e_->task(of, std::move(kernel), inputs_, {to}, std::move(reuse));
 }
 
 void emit_loop(Emitter& e, const ir::Instruction& root) {
-  Loop loop(e, root.shape.dims);
-  const Value v = loop.operation(root);
-  loop.finish(root, v);
+  Loop loop(e, root.shape.dims, /*select_parts=*/true);
+  std::shared_ptr<const LoopExpr> made = loop.program(loop.operation(root));
+  // Otherwise vectors would choose among parts as they run.
+  if (!loop.has_selected_parts() || nest_of(*made, /*periodic=*/true).periodic) {
+    return loop.finish(root, std::move(made));
+  }
+  Loop plain(e, root.shape.dims);
+  made = plain.program(plain.operation(root));
+  plain.finish(root, std::move(made));
 }
 
 void emit_view(Emitter& e, const ir::Instruction& i) {
   Loop loop(e, i.shape.dims);
-  const Value v = loop.view(i);
-  loop.finish(i, v);
+  std::shared_ptr<const LoopExpr> made = loop.program(loop.view(i));
+  loop.finish(i, std::move(made));
 }
 
 bool emit_broadcast(Emitter& e, const ir::Instruction& i) {
@@ -281,8 +444,8 @@ bool emit_broadcast(Emitter& e, const ir::Instruction& i) {
 
 bool emit_iota(Emitter& e, const ir::Instruction& i) {
   Loop loop(e, i.shape.dims);
-  const Value v = loop.iota(i);
-  loop.finish(i, v);
+  std::shared_ptr<const LoopExpr> made = loop.program(loop.iota(i));
+  loop.finish(i, std::move(made));
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,10 @@ class Loop : private ViewScalars {
  public:
   using Value = LoopBuilder::Value;
 
-  Loop(Emitter& e, const Dims& dims) : e_(e), count_(element_count(dims)) {}
+  /// `select_parts`: what a concatenation has in short rows is made for all elements of a row, and
+  /// chosen from, if that takes little.
+  Loop(Emitter& e, const Dims& dims, bool select_parts = false)
+      : e_(&e), count_(element_count(dims)), select_parts_(select_parts) {}
 
   /// Of the op whose loop this is, or of something that is made on the fly here.
   Value value(const ir::Instruction& i) { return value(i, 0); }
@@ -29,17 +33,19 @@ class Loop : private ViewScalars {
   /// Of something that is made on the fly here, its dims in another order.
   Value transposed(const ir::Instruction& i, const Dims& order) { return value(i, push(order)); }
 
-  /// Adds the step that stores `v` as the result of `root`.
-  void finish(const ir::Instruction& root, Value v);
-  /// The same in any place, for a step of `of`.
-  void store(const ir::Instruction& of, Value v, SlotId to);
   std::shared_ptr<const LoopExpr> program(Value v);
+  /// Adds the step that stores what the program makes as the result of `root`.
+  void finish(const ir::Instruction& root, std::shared_ptr<const LoopExpr> made);
+  /// The same in any place, for a step of `of`.
+  void store(const ir::Instruction& of, std::shared_ptr<const LoopExpr> made, SlotId to);
   const std::vector<SlotId>& inputs() const { return inputs_; }
+  bool has_selected_parts() const { return has_selected_parts_; }
 
  private:
   /// A view, or dims in another order.
   struct Frame {
     const ir::Instruction* view = nullptr;
+    std::size_t operand = 0;  ///< of a concatenation
     Dims order;
     int parent = 0;
   };
@@ -56,22 +62,28 @@ class Loop : private ViewScalars {
   Value gathered(const ir::Instruction& gather);
   Value with_producers(const ir::Instruction& i, int stack);
   Value concatenated(const ir::Instruction& concatenate, int stack);
+  Value selected(const ir::Instruction& concatenate);
+  bool can_select(const ir::Instruction& concatenate);
+  Value selected(DType t, const ComposedView& m);
+  bool can_select(const ComposedView& m) const;
   /// `order`: that of its dims; empty if they stay.
   Part part(const ir::Instruction& i, const Dims& order);
   Value read(DType t, ComposedView m);
   ComposedView composed(const ir::Instruction& i, bool made);
-  int push(int parent, const ir::Instruction& view);
+  int push(int parent, const ir::Instruction& view, std::size_t operand = 0);
   int push(const Dims& order);
-  int input(const ir::Instruction& scalar) override { return e_.slot(scalar); }
+  int input(const ir::Instruction& scalar) override { return e_->slot(scalar); }
   int add_input(SlotId slot);
 
-  Emitter& e_;
+  Emitter* e_;
   std::int64_t count_;
+  bool select_parts_, has_selected_parts_ = false;
   LoopBuilder builder_;
   std::vector<Frame> frames_{Frame{}};
-  std::map<std::pair<const ir::Instruction*, int>, int> frame_ids_;  // looked up, never walked
-  std::map<std::pair<const ir::Instruction*, int>, Value> values_;   // likewise
-  std::map<std::string, Value> read_;                                // by what is read
+  std::map<std::tuple<const ir::Instruction*, std::size_t, int>, int>
+      frame_ids_;                                                   // looked up, never walked
+  std::map<std::pair<const ir::Instruction*, int>, Value> values_;  // likewise
+  std::map<std::string, Value> read_;                               // by what is read
   std::vector<SlotId> inputs_;
   std::vector<int> contiguous_;
   std::vector<ir::Opcode> computed_;  ///< each once, in the order of their first use

@@ -281,6 +281,19 @@ bool ComposedView::is_moved_box() const {
   return true;
 }
 
+int ComposedView::part_of_dim() const {
+  if (pieces.size() != 1 || !pieces[0].starts.empty() || fill >= 0) return -1;
+  int out = -1;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    const Side& s = pieces[0].sides[d];
+    if (s.has_window()) return -1;
+    if (s.origin == 0 && s.size == dims[d]) continue;
+    if (out >= 0 || s.origin < 0 || s.origin + s.size > dims[d]) return -1;
+    out = int(d);
+  }
+  return out;
+}
+
 void ComposedView::simplify() {
   for (std::size_t d = 0; d < dims.size(); ++d) {
     if (is_fixed(*this, int(d))) clip(this, int(d), dims[d]);

@@ -56,6 +56,8 @@ struct ComposedView {
   bool is_one_box() const;
   /// One piece that covers everything wherever its starts move it.
   bool is_moved_box() const;
+  /// The dim in which one piece without starts covers a part alone; -1 if it isn't so.
+  int part_of_dim() const;
   /// Drops what is outside and dims of one, and joins dims into longer ones.
   void simplify();
 };

@@ -108,6 +108,18 @@ void FusedLoop::generate(const Register& r, const std::byte* source, std::int64_
     return;
   }
   const std::size_t rank = r.dims.size();
+  if (r.window) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::int64_t rest = begin + i, from = 0;
+      for (std::size_t d = rank; d-- > 0; rest /= r.dims[d]) {
+        const std::int64_t c = rest % r.dims[d];
+        from += (int(d) == r.window.dim ? r.window.of(c) : c) * r.strides[d];
+      }
+      std::memcpy(out + i * r.element_bytes, source + from * r.element_bytes,
+                  std::size_t(r.element_bytes));
+    }
+    return;
+  }
   const std::int64_t inner = r.dims[rank - 1];
   constexpr std::size_t kFew = 8;
   std::int64_t few[kFew];

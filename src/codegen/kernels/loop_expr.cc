@@ -114,6 +114,18 @@ LoopBuilder::Value LoopBuilder::broadcast(DType t, Dims dims, Dims strides, std:
   return add_register(std::move(r), t);
 }
 
+LoopBuilder::Value LoopBuilder::windowed(DType t, const Dims& dims, const Dims& strides,
+                                         std::int64_t offset, const LoopExpr::Window& window) {
+  LoopExpr::Register r;
+  r.kind = LoopExpr::Kind::broadcast;
+  r.index = inputs_++;
+  r.offset = offset;
+  r.dims = dims;
+  r.strides = strides;
+  r.window = window;
+  return add_register(std::move(r), t);
+}
+
 LoopBuilder::Value LoopBuilder::composed(DType t, ComposedView m) {
   LoopExpr::Register r;
   r.kind = LoopExpr::Kind::composed;
@@ -259,6 +271,23 @@ std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& inst
   return out;
 }
 
+LoopBuilder::Value LoopBuilder::below(Value v, std::int64_t n) {
+  const BlockOp op = {.kind = BlockOp::Kind::compare,
+                      .opcode = Opcode::compare,
+                      .type = DType::s32,
+                      .direction = ir::Direction::lt,
+                      .comparison = ir::ComparisonType::by_dtype};
+  return emit(op, {v, constant(Literal::scalar(DType::s32, std::int32_t(n)))}, DType::pred, false,
+              0.3);
+}
+
+LoopBuilder::Value LoopBuilder::select(Value pred, Value yes, Value no) {
+  if (yes.lifted != no.lifted) yes = lift(yes), no = lift(no);
+  const std::size_t bytes = yes.lifted ? 4 : byte_size(yes.dtype);
+  return emit({.kind = BlockOp::Kind::select, .element_bytes = std::int32_t(bytes)},
+              {pred, yes, no}, yes.dtype, yes.lifted, 0.3);
+}
+
 void LoopBuilder::output(Value v, std::vector<LoopExpr::Start> starts) {
   outputs_.push_back(raw(v));
   output_starts_.push_back(std::move(starts));
@@ -378,7 +407,7 @@ std::string LoopExpr::key() const {
   key.add(registers.size());
   for (const Register& r : registers) {
     key.add_all(r.kind, r.index, r.element_bytes, r.offset, r.constant, r.dims, r.strides, r.dtype,
-                r.starts.size());
+                r.window.dim, r.window.low, r.window.high, r.starts.size());
     for (const Start& s : r.starts) key.add_all(s.input, s.dtype, s.limit, s.scale);
   }
   key.add(ops.size());

@@ -5,6 +5,7 @@
 // place.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,6 +53,14 @@ struct LoopExpr {
     DType dtype = DType::s32;
     std::int64_t limit = 0, scale = 1;
   };
+  /// Coordinates in a dim are taken from what is inside [low, high), the nearest there is, and
+  /// counted from low. What is read elsewhere is not used.
+  struct Window {
+    int dim = -1;  ///< there is none
+    std::int64_t low = 0, high = 0;
+    explicit operator bool() const { return dim >= 0; }
+    std::int64_t of(std::int64_t c) const { return std::clamp(c, low, high - 1) - low; }
+  };
   struct Register {
     Kind kind = Kind::temporary;
     int index = 0;  ///< of the input, the output, or in `views` or `sources`
@@ -60,6 +69,7 @@ struct LoopExpr {
     std::vector<Start> starts;  ///< of contiguous, scalar and broadcast, and of outputs
     std::int64_t constant = 0;  ///< offset into `constants`
     Dims dims, strides;         ///< of broadcast: extents, and strides of the source in elements
+    Window window;              ///< of broadcast
     DType dtype = DType::f32;   ///< of iota: dims = {outer, size, inner}
     bool scalar() const { return kind == Kind::scalar || kind == Kind::constant; }
     bool generated() const {
@@ -105,6 +115,9 @@ class LoopBuilder {
   /// `starts`, whose inputs are numbers that input() gave.
   Value broadcast(DType t, Dims dims, Dims strides, std::int64_t offset = 0,
                   std::vector<LoopExpr::Start> starts = {});
+  /// Of a part of an array of these dims.
+  Value windowed(DType t, const Dims& dims, const Dims& strides, std::int64_t offset,
+                 const LoopExpr::Window& window);
   /// Its inputs are numbers that input() gave.
   Value composed(DType t, ComposedView m);
   int input() { return inputs_++; }
@@ -112,6 +125,9 @@ class LoopBuilder {
   Value source(DType t, SourceDescriptor source, int inputs, double nanoseconds = 0);
   Value constant(const Literal& scalar);
   Value iota(DType t, const Dims& dims, std::int64_t dim);
+  /// pred: v < n, of s32.
+  Value below(Value v, std::int64_t n);
+  Value select(Value pred, Value yes, Value no);
   /// Empty if there is no block function for it.
   std::optional<Value> apply(const ir::Instruction& instruction,
                              const std::vector<Value>& operands);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <set>
 
 namespace tessera::codegen {
@@ -69,7 +70,7 @@ LoopNest nest_of(const LoopExpr& program, bool periodic) {
   nest.strides.resize(n);
   nest.made.assign(n, false);
   std::set<std::int64_t> steps;
-  bool small = true, gathers = true;
+  bool small = true, gathers = true, any_strided = false;
   for (std::size_t k = 0; k < n; ++k) {
     const LoopExpr::Register& r = program.registers[k];
     nest.made[k] = r.kind == RegisterKind::composed || r.kind == RegisterKind::source;
@@ -85,10 +86,17 @@ LoopNest nest_of(const LoopExpr& program, bool periodic) {
   nest.steps.assign(steps.rbegin(), steps.rend());
   nest.steps.push_back(1);
   nest.by_rows = nest.row() >= kShortRow;
+  for (const LoopExpr::Register& r : program.registers) {
+    if (!r.window) continue;
+    std::int64_t whole = 1;
+    for (std::size_t d = std::size_t(r.window.dim); d < r.dims.size(); ++d) whole *= r.dims[d];
+    nest.whole = std::lcm(nest.whole, whole);
+  }
   for (std::size_t k = 0; k < n; ++k) {
     const LoopExpr::Register& r = program.registers[k];
     if ((r.kind != RegisterKind::broadcast && r.kind != RegisterKind::iota) || nest.made[k])
       continue;
+    any_strided = true;
     nest.strides[k] = strides_in(r, nest.steps);
     // Indices of 32 bits; an iota alone doesn't say how many there are.
     small = small && r.kind == RegisterKind::broadcast &&
@@ -96,15 +104,18 @@ LoopNest nest_of(const LoopExpr& program, bool periodic) {
     gathers = gathers && (r.element_bytes == 4 || r.element_bytes == 8);
   }
   // What vectors the machine has isn't known here.
-  nest.periodic = periodic && !nest.by_rows && nest.steps.size() > 1;
+  nest.periodic = periodic && !nest.by_rows && any_strided;
   for (unsigned width = 2; width <= 64 && nest.periodic; width *= 2) {
     nest.periodic = period_of(nest, width).elements != 0;
   }
-  if (!nest.by_rows && !nest.periodic && !(small && gathers)) {
+  if (!nest.by_rows && !nest.periodic && !(small && gathers && nest.whole == 1)) {
     for (std::size_t k = 0; k < n; ++k) {
       if (!nest.strides[k].empty()) nest.made[k] = true, nest.strides[k].clear();
     }
     nest.steps = {1};
+  }
+  for (std::size_t k = 0; k < n && !nest.periodic; ++k) {
+    if (program.registers[k].window) nest.made[k] = true, nest.strides[k].clear();
   }
   nest.any_made = std::find(nest.made.begin(), nest.made.end(), true) != nest.made.end();
   return nest;

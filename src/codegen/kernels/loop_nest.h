@@ -24,6 +24,7 @@ struct LoopNest {
   bool by_rows = false;
   bool periodic = false;  ///< otherwise, and if there is a period for every width
   bool any_made = false;
+  std::int64_t whole = 1;  ///< elements that a period has whole, for windows
 
   /// Of the innermost dim: elements of a row.
   std::int64_t row() const { return steps.size() > 1 ? steps[steps.size() - 2] : 0; }
@@ -38,9 +39,11 @@ struct LoopPeriod {
 inline LoopPeriod period_of(const LoopNest& nest, unsigned width) {
   // A vector's code is made so many times.
   constexpr std::int64_t kMostVectors = 16;
-  for (std::size_t k = nest.steps.size() - 1; k-- > 0;) {
+  const std::size_t dims = nest.steps.size();
+  for (std::size_t k = dims == 1 ? 1 : dims - 1; k-- > 0;) {
     const std::int64_t step = nest.steps[k], all = std::lcm(step, std::int64_t(width));
     if (all > kMostVectors * width) break;
+    if (step % nest.whole != 0) continue;
     if (k == 0 || (nest.steps[k - 1] / step) % (all / step) == 0) return {all, k};
   }
   return {};

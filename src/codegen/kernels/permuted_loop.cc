@@ -98,7 +98,7 @@ std::shared_ptr<const LoopExpr> permuted_loop(const LoopExpr& program,
     switch (r.kind) {
       case ReadKind::contiguous:
       case ReadKind::broadcast:
-        if (!permute_strided(&r, dims, order)) return nullptr;
+        if (r.window || !permute_strided(&r, dims, order)) return nullptr;
         break;
       case ReadKind::iota:
         if (!permute_iota(&r, dims, order)) return nullptr;

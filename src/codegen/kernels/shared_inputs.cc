@@ -35,7 +35,7 @@ std::vector<bool> shared_inputs(const LoopExpr& program, std::int64_t elements,
       if (std::size_t(s.input) < inputs) read_otherwise[std::size_t(s.input)] = true;
     }
     if (k >= inputs) continue;
-    const bool shared = !r.starts.empty() ? false
+    const bool shared = !r.starts.empty() || r.window ? false
                         : r.kind == Kind::contiguous
                             ? r.offset == 0
                             : r.kind == Kind::broadcast && is_by_rows(r, elements);

@@ -202,6 +202,21 @@ Lanes LoopBody::indexed(const VectorBuilder& v, std::size_t k, Value* at) {
   llvm::Type* type = v.integers(bits);
   Value* element = b_.CreateAdd(v.splat(b_.CreateTrunc(at, b_.getIntNTy(bits))), lanes(v, bits));
   Value* index = v.integer(type, 0);
+  if (r.window) {
+    std::int64_t step = 1;
+    for (std::size_t d = r.dims.size(); d-- > 0; step *= r.dims[d]) {
+      Value* c = b_.CreateUDiv(element, v.integer(type, std::uint64_t(step)));
+      if (d > 0) c = b_.CreateURem(c, v.integer(type, std::uint64_t(r.dims[d])));
+      if (int(d) == r.window.dim) {
+        const auto constant = [&](std::int64_t n) { return v.integer(type, std::uint64_t(n)); };
+        c = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, c, constant(r.window.low));
+        c = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, c, constant(r.window.high - 1));
+        c = b_.CreateSub(c, constant(r.window.low));
+      }
+      index = b_.CreateAdd(index, b_.CreateMul(c, v.integer(type, std::uint64_t(r.strides[d]))));
+    }
+    return v.gather(bases_[k], index, unsigned(r.element_bytes));
+  }
   for (std::size_t d = 0; d < nest_.steps.size(); ++d) {
     const std::int64_t stride = nest_.strides[k][d];
     if (stride == 0) continue;
@@ -268,6 +283,16 @@ Lanes LoopBody::of_period(const VectorBuilder& v, std::size_t k, std::int64_t ve
   std::vector<std::int64_t> from_first;
   for (unsigned lane = 0; lane < v.width; ++lane) {
     std::int64_t rest = vector * v.width + lane, out = 0;
+    if (r.window) {
+      // Its dims from the window's on are whole in a period; those before are the nest's.
+      std::int64_t inner = rest, step = 1;
+      for (auto d = r.dims.size(); d-- > std::size_t(r.window.dim); step *= r.dims[d]) {
+        const std::int64_t c = inner % r.dims[d];
+        out += (int(d) == r.window.dim ? r.window.of(c) : c) * r.strides[d];
+        inner /= r.dims[d];
+      }
+      rest = rest / step * step;
+    }
     for (std::size_t d = period_.dim; d < nest_.steps.size(); ++d) {
       out += rest / nest_.steps[d] * nest_.strides[k][d];
       rest %= nest_.steps[d];
