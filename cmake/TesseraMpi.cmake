@@ -18,6 +18,7 @@ endif()
 
 function(tessera_add_mpi)
   add_library(tessera_mpi MODULE "${PROJECT_SOURCE_DIR}/src/engines/mpi/mpi_transport.cc"
+    "${PROJECT_SOURCE_DIR}/src/engines/mpi/peer_memory.cc"
     "${PROJECT_SOURCE_DIR}/src/engines/mpi/shared_rings.cc")
   target_link_libraries(tessera_mpi PRIVATE tessera_build_flags MPI::MPI_C)
   target_compile_definitions(tessera_mpi PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)

@@ -29,6 +29,9 @@ const std::vector<EnvVariable>& env_table() {
       {"TESSERA_EXCHANGE_TIMEOUT", "integer", "300",
        "seconds that a process waits for another one, before all end with an error", 1,
        kMaxTimeout},
+      {"TESSERA_SINGLE_COPY", "flag", "1",
+       "let processes of one machine read what others send from their memory, where the system "
+       "permits it"},
       {"TESSERA_NUM_THREADS", "integer", "the cores that the process may use",
        "workers that compute", 1, kMaxThreads},
       {"TESSERA_BIND_WORKERS", "flag", "1",

@@ -88,6 +88,7 @@ constexpr const char* kModule = "libtessera-mpi.so";
 /// The transport by MPI; null, and why there is none.
 Transport* load_mpi(std::string* reasons) {
 #if defined(TESSERA_MPI)
+  const bool single_copy = env_flag("TESSERA_SINGLE_COPY", true);
   for (const std::string& file : module_files(kModule, TESSERA_MODULE_FOLDER)) {
     // MPI's own modules look its symbols up among the global ones.
     void* module = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -98,7 +99,7 @@ Transport* load_mpi(std::string* reasons) {
     std::string error = "it has no " + std::string(kMpiTransportFactory);
     auto* factory = reinterpret_cast<TransportFactory*>(dlsym(module, kMpiTransportFactory));
     if (factory != nullptr) {
-      if (Transport* made = factory(&error)) return made;
+      if (Transport* made = factory(single_copy, &error)) return made;
     }
     *reasons += "\n  " + file + ": " + error;
   }

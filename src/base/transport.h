@@ -64,8 +64,8 @@ class Transport {
 };
 
 /// The only symbol of a module with a transport: a transport that is never deleted, or null and why
-/// there is none.
-extern "C" using TransportFactory = Transport * (std::string * error);
+/// there is none. With `single_copy`, processes of one machine may read each other's memory.
+extern "C" using TransportFactory = Transport * (bool single_copy, std::string* error);
 inline constexpr const char* kMpiTransportFactory = "tessera_mpi_transport";
 
 }  // namespace tessera

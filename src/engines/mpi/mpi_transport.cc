@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages between processes by MPI: point to point and non-blocking, on communicators of our own;
-// short ones within a machine through memory that its processes share.
+// within a machine through memory that its processes share, or by reading from each other's.
 #include <mpi.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <list>
 #include <memory>
@@ -38,18 +39,24 @@ struct Piece {
 };
 
 /// A message by a ring, which hasn't been sent or received yet.
-struct Short {
+struct Local {
   int peer = 0;
   SharedRings::Head head;
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
+  std::size_t at = 0;  ///< so much of it is there
+};
+/// The process that reads a message here hasn't said yet that it has.
+struct Lent {
+  int peer = 0;
+  std::uint64_t count = 0;  ///< of what was sent to it, with this message
 };
 
 /// Used again and again: most are short, and finding memory would take as long as they do.
 class MpiTransfer final : public Transport::Transfer {
  public:
   using Spares = std::vector<std::unique_ptr<MpiTransfer>>;
-  explicit MpiTransfer(Spares* spares) : spares_(spares) {}
+  MpiTransfer(Spares* spares, SharedRings* rings) : spares_(spares), rings_(rings) {}
 
   void end() override {
     // Only after a failure: the memory is about to be reused, so nothing may arrive in it any more.
@@ -62,11 +69,13 @@ class MpiTransfer final : public Transport::Transfer {
         MPI_Request_free(&requests[i]);
       }
     }
+    for (const Lent& l : lent) rings_->withdraw(l.peer);
     requests.clear();
     pieces.clear();
     left = 0;
-    short_out.clear();
-    short_in.clear();
+    local_out.clear();
+    local_in.clear();
+    lent.clear();
     tries = 0;
     error.clear();
     spares_->emplace_back(this);
@@ -78,12 +87,14 @@ class MpiTransfer final : public Transport::Transfer {
   std::size_t left = 0;
   std::vector<int> indices;
   std::vector<MPI_Status> statuses;
-  std::vector<Short> short_out, short_in;
+  std::vector<Local> local_out, local_in;
+  std::vector<Lent> lent;
   int tries = 0;  ///< how often there was nothing to do
   std::string error;
 
  private:
   Spares* spares_;
+  SharedRings* rings_;
 };
 
 /// Whether the processes of this machine may use fewer cores together than there are of them.
@@ -102,7 +113,7 @@ bool fewer_cores_than_processes() {
 
 class MpiTransport final : public Transport {
  public:
-  explicit MpiTransport(bool finalizes) : finalizes_(finalizes) {
+  MpiTransport(bool finalizes, bool single_copy) : finalizes_(finalizes) {
     // Tests of several requests are no communicator's own.
     if (finalizes_) {
       MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -115,7 +126,7 @@ class MpiTransport final : public Transport {
     MPI_Comm_rank(data_, &index_);
     MPI_Comm_size(data_, &count_);
     shares_cores_ = fewer_cores_than_processes();
-    rings_ = std::make_unique<SharedRings>(data_);
+    rings_ = std::make_unique<SharedRings>(data_, single_copy);
     sent_.resize(std::size_t(count_));
     expected_.resize(std::size_t(count_));
   }
@@ -126,7 +137,9 @@ class MpiTransport final : public Transport {
 
   TransferPtr start(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
                     std::uint32_t tag) override {
-    if (spares_.empty()) spares_.push_back(std::make_unique<MpiTransfer>(&spares_));
+    if (spares_.empty()) {
+      spares_.push_back(std::make_unique<MpiTransfer>(&spares_, rings_.get()));
+    }
     MpiTransfer* const t = spares_.back().release();
     spares_.pop_back();
     TransferPtr transfer(t);
@@ -135,18 +148,16 @@ class MpiTransport final : public Transport {
       if (m.bytes == 0) continue;
       const std::uint64_t number = ++sent_[std::size_t(m.to)];
       if (!rings_->takes(m.to, m.bytes)) continue;
-      const SharedRings::Head head{number, tag, std::uint32_t(m.bytes)};
+      const Local message{m.to, {number, m.bytes, tag}, m.data, nullptr, 0};
       // Behind what waits for room no other is sent.
-      if (!t->short_out.empty() || !rings_->send(m.to, head, m.data)) {
-        t->short_out.push_back({m.to, head, m.data, nullptr});
-      }
+      if (!t->local_out.empty() || !send_local(t, message)) t->local_out.push_back(message);
     }
     // What arrives may have another tag than is expected: then that is said, instead of waiting.
     for (const Incoming& m : incoming) {
       if (m.bytes == 0) continue;
       const std::uint64_t number = ++expected_[std::size_t(m.from)];
       if (rings_->takes(m.from, m.bytes)) {
-        t->short_in.push_back({m.from, {number, tag, std::uint32_t(m.bytes)}, nullptr, m.data});
+        t->local_in.push_back({m.from, {number, m.bytes, tag}, nullptr, m.data, 0});
         continue;
       }
       in_pieces(m.bytes, [&](std::size_t at, int bytes) {
@@ -172,8 +183,11 @@ class MpiTransport final : public Transport {
 
   bool finished(Transfer* transfer, std::string* error) override {
     auto& t = static_cast<MpiTransfer&>(*transfer);
-    if (t.error.empty() && !t.short_out.empty()) send_short(&t);
-    if (t.error.empty() && !t.short_in.empty()) receive_short(&t);
+    if (t.error.empty() && !t.local_out.empty()) send_waiting(&t);
+    if (t.error.empty() && !t.local_in.empty()) receive_local(&t);
+    if (!t.lent.empty()) {
+      std::erase_if(t.lent, [&](const Lent& l) { return rings_->taken(l.peer, l.count); });
+    }
     if (t.error.empty() && t.left > 0) {
       int done = 0;
       const int code = MPI_Testsome(int(t.requests.size()), t.requests.data(), &done,
@@ -186,7 +200,7 @@ class MpiTransport final : public Transport {
       }
     }
     if (t.error.empty()) {
-      if (t.left + t.short_in.size() + t.short_out.size() == 0) return true;
+      if (t.left + t.local_in.size() + t.local_out.size() + t.lent.size() == 0) return true;
       if (++t.tries % kLooks == 0) look_for_others(&t);
     }
     *error = t.error;
@@ -195,8 +209,10 @@ class MpiTransport final : public Transport {
 
   int waits_for(const Transfer& transfer) const override {
     const auto& t = static_cast<const MpiTransfer&>(transfer);
-    if (!t.short_in.empty()) return t.short_in[0].peer;
-    int sends_to = t.short_out.empty() ? -1 : t.short_out[0].peer;
+    if (!t.local_in.empty()) return t.local_in[0].peer;
+    int sends_to = -1;
+    if (!t.lent.empty()) sends_to = t.lent[0].peer;
+    if (!t.local_out.empty()) sends_to = t.local_out[0].peer;
     for (std::size_t i = 0; i < t.requests.size(); ++i) {
       if (t.requests[i] == MPI_REQUEST_NULL) continue;
       if (t.pieces[i].incoming) return t.pieces[i].peer;
@@ -282,33 +298,43 @@ class MpiTransport final : public Transport {
     t->pieces.push_back(piece);
   }
 
-  void send_short(MpiTransfer* t) {
-    std::size_t sent = 0;
-    while (
-        sent < t->short_out.size() &&
-        rings_->send(t->short_out[sent].peer, t->short_out[sent].head, t->short_out[sent].from)) {
-      ++sent;
-    }
-    t->short_out.erase(t->short_out.begin(), t->short_out.begin() + std::ptrdiff_t(sent));
+  bool send_local(MpiTransfer* t, const Local& m) {
+    if (!rings_->send(m.peer, m.head, m.from)) return false;
+    if (rings_->lends(m.head.bytes)) t->lent.push_back({m.peer, rings_->sent(m.peer)});
+    return true;
   }
 
-  void receive_short(MpiTransfer* t) {
+  void send_waiting(MpiTransfer* t) {
+    std::size_t sent = 0;
+    while (sent < t->local_out.size() && send_local(t, t->local_out[sent])) ++sent;
+    t->local_out.erase(t->local_out.begin(), t->local_out.begin() + std::ptrdiff_t(sent));
+  }
+
+  void receive_local(MpiTransfer* t) {
     std::size_t kept = 0;
-    for (std::size_t i = 0; i < t->short_in.size(); ++i) {
-      const Short& m = t->short_in[i];
+    for (std::size_t i = 0; i < t->local_in.size(); ++i) {
+      Local& m = t->local_in[i];
       const SharedRings::Head* head = rings_->first(m.peer);
       // One with a lower number is waited for before this one in the list, and has come just now.
       if (head == nullptr || head->number < m.head.number) {
-        t->short_in[kept++] = m;
+        t->local_in[kept++] = m;
         continue;
       }
       if (head->number != m.head.number || head->tag != m.head.tag || head->bytes != m.head.bytes) {
         t->error = something_else(m.peer, head->bytes, m.head.bytes);
         return;
       }
-      rings_->receive(m.peer, m.to);
+      const SharedRings::Got got = rings_->receive(m.peer, m.to, &m.at);
+      if (got == SharedRings::Got::all) continue;
+      if (got == SharedRings::Got::failed) {
+        t->error = "what process " + std::to_string(m.peer) +
+                   " sends can't be read from its memory: " + std::strerror(errno) +
+                   " (TESSERA_SINGLE_COPY=0 does without)";
+        return;
+      }
+      t->local_in[kept++] = m;
     }
-    t->short_in.resize(kept);
+    t->local_in.resize(kept);
   }
 
   /// Whether what is waited for went the other way, as it is another one than is expected.
@@ -321,7 +347,7 @@ class MpiTransport final : public Transport {
         t->error = something_else(piece.peer, head->bytes, std::size_t(piece.bytes));
       }
     }
-    for (const Short& m : t->short_in) {
+    for (const Local& m : t->local_in) {
       int there = 0, bytes = 0;
       MPI_Status status;
       const int code = MPI_Iprobe(m.peer, MPI_ANY_TAG, data_, &there, &status);
@@ -373,7 +399,7 @@ class MpiTransport final : public Transport {
   MpiTransfer::Spares spares_;
 };
 
-Transport* connect(std::string* error) {
+Transport* connect(bool single_copy, std::string* error) {
   int initialized = 0;
   MPI_Initialized(&initialized);
   int level = MPI_THREAD_SINGLE;
@@ -392,13 +418,13 @@ Transport* connect(std::string* error) {
         "MPI_THREAD_SERIALIZED";
     return nullptr;
   }
-  return new MpiTransport(initialized == 0);
+  return new MpiTransport(initialized == 0, single_copy);
 }
 
 }  // namespace
 }  // namespace tessera
 
 extern "C" __attribute__((visibility("default"))) tessera::Transport* tessera_mpi_transport(
-    std::string* error) {
-  return tessera::connect(error);
+    bool single_copy, std::string* error) {
+  return tessera::connect(single_copy, error);
 }

@@ -2,25 +2,31 @@
 // Rings of slots in a window of shared memory.
 #include "src/engines/mpi/shared_rings.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace tessera {
 namespace {
 
-/// The more processes there are on a machine the more rings, and the shorter their messages: 128 KB
-/// between up to 5 of them, 64 KB up to 8, ... 1 KB up to 64.
-std::size_t most_bytes(std::size_t processes, std::size_t slots) {
+/// What is longer is read where it is: to ask the system for that takes as long as to copy so much.
+constexpr std::size_t kCopiedTwice = std::size_t(1) << 13;
+/// So much of a message is read at a time: between, it is seen if something has gone wrong.
+constexpr std::size_t kStretch = std::size_t(1) << 22;
+
+/// The more processes there are on a machine the more rings, and the shorter the messages that they
+/// hold: 128 KB between up to 5 of them, 64 KB up to 8, ... 1 KB up to 64.
+std::size_t most_bytes(std::size_t processes, std::size_t slots, bool reads_memory) {
   constexpr std::size_t kMost = std::size_t(1) << 17, kLeast = std::size_t(1) << 10;
   constexpr std::size_t kWindow = std::size_t(16) << 20;
-  std::size_t bytes = kMost;
+  std::size_t bytes = reads_memory ? kCopiedTwice : kMost;
   while (bytes >= kLeast && processes * processes * slots * bytes > kWindow) bytes /= 2;
   return processes < 2 || bytes < kLeast ? 0 : bytes;
 }
 
 }  // namespace
 
-SharedRings::SharedRings(MPI_Comm all) {
+SharedRings::SharedRings(MPI_Comm all, bool single_copy) {
   int count = 0, here = 0, me = 0, my_place = 0;
   MPI_Comm_size(all, &count);
   MPI_Comm_rank(all, &me);
@@ -32,7 +38,8 @@ SharedRings::SharedRings(MPI_Comm all) {
   MPI_Comm_set_errhandler(machine_, MPI_ERRORS_RETURN);
   MPI_Comm_size(machine_, &here);
   MPI_Comm_rank(machine_, &my_place);
-  most_ = most_bytes(std::size_t(here), kSlots);
+  memory_ = PeerMemory(machine_, single_copy && here > 1);
+  most_ = most_bytes(std::size_t(here), kSlots, memory_.readable());
   if (most_ == 0) return;
 
   // Each process has the rings from all others.
@@ -60,6 +67,7 @@ SharedRings::SharedRings(MPI_Comm all) {
     Ring& ring = found[std::size_t(process[std::size_t(place)])];
     ring.to = static_cast<std::byte*>(its) + ring_bytes() * std::size_t(my_place);
     ring.from = static_cast<std::byte*>(mine) + ring_bytes() * std::size_t(place);
+    ring.place = place;
   }
   // All or none; and nobody writes before all is zero.
   int any_failed = 0;
@@ -87,9 +95,26 @@ bool SharedRings::send(int to, const Head& head, const std::byte* data) {
   }
   Slot& into = slot(r.to, r.sent);
   into.head = head;
-  std::memcpy(into.data(), data, head.bytes);
+  if (lends(head.bytes)) {
+    std::memcpy(into.data(), &data, sizeof data);
+  } else {
+    std::memcpy(into.data(), data, head.bytes);
+  }
   into.written.store(++r.sent, std::memory_order_release);
   return true;
+}
+
+bool SharedRings::taken(int to, std::uint64_t count) {
+  Ring& r = rings_[std::size_t(to)];
+  if (r.known_received < count) {
+    r.known_received = counter(r.to).received.load(std::memory_order_acquire);
+  }
+  return r.known_received >= count;
+}
+
+void SharedRings::withdraw(int to) {
+  counter(ring(to).to).withdrawn.store(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // before the memory is used again
 }
 
 const SharedRings::Head* SharedRings::first(int from) const {
@@ -99,11 +124,24 @@ const SharedRings::Head* SharedRings::first(int from) const {
   return next.written.load(std::memory_order_acquire) == r.received + 1 ? &next.head : nullptr;
 }
 
-void SharedRings::receive(int from, std::byte* data) {
+SharedRings::Got SharedRings::receive(int from, std::byte* data, std::size_t* at) {
   Ring& r = rings_[std::size_t(from)];
   Slot& next = slot(r.from, r.received);
-  std::memcpy(data, next.data(), next.head.bytes);
+  const std::size_t bytes = next.head.bytes;
+  if (!lends(bytes)) {
+    std::memcpy(data, next.data(), bytes);
+  } else {
+    const std::byte* lent = nullptr;
+    std::memcpy(&lent, next.data(), sizeof lent);
+    const auto got = memory_.read(r.place, lent + *at, data + *at, std::min(kStretch, bytes - *at));
+    if (got < 0) return Got::failed;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (got == 0 || counter(r.from).withdrawn.load() != 0) return Got::gone;
+    *at += std::size_t(got);
+    if (*at < bytes) return Got::some;
+  }
   counter(r.from).received.store(++r.received, std::memory_order_release);
+  return Got::all;
 }
 
 }  // namespace tessera
