@@ -11,7 +11,9 @@
 namespace tessera::spmd {
 
 /// Goes through all assignments of groups of axes to slots. Slots are filled in order, the list of
-/// each one group at a time, so that each assignment is met once; groups may be left out.
+/// each one group at a time, so that each assignment is met once; groups may be left out. Those
+/// with groups on the first slots alone come first: parts of an array's first dims are contiguous,
+/// so among equals such a layout is to be found first.
 template <class Fits, class Visit>
 class AxisAssignments {
  public:
@@ -28,13 +30,14 @@ class AxisAssignments {
   /// `lists`: the axes that slots have from the start.
   void run(std::vector<IndexList> lists) {
     lists_ = std::move(lists);
-    fill(0);
+    fill(lists_.size());
   }
 
  private:
-  bool fill(std::size_t slot) {
-    if (slot == lists_.size()) return visit_(std::as_const(lists_));
-    return fill(slot + 1) && extend(slot);
+  /// The slots before `end`.
+  bool fill(std::size_t end) {
+    if (end == 0) return visit_(std::as_const(lists_));
+    return fill(end - 1) && extend(end - 1);
   }
 
   bool extend(std::size_t slot) {
@@ -44,7 +47,7 @@ class AxisAssignments {
       list.insert(list.end(), groups_[g].begin(), groups_[g].end());
       if (fits_(slot, std::as_const(list))) {
         placed_[g] = 1;
-        if (!fill(slot + 1) || !extend(slot)) return false;
+        if (!fill(slot) || !extend(slot)) return false;
         placed_[g] = 0;
       }
       list.resize(list.size() - groups_[g].size());
