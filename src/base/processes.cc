@@ -118,12 +118,21 @@ void Processes::exchange(std::span<const Outgoing> outgoing, std::span<const Inc
 }
 
 void Processes::finish(Ticket* ticket, const Activity& activity) {
+  wait_until(&Transport::finished, ticket, activity);
+  ticket->transfer_.reset();
+}
+
+void Processes::arrive(Ticket* ticket, const Activity& activity) {
+  wait_until(&Transport::arrived, ticket, activity);
+}
+
+void Processes::wait_until(Progress done, Ticket* ticket, const Activity& activity) {
   waiting_ = &activity;
   std::string error;
   Clock::time_point looked_at;
   // To ask for the time takes as long as to ask for messages.
   const int often = yields_ ? 4 : 16;
-  for (int tries = 0; !transport_->finished(ticket->transfer_.get(), &error); ++tries) {
+  for (int tries = 0; !(*transport_.*done)(ticket->transfer_.get(), &error); ++tries) {
     if (tries % often != often - 1 && error.empty()) continue;
     const auto now = Clock::now();
     if (looked_at == Clock::time_point()) since_ = looked_at = now;
@@ -155,7 +164,6 @@ void Processes::finish(Ticket* ticket, const Activity& activity) {
            activity);
     }
   }
-  ticket->transfer_.reset();
   waiting_ = nullptr;
   waits_for_ = -1;
 }

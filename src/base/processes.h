@@ -79,6 +79,16 @@ class Processes {
   Ticket start(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
                std::uint32_t tag);
   void finish(Ticket* ticket, const Activity& activity);
+  /// Before that: waits until what stays where it is can be read.
+  void arrive(Ticket* ticket, const Activity& activity);
+  /// See Transport::can_read and read.
+  bool can_read(int process, std::size_t bytes) const {
+    return transport_->can_read(process, bytes);
+  }
+  void read(const Ticket& ticket, std::size_t incoming, std::size_t offset, std::byte* to,
+            std::size_t bytes) {
+    transport_->read(ticket.transfer_.get(), incoming, offset, to, bytes);
+  }
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
                 std::uint32_t tag, const Activity& activity);
   /// In a Turn: what each member says, in the order of `members`, of which this process is one.
@@ -92,6 +102,8 @@ class Processes {
   friend class Mailbox;
   using Clock = std::chrono::steady_clock;
 
+  using Progress = bool (Transport::*)(Transport::Transfer*, std::string*);
+  void wait_until(Progress done, Ticket* ticket, const Activity& activity);
   void take_notes();
   /// Sends and receives mail, unless another thread has the turn: that one does it then.
   void move_mail();

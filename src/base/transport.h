@@ -20,6 +20,8 @@ struct Incoming {
   int from = 0;
   std::byte* data = nullptr;
   std::size_t bytes = 0;
+  /// It isn't moved, and `data` not used: parts of it are read where it is (Transport::can_read).
+  bool stays = false;
 };
 
 /// One process's connections with the others. One thread at a time may use it.
@@ -51,6 +53,16 @@ class Transport {
   /// Otherwise `error` may be set: a message was another one than is expected, or could not be
   /// moved.
   virtual bool finished(Transfer* transfer, std::string* error) = 0;
+
+  /// Whether messages of so many bytes from that process may stay there.
+  virtual bool can_read(int /*process*/, std::size_t /*bytes*/) const { return false; }
+  /// As `finished`, but true as soon as all is received, or can be read. What is sent must not be
+  /// changed yet. The transfer is to be finished all the same, which ends the reading.
+  virtual bool arrived(Transfer* transfer, std::string* error) { return finished(transfer, error); }
+  /// Reads a part of an incoming message that stays, by its number among those of the transfer. Any
+  /// thread may. What can't be read is noticed when the transfer is to be finished.
+  virtual void read(Transfer* /*transfer*/, std::size_t /*incoming*/, std::size_t /*offset*/,
+                    std::byte* /*to*/, std::size_t /*bytes*/) {}
   /// A process from which something is still expected, or that hasn't taken what was sent; -1 if
   /// there is none.
   virtual int waits_for(const Transfer& transfer) const = 0;

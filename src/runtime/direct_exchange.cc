@@ -43,7 +43,8 @@ bool DirectExchange::fits(const Exchange& exchange) {
 }
 
 DirectExchange DirectExchange::of(const Plan& plan, const Exchange& exchange,
-                                  const ActiveSet& active, const LocalPlan::Traffic& traffic) {
+                                  const ActiveSet& active, const LocalPlan::Traffic& traffic,
+                                  const Processes& processes) {
   DirectExchange out;
   const auto slot = [&](SlotId s) -> const Slot& { return plan.slots[std::size_t(s)]; };
   const bool columns = exchange.kind == Kind::all_to_all || exchange.kind == Kind::reduce_scatter;
@@ -114,8 +115,15 @@ DirectExchange DirectExchange::of(const Plan& plan, const Exchange& exchange,
   for (const LocalPlan::Message& m : traffic.receives) {
     const std::int64_t bytes = chunk_of(m);
     const auto found = places.find(source_of(m));
-    Place place = found == places.end() ? Place{-1, out.extra_bytes} : found->second;
-    if (found == places.end()) {
+    Place place;
+    if (exchange.kind == Kind::reduce_scatter && uses[source_of(m)] == 1 &&
+        processes.can_read(m.process, std::size_t(bytes))) {
+      // Added up from where it is: no input's memory is written to that others may still read.
+      place = {kStays, std::int64_t(out.receives.size())};
+    } else if (found != places.end()) {
+      place = found->second;
+    } else {
+      place.offset = out.extra_bytes;
       out.extra_bytes += (bytes + kApart - 1) / kApart * kApart;
     }
     received[source_of(m)] = place;

@@ -11,10 +11,12 @@
 namespace tessera::runtime {
 
 struct DirectExchange {
-  /// Where a stretch begins: in one of the executor's buffers, or (-1) in memory for what is
-  /// received and has no place of its own.
+  static constexpr std::int32_t kExtra = -1, kStays = -2;
+  /// Where a stretch begins: in one of the executor's buffers, or in memory for what is received
+  /// and has no place of its own (kExtra), or in another process: it is the message of `receives`
+  /// of number `offset`, which stays there (kStays).
   struct Place {
-    std::int32_t buffer = -1;
+    std::int32_t buffer = kExtra;
     std::int64_t offset = 0;
     bool operator==(const Place&) const = default;
   };
@@ -45,7 +47,7 @@ struct DirectExchange {
   static bool fits(const Exchange& exchange);
   /// RuntimeError if a device is in no group.
   static DirectExchange of(const Plan& plan, const Exchange& exchange, const ActiveSet& active,
-                           const LocalPlan::Traffic& traffic);
+                           const LocalPlan::Traffic& traffic, const Processes& processes);
 };
 
 }  // namespace tessera::runtime

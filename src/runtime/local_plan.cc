@@ -230,7 +230,7 @@ const DirectExchange& LocalPlan::direct(const Mark& mark, const Exchange& exchan
   const bool all = active.everything();
   if (all && mark.direct != nullptr) return *mark.direct;
   auto made = std::make_unique<DirectExchange>(
-      DirectExchange::of(plan_, exchange, active, traffic(exchange, active)));
+      DirectExchange::of(plan_, exchange, active, traffic(exchange, active), *processes_));
   if (all) {
     mark.direct = made.get();
     direct_.push_back(std::move(made));
@@ -265,7 +265,8 @@ std::int64_t LocalPlan::exchange_bytes(const Block& block) const {
     if (mark(step).chains) continue;
     const Traffic all = find_traffic(*exchange, everything());
     if (DirectExchange::fits(*exchange)) {
-      most = std::max(most, DirectExchange::of(plan_, *exchange, everything(), all).extra_bytes);
+      most = std::max(
+          most, DirectExchange::of(plan_, *exchange, everything(), all, *processes_).extra_bytes);
       continue;
     }
     std::int64_t held = 0;

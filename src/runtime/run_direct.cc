@@ -13,6 +13,8 @@ namespace {
 
 /// Of a sum so much is made at a time, so that it stays in a core's cache while terms are added.
 constexpr std::int64_t kTileBytes = std::int64_t(1) << 17;
+/// So much is read at a time of what stays in another process.
+constexpr std::int64_t kReadBytes = std::int64_t(1) << 16;
 /// What has no place of its own, if it is no more than this.
 constexpr std::int64_t kFewBytes = 4096;
 
@@ -35,7 +37,9 @@ void PlanExecutor::run_direct(const Step& step, const LocalPlan::Mark& mark,
   BufferRef many;
   if (direct.extra_bytes > kFewBytes) many = Storage::allocate(std::size_t(direct.extra_bytes));
   std::byte* const extra = many ? many->data() : few;
-  const auto at = [&](const DirectExchange::Place& p) {
+  using Place = DirectExchange::Place;
+  const auto stays = [](const Place& p) { return p.buffer == DirectExchange::kStays; };
+  const auto at = [&](const Place& p) {
     return (p.buffer < 0 ? extra : buffers_[std::size_t(p.buffer)]->data()) + p.offset;
   };
   auto& [outgoing, incoming] = local_->messages();
@@ -45,19 +49,38 @@ void PlanExecutor::run_direct(const Step& step, const LocalPlan::Mark& mark,
     outgoing.push_back({m.process, at(m.at), std::size_t(m.bytes)});
   }
   for (const auto& m : direct.receives) {
-    incoming.push_back({m.process, at(m.at), std::size_t(m.bytes)});
+    incoming.push_back(
+        {m.process, stays(m.at) ? nullptr : at(m.at), std::size_t(m.bytes), stays(m.at)});
   }
 
   const Combiner* combiner =
       exchange.combiner < 0 ? nullptr : &plan_.combiners[std::size_t(exchange.combiner)];
-  const auto make = [&](const DirectExchange::Piece& piece, std::int64_t begin, std::int64_t end) {
-    std::byte* to = at(piece.to) + begin;
-    const std::byte* from = at(piece.terms[0]) + begin;
-    if (to != from) std::memcpy(to, from, std::size_t(end - begin));
+  Processes& processes = local_->processes();
+  Processes::Ticket ticket;
+  const auto make_part = [&](const DirectExchange::Piece& piece, std::int64_t begin,
+                             std::int64_t end) {
+    alignas(64) std::byte read[kReadBytes];
+    const auto bytes = std::size_t(end - begin);
+    const auto term = [&](const Place& p, std::byte* to) -> const std::byte* {
+      if (!stays(p)) return at(p) + begin;
+      processes.read(ticket, std::size_t(p.offset), std::size_t(begin), to, bytes);
+      return to;
+    };
+    std::byte* const to = at(piece.to) + begin;
+    const std::byte* const first = term(piece.terms[0], to);
+    if (to != first) std::memcpy(to, first, bytes);
     for (std::size_t k = 1; k < piece.terms.size(); ++k) {
-      combiner->function(combiner->attributes.get(), to, at(piece.terms[k]) + begin,
+      combiner->function(combiner->attributes.get(), to, term(piece.terms[k], read),
                          (end - begin) / exchange.element_bytes);
     }
+  };
+  const auto make = [&](const DirectExchange::Piece& piece, std::int64_t begin, std::int64_t end) {
+    const bool reads = std::any_of(piece.terms.begin(), piece.terms.end(), stays);
+    const std::int64_t most = reads
+                                  ? std::max<std::int64_t>(1, kReadBytes / exchange.element_bytes) *
+                                        exchange.element_bytes
+                                  : end - begin;
+    for (; begin < end; begin += most) make_part(piece, begin, std::min(end, begin + most));
   };
   const std::int64_t tile =
       std::max<std::int64_t>(1, kTileBytes / exchange.element_bytes) * exchange.element_bytes;
@@ -85,9 +108,14 @@ void PlanExecutor::run_direct(const Step& step, const LocalPlan::Mark& mark,
   };
   if (outgoing.empty() && incoming.empty()) return make_all(false), make_all(true);
   const Activity activity = local_->activity(step, mark.title);
-  Processes::Ticket ticket = local_->processes().start(outgoing, incoming, tag);
+  ticket = processes.start(outgoing, incoming, tag);
   make_all(false);  // meanwhile
-  local_->processes().finish(&ticket, activity);
+  if (std::any_of(incoming.begin(), incoming.end(), [](const Incoming& m) { return m.stays; })) {
+    processes.arrive(&ticket, activity);
+    make_all(true);
+    return processes.finish(&ticket, activity);
+  }
+  processes.finish(&ticket, activity);
   make_all(true);
 }
 

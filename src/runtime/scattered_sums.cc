@@ -126,8 +126,11 @@ ScatteredSums ScatteredSums::of(const Plan& plan, const Exchange& exchange,
           if (sender == me) {
             scatter.sends.push_back({process, place_in(cls, share.begin), bytes});
           } else if (process == me) {
-            const Place place{-1, scatter.extra_bytes};
-            scatter.extra_bytes += (bytes + kStretch - 1) / kStretch * kStretch;
+            Place place{DirectExchange::kStays, std::int64_t(scatter.receives.size())};
+            if (!local.processes().can_read(sender, std::size_t(bytes))) {
+              place = {DirectExchange::kExtra, scatter.extra_bytes};
+              scatter.extra_bytes += (bytes + kStretch - 1) / kStretch * kStretch;
+            }
             scatter.receives.push_back({sender, place, bytes});
             received[cls] = place;
           }

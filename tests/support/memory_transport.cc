@@ -2,6 +2,7 @@
 // A transport through queues in memory.
 #include "tests/support/memory_transport.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -13,8 +14,11 @@ namespace tessera::testing {
 namespace {
 
 struct Message {
-  std::string bytes;
+  std::string bytes;  ///< none if it is lent
   std::uint32_t tag;
+  std::size_t size;
+  const std::byte* lent = nullptr;
+  std::shared_ptr<bool> taken;
 };
 struct Note {
   int from;
@@ -33,6 +37,8 @@ class MemoryTransfer final : public Transport::Transfer {
   std::vector<Outgoing> outgoing;
   std::vector<Incoming> incoming;
   std::vector<bool> arrived;
+  std::vector<std::shared_ptr<bool>> lent;
+  std::vector<Message> borrowed;  ///< by number of the incoming message
   std::uint32_t tag = 0;
 };
 
@@ -49,47 +55,37 @@ class MemoryTransport final : public Transport {
     std::unique_ptr<MemoryTransfer, EndTransfer> t(new MemoryTransfer);
     t->incoming.assign(incoming.begin(), incoming.end());
     t->arrived.resize(incoming.size());
+    t->borrowed.resize(incoming.size());
     t->tag = tag;
     // As late as may be: until it is finished nobody may change what is sent.
     t->outgoing.assign(outgoing.begin(), outgoing.end());
     return t;
   }
 
+  /// Between every other pair, so that some of an exchange's messages stay and others don't.
+  bool can_read(int process, std::size_t bytes) const override {
+    return bytes >= 16 && (process + index_) % 2 == 1;
+  }
+
+  bool arrived(Transfer* transfer, std::string* error) override {
+    const std::lock_guard lock(network_->mutex);
+    return go_on(static_cast<MemoryTransfer*>(transfer), error);
+  }
+
+  void read(Transfer* transfer, std::size_t incoming, std::size_t offset, std::byte* to,
+            std::size_t bytes) override {
+    const Message& m = static_cast<MemoryTransfer&>(*transfer).borrowed[incoming];
+    std::memcpy(to, m.lent + offset, bytes);
+  }
+
   bool finished(Transfer* transfer, std::string* error) override {
     auto& t = static_cast<MemoryTransfer&>(*transfer);
     const std::lock_guard lock(network_->mutex);
-    for (const Outgoing& m : t.outgoing) {
-      if (m.bytes == 0) continue;
-      network_->queues[std::size_t(index_ * count_ + m.to)].push_back(
-          {std::string(reinterpret_cast<const char*>(m.data), m.bytes), t.tag});
+    if (!go_on(&t, error)) return false;
+    for (const Message& m : t.borrowed) {
+      if (m.lent != nullptr) *m.taken = true;
     }
-    t.outgoing.clear();
-    bool all = true;
-    for (std::size_t i = 0; i < t.incoming.size(); ++i) {
-      const Incoming& m = t.incoming[i];
-      if (t.arrived[i] || m.bytes == 0) continue;
-      auto& queue = network_->queues[std::size_t(m.from * count_ + index_)];
-      // In order: what an earlier one of this transfer waits for comes first.
-      bool earlier = false;
-      for (std::size_t k = 0; k < i; ++k) {
-        earlier =
-            earlier || (!t.arrived[k] && t.incoming[k].bytes > 0 && t.incoming[k].from == m.from);
-      }
-      if (earlier || queue.empty()) {
-        all = false;
-        continue;
-      }
-      if (queue.front().tag != t.tag || queue.front().bytes.size() != m.bytes) {
-        *error = "process " + std::to_string(m.from) + " exchanges something else: it sent " +
-                 std::to_string(queue.front().bytes.size()) + " bytes, where " +
-                 std::to_string(m.bytes) + " are expected";
-        return false;
-      }
-      std::memcpy(m.data, queue.front().bytes.data(), m.bytes);
-      queue.pop_front();
-      t.arrived[i] = true;
-    }
-    return all;
+    return std::all_of(t.lent.begin(), t.lent.end(), [](const auto& taken) { return *taken; });
   }
 
   int waits_for(const Transfer& transfer) const override {
@@ -116,6 +112,57 @@ class MemoryTransport final : public Transport {
   void close(bool) override {}
 
  private:
+  bool go_on(MemoryTransfer* transfer, std::string* error) {
+    MemoryTransfer& t = *transfer;
+    for (const Outgoing& m : t.outgoing) {
+      if (m.bytes == 0) continue;
+      Message message{{}, t.tag, m.bytes, nullptr, nullptr};
+      if (can_read(m.to, m.bytes)) {
+        message.lent = m.data;
+        message.taken = std::make_shared<bool>(false);
+        t.lent.push_back(message.taken);
+      } else {
+        message.bytes.assign(reinterpret_cast<const char*>(m.data), m.bytes);
+      }
+      network_->queues[std::size_t(index_ * count_ + m.to)].push_back(std::move(message));
+    }
+    t.outgoing.clear();
+    bool all = true;
+    for (std::size_t i = 0; i < t.incoming.size(); ++i) {
+      const Incoming& m = t.incoming[i];
+      if (t.arrived[i] || m.bytes == 0) continue;
+      auto& queue = network_->queues[std::size_t(m.from * count_ + index_)];
+      // In order: what an earlier one of this transfer waits for comes first.
+      bool earlier = false;
+      for (std::size_t k = 0; k < i; ++k) {
+        earlier =
+            earlier || (!t.arrived[k] && t.incoming[k].bytes > 0 && t.incoming[k].from == m.from);
+      }
+      if (earlier || queue.empty()) {
+        all = false;
+        continue;
+      }
+      Message& front = queue.front();
+      if (front.tag != t.tag || front.size != m.bytes) {
+        *error = "process " + std::to_string(m.from) + " exchanges something else: it sent " +
+                 std::to_string(front.size) + " bytes, where " + std::to_string(m.bytes) +
+                 " are expected";
+        return false;
+      }
+      if (m.stays) {
+        t.borrowed[i] = std::move(front);
+      } else if (front.lent != nullptr) {
+        std::memcpy(m.data, front.lent, m.bytes);
+        *front.taken = true;
+      } else {
+        std::memcpy(m.data, front.bytes.data(), m.bytes);
+      }
+      queue.pop_front();
+      t.arrived[i] = true;
+    }
+    return all;
+  }
+
   std::shared_ptr<Network> network_;
   int index_, count_;
 };

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <list>
@@ -44,7 +45,13 @@ struct Local {
   SharedRings::Head head;
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
-  std::size_t at = 0;  ///< so much of it is there
+  std::size_t at = 0;         ///< so much of it is there
+  std::ptrdiff_t stays = -1;  ///< not -1: it does, and has this number
+};
+/// What stays in another process.
+struct Borrowed {
+  int peer = 0;
+  const std::byte* at = nullptr;
 };
 /// The process that reads a message here hasn't said yet that it has.
 struct Lent {
@@ -76,6 +83,8 @@ class MpiTransfer final : public Transport::Transfer {
     local_out.clear();
     local_in.clear();
     lent.clear();
+    borrowed.clear();
+    unreadable = -1;
     tries = 0;
     error.clear();
     spares_->emplace_back(this);
@@ -89,7 +98,9 @@ class MpiTransfer final : public Transport::Transfer {
   std::vector<MPI_Status> statuses;
   std::vector<Local> local_out, local_in;
   std::vector<Lent> lent;
-  int tries = 0;  ///< how often there was nothing to do
+  std::vector<Borrowed> borrowed;    ///< by number of the incoming message, if any stays
+  std::atomic<int> unreadable = -1;  ///< a process of which something couldn't be read
+  int tries = 0;                     ///< how often there was nothing to do
   std::string error;
 
  private:
@@ -148,7 +159,7 @@ class MpiTransport final : public Transport {
       if (m.bytes == 0) continue;
       const std::uint64_t number = ++sent_[std::size_t(m.to)];
       if (!rings_->takes(m.to, m.bytes)) continue;
-      const Local message{m.to, {number, m.bytes, tag}, m.data, nullptr, 0};
+      const Local message{m.to, {number, m.bytes, tag}, m.data, nullptr};
       // Behind what waits for room no other is sent.
       if (!t->local_out.empty() || !send_local(t, message)) t->local_out.push_back(message);
     }
@@ -157,7 +168,11 @@ class MpiTransport final : public Transport {
       if (m.bytes == 0) continue;
       const std::uint64_t number = ++expected_[std::size_t(m.from)];
       if (rings_->takes(m.from, m.bytes)) {
-        t->local_in.push_back({m.from, {number, m.bytes, tag}, nullptr, m.data, 0});
+        t->local_in.push_back({m.from, {number, m.bytes, tag}, nullptr, m.data});
+        if (m.stays) {
+          t->borrowed.resize(incoming.size());
+          t->local_in.back().stays = &m - incoming.data();
+        }
         continue;
       }
       in_pieces(m.bytes, [&](std::size_t at, int bytes) {
@@ -181,34 +196,41 @@ class MpiTransport final : public Transport {
     return transfer;
   }
 
+  bool can_read(int process, std::size_t bytes) const override {
+    return rings_->takes(process, bytes) && rings_->lends(bytes);
+  }
+
+  bool arrived(Transfer* transfer, std::string* error) override {
+    auto& t = static_cast<MpiTransfer&>(*transfer);
+    const bool all = go_on(&t);
+    *error = t.error;
+    return all;
+  }
+
+  void read(Transfer* transfer, std::size_t incoming, std::size_t offset, std::byte* to,
+            std::size_t bytes) override {
+    auto& t = static_cast<MpiTransfer&>(*transfer);
+    const Borrowed& from = t.borrowed[incoming];
+    for (std::size_t at = 0; at < bytes && t.unreadable.load(std::memory_order_relaxed) < 0;) {
+      const ssize_t got = rings_->read(from.peer, from.at + offset + at, to + at, bytes - at);
+      if (got <= 0) t.unreadable = from.peer;
+      at += std::size_t(std::max<ssize_t>(got, 0));
+    }
+  }
+
   bool finished(Transfer* transfer, std::string* error) override {
     auto& t = static_cast<MpiTransfer&>(*transfer);
-    if (t.error.empty() && !t.local_out.empty()) send_waiting(&t);
-    if (t.error.empty() && !t.local_in.empty()) receive_local(&t);
+    const bool all = go_on(&t) && give_back(&t);
     if (!t.lent.empty()) {
       std::erase_if(t.lent, [&](const Lent& l) { return rings_->taken(l.peer, l.count); });
     }
-    if (t.error.empty() && t.left > 0) {
-      int done = 0;
-      const int code = MPI_Testsome(int(t.requests.size()), t.requests.data(), &done,
-                                    t.indices.data(), t.statuses.data());
-      if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) {
-        t.error = "MPI: " + text_of(code);
-      } else if (done != MPI_UNDEFINED) {
-        for (int k = 0; k < done; ++k) check(&t, k, code == MPI_ERR_IN_STATUS);
-        t.left -= std::size_t(done);
-      }
-    }
-    if (t.error.empty()) {
-      if (t.left + t.local_in.size() + t.local_out.size() + t.lent.size() == 0) return true;
-      if (++t.tries % kLooks == 0) look_for_others(&t);
-    }
     *error = t.error;
-    return false;
+    return all && t.lent.empty();
   }
 
   int waits_for(const Transfer& transfer) const override {
     const auto& t = static_cast<const MpiTransfer&>(transfer);
+    if (t.unreadable >= 0) return t.unreadable;
     if (!t.local_in.empty()) return t.local_in[0].peer;
     int sends_to = -1;
     if (!t.lent.empty()) sends_to = t.lent[0].peer;
@@ -298,6 +320,41 @@ class MpiTransport final : public Transport {
     t->pieces.push_back(piece);
   }
 
+  /// Sends and receives what it can; true if all of that is done.
+  bool go_on(MpiTransfer* t) {
+    if (t->error.empty() && !t->local_out.empty()) send_waiting(t);
+    if (t->error.empty() && !t->local_in.empty()) receive_local(t);
+    if (t->error.empty() && t->left > 0) {
+      int done = 0;
+      const int code = MPI_Testsome(int(t->requests.size()), t->requests.data(), &done,
+                                    t->indices.data(), t->statuses.data());
+      if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) {
+        t->error = "MPI: " + text_of(code);
+      } else if (done != MPI_UNDEFINED) {
+        for (int k = 0; k < done; ++k) check(t, k, code == MPI_ERR_IN_STATUS);
+        t->left -= std::size_t(done);
+      }
+    }
+    if (!t->error.empty()) return false;
+    if (t->left + t->local_in.size() + t->local_out.size() == 0) return true;
+    if (++t->tries % kLooks == 0) look_for_others(t);
+    return false;
+  }
+
+  /// What was read in others. If one of them has ended or failed, that will be heard of.
+  bool give_back(MpiTransfer* t) {
+    if (t->unreadable >= 0) return false;
+    for (Borrowed& b : t->borrowed) {
+      if (b.at == nullptr) continue;
+      if (!rings_->give_back(b.peer)) {
+        t->unreadable = b.peer;
+        return false;
+      }
+      b.at = nullptr;
+    }
+    return true;
+  }
+
   bool send_local(MpiTransfer* t, const Local& m) {
     if (!rings_->send(m.peer, m.head, m.from)) return false;
     if (rings_->lends(m.head.bytes)) t->lent.push_back({m.peer, rings_->sent(m.peer)});
@@ -323,6 +380,10 @@ class MpiTransport final : public Transport {
       if (head->number != m.head.number || head->tag != m.head.tag || head->bytes != m.head.bytes) {
         t->error = something_else(m.peer, head->bytes, m.head.bytes);
         return;
+      }
+      if (m.stays >= 0) {
+        t->borrowed[std::size_t(m.stays)] = {m.peer, rings_->borrow(m.peer)};
+        continue;
       }
       const SharedRings::Got got = rings_->receive(m.peer, m.to, &m.at);
       if (got == SharedRings::Got::all) continue;

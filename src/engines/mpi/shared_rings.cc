@@ -106,10 +106,10 @@ bool SharedRings::send(int to, const Head& head, const std::byte* data) {
 
 bool SharedRings::taken(int to, std::uint64_t count) {
   Ring& r = rings_[std::size_t(to)];
-  if (r.known_received < count) {
-    r.known_received = counter(r.to).received.load(std::memory_order_acquire);
+  if (r.known_taken < count) {
+    r.known_taken = counter(r.to).taken.load(std::memory_order_acquire);
   }
-  return r.known_received >= count;
+  return r.known_taken >= count;
 }
 
 void SharedRings::withdraw(int to) {
@@ -134,14 +134,38 @@ SharedRings::Got SharedRings::receive(int from, std::byte* data, std::size_t* at
     const std::byte* lent = nullptr;
     std::memcpy(&lent, next.data(), sizeof lent);
     const auto got = memory_.read(r.place, lent + *at, data + *at, std::min(kStretch, bytes - *at));
-    if (got < 0) return Got::failed;
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (got == 0 || counter(r.from).withdrawn.load() != 0) return Got::gone;
+    if (got < 0) return Got::failed;
     *at += std::size_t(got);
     if (*at < bytes) return Got::some;
   }
   counter(r.from).received.store(++r.received, std::memory_order_release);
+  if (lends(bytes)) taken_all(&r);
   return Got::all;
+}
+
+const std::byte* SharedRings::borrow(int from) {
+  Ring& r = rings_[std::size_t(from)];
+  const std::byte* lent = nullptr;
+  std::memcpy(&lent, slot(r.from, r.received).data(), sizeof lent);
+  counter(r.from).received.store(++r.received, std::memory_order_release);
+  ++r.borrowed;
+  return lent;
+}
+
+bool SharedRings::give_back(int from) {
+  Ring& r = rings_[std::size_t(from)];
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (counter(r.from).withdrawn.load() != 0) return false;
+  --r.borrowed;
+  taken_all(&r);
+  return true;
+}
+
+void SharedRings::taken_all(Ring* r) {
+  if (r->borrowed > 0) return;  // it says so once for all
+  counter(r->from).taken.store(r->received, std::memory_order_release);
 }
 
 }  // namespace tessera

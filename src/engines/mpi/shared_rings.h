@@ -46,7 +46,7 @@ class SharedRings {
   /// them.
   std::uint64_t sent(int to) const { return ring(to).sent; }
   bool taken(int to, std::uint64_t count);
-  /// What was lent to that process, and isn't taken yet, must not be used any more.
+  /// What was lent to that process and isn't taken yet, must not be used any more.
   void withdraw(int to);
   /// The first message of a process that hasn't been received; null if there is none.
   const Head* first(int from) const;
@@ -54,13 +54,21 @@ class SharedRings {
   /// Goes on to copy its bytes, of which `at` are there, and makes room for another one at the end.
   /// `gone`: its sender has ended, or given up, as it will be known to have. `failed`: see errno.
   Got receive(int from, std::byte* data, std::size_t* at);
+  /// Instead: where what is lent by that process is, until it is given back. False if it has been
+  /// withdrawn meanwhile.
+  const std::byte* borrow(int from);
+  bool give_back(int from);
+  /// Of what is borrowed; as PeerMemory::read. Any thread may.
+  ssize_t read(int from, const std::byte* what, std::byte* to, std::size_t bytes) const {
+    return memory_.read(ring(from).place, what, to, bytes);
+  }
   /// How many have been received from that process.
   std::uint64_t received(int from) const { return ring(from).received; }
 
  private:
   static constexpr std::size_t kSlots = 4, kLine = 64;
 
-  /// In shared memory. The sender writes the slots and `withdrawn`, the receiver `received`.
+  /// In shared memory. The sender writes the slots and `withdrawn`, the receiver the others.
   struct alignas(kLine) Slot {
     std::atomic<std::uint64_t> written;  ///< how many messages were sent when it was filled
     Head head;
@@ -69,6 +77,7 @@ class SharedRings {
   };
   struct Counter {
     alignas(kLine) std::atomic<std::uint64_t> received;
+    std::atomic<std::uint64_t> taken;  ///< of these, until the last message that was lent
     alignas(kLine) std::atomic<std::uint64_t> withdrawn;
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -79,7 +88,8 @@ class SharedRings {
     std::byte* from = nullptr;
     int place = 0;  ///< among the processes of this machine
     std::uint64_t sent = 0, received = 0;
-    std::uint64_t known_received = 0;  ///< of what was sent, as last looked at
+    std::uint64_t known_received = 0, known_taken = 0;  ///< of what was sent, as last looked at
+    std::uint64_t borrowed = 0;
   };
   const Ring& ring(int peer) const { return rings_[std::size_t(peer)]; }
 
@@ -88,6 +98,7 @@ class SharedRings {
   Slot& slot(std::byte* ring, std::uint64_t message) const {
     return *reinterpret_cast<Slot*>(ring + sizeof(Counter) + message % kSlots * slot_bytes());
   }
+  void taken_all(Ring* r);
   static Counter& counter(std::byte* ring) { return *reinterpret_cast<Counter*>(ring); }
 
   std::size_t most_ = 0;
