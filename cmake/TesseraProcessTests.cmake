@@ -29,6 +29,9 @@ function(tessera_add_process_test name)
 endfunction()
 tessera_add_process_test(processes_2 cases 2 2 "$<TARGET_FILE:tessera_processes_tests>")
 tessera_add_process_test(processes_4 cases 4 1 "$<TARGET_FILE:tessera_processes_tests>")
+# Where processes may not read each other's memory.
+tessera_add_process_test(processes_copies cases 4 1 "$<TARGET_FILE:tessera_processes_tests>")
+set_property(TEST processes_copies APPEND PROPERTY ENVIRONMENT "TESSERA_SINGLE_COPY=0")
 tessera_add_process_test(processes_failures failures
   "$<TARGET_FILE:tessera_processes_failures>")
 tessera_add_process_test(processes_moments moments 10
