@@ -74,6 +74,16 @@ std::vector<Kernel> kernels() {
        [](const Arrays& v) { return take(v[0], v[1], 0); },
        2 * taken,
        0},
+      {"rows summed by segment",
+       {normal(11, {1 << 20, 16}), random::randint(random::key(12), {1 << 20}, 0, 10000)},
+       [](const Arrays& v) { return segment_sum(v[0], v[1], 10000); },
+       double(1 << 20) * 17 * 4,
+       0},
+      {"numbers summed by segment",
+       {normal(13, {1 << 22}), random::randint(random::key(14), {1 << 22}, 0, 10000)},
+       [](const Arrays& v) { return segment_sum(v[0], v[1], 10000); },
+       double(1 << 22) * 2 * 4,
+       0},
       {"cumulative sum", {x}, [](const Arrays& v) { return cumsum(v[0], 1); }, 2 * mega, 0},
       {"matrix by vector",
        {x, normal(8, {n})},
@@ -106,7 +116,7 @@ std::vector<Kernel> kernels() {
 
 int run_all(const std::regex& only) {
   double copy = 0, product = 0;
-  std::printf("%-22s %10s %10s %10s %8s\n", "kernel", "ms", "GB/s", "GFLOP/s", "of limit");
+  std::printf("%-26s %10s %10s %10s %8s\n", "kernel", "ms", "GB/s", "GFLOP/s", "of limit");
   for (const Kernel& k : kernels()) {
     const bool limit = k.name == "copy" || k.name == "product";
     if (!limit && !std::regex_search(k.name, only)) continue;
@@ -114,7 +124,7 @@ int run_all(const std::regex& only) {
     const double rate = (k.bytes > 0 ? k.bytes : k.flops) / seconds;
     if (k.name == "copy") copy = rate;
     if (k.name == "product") product = rate;
-    std::printf("%-22s %10.3f ", k.name.c_str(), seconds * 1e3);
+    std::printf("%-26s %10.3f ", k.name.c_str(), seconds * 1e3);
     if (k.bytes > 0) {
       std::printf("%10.1f %10s %7.0f%%\n", rate / 1e9, "", 100 * rate / copy);
     } else {

@@ -166,5 +166,36 @@ TEST(RandomKernels, SelectAndScatter) {
   }
 }
 
+// Sums of rows that workers share by where they go: to the bit in the order of the indices.
+TEST(RandomKernels, ScatterOfManyRows) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    Random r(seed);
+    const DType t = r.pick<DType>({DType::f32, DType::f64, DType::s32, DType::bf16});
+    const DType index = r.pick<DType>({DType::s32, DType::s64});
+    Program p;
+    const std::int64_t rows = 1 + r.below(200), columns = r.pick<std::int64_t>({1, 8, 16, 33});
+    const std::int64_t count = 1 + r.below(5000);
+    ir::ScatterAttrs s;
+    s.index_vector_dim = 1;
+    s.scatter_dims_to_operand_dims = {0};
+    s.inserted_window_dims = {0};
+    s.update_window_dims = {1};
+    Literal indices(Shape(index, {count, 1}));
+    const auto fill = [&](auto values) {
+      for (auto& v : values) v = static_cast<std::decay_t<decltype(v)>>(r.below(rows + 10) - 5);
+    };
+    if (index == DType::s32) {
+      fill(indices.mutable_data<std::int32_t>());
+    } else {
+      fill(indices.mutable_data<std::int64_t>());
+    }
+    ir::Computation* c = ir::scalar_computation(&p.module, Opcode::add, t);
+    Instruction* x = p.argument(r.literal(t, {rows, columns}));
+    Instruction* i = p.argument(std::move(indices));
+    Instruction* updates = p.argument(r.literal(t, {count, columns}));
+    p.check(p.b.emit(Opcode::scatter, {x, i, updates}, s, {c}), seed, 0);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::testing

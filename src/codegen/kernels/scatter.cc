@@ -134,13 +134,34 @@ void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update
   const auto* at = reinterpret_cast<const Index*>(call.inputs[1]);
   const std::byte* from = call.inputs[2];
   std::byte* const out = call.outputs[0];
-  for (std::int64_t n = 0; n < a.count; ++n, at += step, from += bytes) {
-    const auto row = std::int64_t(*at);
-    if (row < first || row >= last) continue;
+  const auto update_row = [&](std::int64_t row, const std::byte* part) {
     if constexpr (length == 0) {
-      update(out + row * stride, from, run);
+      update(out + row * stride, part, run);
     } else {
-      update.template row<length>(out + row * stride, from);
+      update.template row<length>(out + row * stride, part);
+    }
+  };
+  if (first == 0 && last == w.dims[d]) {
+    for (std::int64_t n = 0; n < a.count; ++n, at += step, from += bytes) {
+      const auto row = std::int64_t(*at);
+      if (row >= first && row < last) update_row(row, from);
+    }
+    return;
+  }
+  // Which of the rows are this worker's can't be predicted: they are listed without a branch.
+  constexpr std::int64_t kBlock = 1024;
+  std::uint32_t mine[kBlock];
+  for (std::int64_t n = 0; n < a.count; n += kBlock, at += kBlock * step, from += kBlock * bytes) {
+    const auto in_block = std::uint32_t(std::min(kBlock, a.count - n));
+    std::uint32_t found = 0;
+    for (std::uint32_t k = 0; k < in_block; ++k) {
+      mine[found] = k;
+      const auto past_first = std::uint64_t(std::int64_t(at[std::int64_t(k) * step]) - first);
+      found += std::uint32_t(past_first < std::uint64_t(last - first));
+    }
+    for (std::uint32_t i = 0; i < found; ++i) {
+      const std::int64_t k = mine[i];
+      update_row(std::int64_t(at[k * step]), from + k * bytes);
     }
   }
 }
@@ -273,10 +294,12 @@ void divide(ScatterAttrs* a) {
     if (w.dims[d] > w.dims[a->split]) a->split = d;
     if (w.dims[a->split] >= kEnoughRows) break;
   }
-  // Each range costs a walk over all indices: many are for long windows only.
+  // Each worker walks over all indices: many share long windows only, and short ones are added in
+  // less time than they are looked for.
   const std::int64_t rows = rank == 0 ? 1 : w.dims[a->split];
-  constexpr std::int64_t kShortRow = 16;
-  const std::int64_t ranges = a->row > 0 && a->row <= kShortRow ? 1 : 4 * element_count(w.sizes);
+  constexpr std::int64_t kShortRow = 32;
+  const bool is_short = a->row > 0 && a->row * std::int64_t(w.element) < kShortRow;
+  const std::int64_t ranges = is_short ? 1 : 4 * element_count(w.sizes);
   a->ranges = std::max<std::int64_t>(1, std::min(rows, ranges));
   const auto element = std::int64_t(w.element);
   bool whole_run = true;
