@@ -85,6 +85,7 @@ class MpiTransfer final : public Transport::Transfer {
     lent.clear();
     borrowed.clear();
     unreadable = -1;
+    read_error = 0;
     tries = 0;
     error.clear();
     spares_->emplace_back(this);
@@ -98,9 +99,10 @@ class MpiTransfer final : public Transport::Transfer {
   std::vector<MPI_Status> statuses;
   std::vector<Local> local_out, local_in;
   std::vector<Lent> lent;
-  std::vector<Borrowed> borrowed;    ///< by number of the incoming message, if any stays
-  std::atomic<int> unreadable = -1;  ///< a process of which something couldn't be read
-  int tries = 0;                     ///< how often there was nothing to do
+  std::vector<Borrowed> borrowed;  ///< by number of the incoming message, if any stays
+  /// A process of which something couldn't be read, and why; 0: it has ended.
+  std::atomic<int> unreadable = -1, read_error = 0;
+  int tries = 0;  ///< how often there was nothing to do
   std::string error;
 
  private:
@@ -213,6 +215,7 @@ class MpiTransport final : public Transport {
     const Borrowed& from = t.borrowed[incoming];
     for (std::size_t at = 0; at < bytes && t.unreadable.load(std::memory_order_relaxed) < 0;) {
       const ssize_t got = rings_->read(from.peer, from.at + offset + at, to + at, bytes - at);
+      if (got < 0) t.read_error = errno;
       if (got <= 0) t.unreadable = from.peer;
       at += std::size_t(std::max<ssize_t>(got, 0));
     }
@@ -343,7 +346,12 @@ class MpiTransport final : public Transport {
 
   /// What was read in others. If one of them has ended or failed, that will be heard of.
   bool give_back(MpiTransfer* t) {
-    if (t->unreadable >= 0) return false;
+    if (t->unreadable >= 0) {
+      if (t->read_error != 0 && !rings_->withdrawn(t->unreadable)) {
+        t->error = cannot_read(t->unreadable, t->read_error);
+      }
+      return false;
+    }
     for (Borrowed& b : t->borrowed) {
       if (b.at == nullptr) continue;
       if (!rings_->give_back(b.peer)) {
@@ -388,9 +396,7 @@ class MpiTransport final : public Transport {
       const SharedRings::Got got = rings_->receive(m.peer, m.to, &m.at);
       if (got == SharedRings::Got::all) continue;
       if (got == SharedRings::Got::failed) {
-        t->error = "what process " + std::to_string(m.peer) +
-                   " sends can't be read from its memory: " + std::strerror(errno) +
-                   " (TESSERA_SINGLE_COPY=0 does without)";
+        t->error = cannot_read(m.peer, errno);
         return;
       }
       t->local_in[kept++] = m;
@@ -417,6 +423,12 @@ class MpiTransport final : public Transport {
       MPI_Get_count(&status, MPI_BYTE, &bytes);
       t->error = something_else(m.peer, std::size_t(bytes), m.head.bytes);
     }
+  }
+
+  static std::string cannot_read(int peer, int error) {
+    return "what process " + std::to_string(peer) +
+           " sends can't be read from its memory: " + std::strerror(error) +
+           " (TESSERA_SINGLE_COPY=0 does without)";
   }
 
   static std::string something_else(int peer, std::size_t sent, std::size_t expected) {

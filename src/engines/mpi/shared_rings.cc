@@ -135,7 +135,7 @@ SharedRings::Got SharedRings::receive(int from, std::byte* data, std::size_t* at
     std::memcpy(&lent, next.data(), sizeof lent);
     const auto got = memory_.read(r.place, lent + *at, data + *at, std::min(kStretch, bytes - *at));
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (got == 0 || counter(r.from).withdrawn.load() != 0) return Got::gone;
+    if (got == 0 || withdrawn(from)) return Got::gone;
     if (got < 0) return Got::failed;
     *at += std::size_t(got);
     if (*at < bytes) return Got::some;
@@ -157,7 +157,7 @@ const std::byte* SharedRings::borrow(int from) {
 bool SharedRings::give_back(int from) {
   Ring& r = rings_[std::size_t(from)];
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (counter(r.from).withdrawn.load() != 0) return false;
+  if (withdrawn(from)) return false;
   --r.borrowed;
   taken_all(&r);
   return true;

@@ -58,6 +58,7 @@ class SharedRings {
   /// withdrawn meanwhile.
   const std::byte* borrow(int from);
   bool give_back(int from);
+  bool withdrawn(int from) const { return counter(ring(from).from).withdrawn.load() != 0; }
   /// Of what is borrowed; as PeerMemory::read. Any thread may.
   ssize_t read(int from, const std::byte* what, std::byte* to, std::size_t bytes) const {
     return memory_.read(ring(from).place, what, to, bytes);
