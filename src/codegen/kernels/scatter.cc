@@ -120,6 +120,9 @@ bool scatters_rows(const IndexWindows& w) {
   return true;
 }
 
+/// Updates are fetched so far ahead, and so much of each row at most.
+constexpr std::int64_t kAhead = 6144, kFetched = 256, kLine = 64;
+
 /// `length`: elements of a row; 0: many.
 template <class Index, std::int64_t length, class F>
 void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update) {
@@ -134,6 +137,13 @@ void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update
   const auto* at = reinterpret_cast<const Index*>(call.inputs[1]);
   const std::byte* from = call.inputs[2];
   std::byte* const out = call.outputs[0];
+  // The processor fetches too little ahead by itself while it waits for rows of the result.
+  const std::int64_t ahead = std::max<std::int64_t>(1, kAhead / bytes);
+  const auto fetch = [&](const std::byte* part) {
+    for (std::int64_t line = 0; line < std::min(bytes, kFetched); line += kLine) {
+      __builtin_prefetch(part + line);
+    }
+  };
   const auto update_row = [&](std::int64_t row, const std::byte* part) {
     if constexpr (length == 0) {
       update(out + row * stride, part, run);
@@ -143,6 +153,7 @@ void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update
   };
   if (first == 0 && last == w.dims[d]) {
     for (std::int64_t n = 0; n < a.count; ++n, at += step, from += bytes) {
+      if (length != 1) fetch(from + ahead * bytes);
       const auto row = std::int64_t(*at);
       if (row >= first && row < last) update_row(row, from);
     }
@@ -161,6 +172,7 @@ void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update
     }
     for (std::uint32_t i = 0; i < found; ++i) {
       const std::int64_t k = mine[i];
+      if (i + ahead < found) fetch(from + mine[i + ahead] * bytes);
       update_row(std::int64_t(at[k * step]), from + k * bytes);
     }
   }
@@ -297,7 +309,7 @@ void divide(ScatterAttrs* a) {
   // Each worker walks over all indices: many share long windows only, and short ones are added in
   // less time than they are looked for.
   const std::int64_t rows = rank == 0 ? 1 : w.dims[a->split];
-  constexpr std::int64_t kShortRow = 32;
+  constexpr std::int64_t kShortRow = 64;
   const bool is_short = a->row > 0 && a->row * std::int64_t(w.element) < kShortRow;
   const std::int64_t ranges = is_short ? 1 : 4 * element_count(w.sizes);
   a->ranges = std::max<std::int64_t>(1, std::min(rows, ranges));
