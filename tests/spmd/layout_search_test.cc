@@ -86,6 +86,23 @@ TEST(LayoutSearch, ALayoutThatNoTensorHas) {
   EXPECT_DOUBLE_EQ(received(l, 64, 64, 64, lhs, rhs, out), 4 * 512);
 }
 
+TEST(LayoutSearch, AmongEqualsTheFirstDimIsSplit) {
+  // A sum of gradients is scattered for the update of a parameter that all have.
+  FactorRule rule;
+  rule.factors = {{512}, {512}};
+  rule.operands = {{{0}, {1}}, {{0}, {1}}};
+  rule.results = {{{0}, {1}}};
+  const Shape shape(DType::f32, {512, 512});
+  const ComputeLayout l = CompileContext().layouts.choose({rule,
+                                                           {shape, shape},
+                                                           {on({{}, {}}), on({{}, {}}, {0})},
+                                                           {shape},
+                                                           {on({{}, {}})},
+                                                           512 * 512});
+  EXPECT_EQ(l.factor_axes[0].size(), 3U);
+  EXPECT_TRUE(l.factor_axes[1].empty());
+}
+
 TEST(LayoutSearch, LargeWorkIsNotRepeated) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 40; ++trial) {
