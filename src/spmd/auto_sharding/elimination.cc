@@ -11,6 +11,9 @@
 namespace tessera::spmd::auto_sharding {
 namespace {
 
+/// States of a node and its neighbours at the time, multiplied.
+constexpr double kMostCombined = 1 << 16;
+
 /// Whole numbers, so that sums in any order are the same.
 std::int64_t log_of(double count) { return std::int64_t(std::llround(std::log2(count) * 1024)); }
 
@@ -36,8 +39,8 @@ void lower_to(double* out, const double* row, double base, std::size_t width) {
 
 }  // namespace
 
-Elimination::Elimination(const PairwiseModel& model, double limit)
-    : model_(model), limit_(log_of(limit)), times_kept_(model.nodes.size(), 0) {
+Elimination::Elimination(const PairwiseModel& model, std::size_t most_states)
+    : model_(model), most_states_(most_states), times_kept_(model.nodes.size(), 0) {
   plan();
 }
 
@@ -69,6 +72,7 @@ void Elimination::plan() {
     insert_sorted(&neighbors[std::size_t(e.variable)], e.factor);
     insert_sorted(&neighbors[std::size_t(e.factor)], e.variable);
   }
+  const std::int64_t limit = log_of(kMostCombined);
   std::set<std::pair<std::int64_t, int>> next;
   for (std::size_t n = 0; n < count; ++n) {
     weight.push_back(log_states[n]);
@@ -80,7 +84,7 @@ void Elimination::plan() {
   place_.assign(count, -1);
   scope_.assign(count, {});
   while (!next.empty()) {
-    const bool fits = next.begin()->first <= limit_;
+    const bool fits = next.begin()->first <= limit;
     const int n = fits ? next.begin()->second : next_to_keep(neighbors, gone, log_states);
     const std::vector<int> around = std::move(neighbors[std::size_t(n)]);
     next.erase({weight[std::size_t(n)], n});

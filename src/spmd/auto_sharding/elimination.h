@@ -2,6 +2,8 @@
 // The exact minimum of a pairwise model, or of most of it.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -16,8 +18,11 @@ namespace tessera::spmd::auto_sharding {
 /// have, and the rest is solved around them.
 class Elimination {
  public:
-  /// `limit`: of states of a node and its neighbours at the time, multiplied.
-  explicit Elimination(const PairwiseModel& model, double limit = 1 << 16);
+  explicit Elimination(const PairwiseModel& model) : Elimination(model, kAllStates) {}
+  /// Whether a model would be solved exactly that has no more than so many states of each node.
+  static bool is_exact_with(const PairwiseModel& model, std::size_t states) {
+    return Elimination(model, states).is_exact();
+  }
 
   /// No node has to keep its state: a round finds an assignment that none is cheaper than.
   bool is_exact() const { return kept_.empty(); }
@@ -32,19 +37,23 @@ class Elimination {
     std::vector<int> scope;
     std::vector<double> values;
   };
+  static constexpr std::size_t kAllStates = std::size_t(-1);
 
+  Elimination(const PairwiseModel& model, std::size_t most_states);
   void plan();
   /// The node that stands in the way most, of those that were kept least often.
   int next_to_keep(const std::vector<std::vector<int>>& neighbors, const std::vector<char>& gone,
                    const std::vector<std::int64_t>& log_states) const;
-  std::size_t states_of(int node) const { return model_.nodes[std::size_t(node)].cost.size(); }
+  std::size_t states_of(int node) const {
+    return std::min(most_states_, model_.nodes[std::size_t(node)].cost.size());
+  }
   /// What a node and its bucket cost by its own state, in an assignment of those after it.
   std::vector<double> costs_of(int node, const std::vector<int>& states) const;
   void add(Table table);
   void eliminate(int node);
 
   const PairwiseModel& model_;
-  const std::int64_t limit_;
+  const std::size_t most_states_;
   std::vector<int> order_, kept_;
   std::vector<int> place_;               ///< by node: in order_; -1 of those kept
   std::vector<std::vector<int>> scope_;  ///< by node: those it has to do with when it is eliminated

@@ -209,10 +209,9 @@ std::vector<int> best_of_likely(const PairwiseModel& model,
                                 const std::vector<std::vector<double>>& marginals,
                                 const std::vector<int>& now) {
   for (const std::size_t count : {16, 12, 9, 7, 5, 4, 3, 2}) {
+    if (!Elimination::is_exact_with(model, count)) continue;
     const Restriction part = restricted(model, marginals, now, count);
-    Elimination elimination(part.model);
-    if (!elimination.is_exact()) continue;
-    std::vector<int> states = elimination.round(std::vector<int>(now.size(), 0));
+    std::vector<int> states = Elimination(part.model).round(std::vector<int>(now.size(), 0));
     for (std::size_t n = 0; n < states.size(); ++n) {
       states[n] = part.states[n][std::size_t(states[n])];
     }

@@ -157,6 +157,8 @@ class Search {
       }
       TESSERA_CHECK(step >= step_, "a step that takes " + std::to_string(move.seconds) + " s");
     }
+    double distance = parent < 0 ? 0 : nodes_[parent].distance + step;
+    if (distance > goal_) return;
     auto [it, fresh] = index_.try_emplace(state, int(nodes_.size()));
     if (fresh) {
       nodes_.emplace_back();
@@ -164,9 +166,9 @@ class Search {
       nodes_.back().estimate = estimate(state);
     }
     Node& node = nodes_[it->second];
-    double distance = parent < 0 ? 0 : nodes_[parent].distance + step;
     // Written so that no distance that isn't a number passes: parents would run in a circle.
     if (!(distance < node.distance)) return;
+    if (state == problem_.target) goal_ = distance;
     node.distance = distance;
     node.closed = false;
     node.parent = parent;
@@ -223,6 +225,8 @@ class Search {
     if (unsigned clear = s.unreduced & ~target_.unreduced; clear != 0) {
       reductions(index, state, s, bytes, clear);
     }
+    // The goal was reached for less than any permute takes.
+    if (nodes_[index].distance + step_ + machine_.least(bytes) > goal_) return;
     Placement next = cleared(state, s);
     bool few = problem_.axes <= kFreeAxes;
     int budget = few ? std::numeric_limits<int>::max() : kMaxPermutes;
@@ -537,6 +541,7 @@ class Search {
   const double limit_, step_;
   const Lists target_;
   double target_bytes_ = 0, both_ends_ = 0;
+  double goal_ = std::numeric_limits<double>::infinity();  ///< least distance of the target yet
   std::vector<Node> nodes_;
   std::unordered_map<Placement, int, PlacementHash> index_;
   std::priority_queue<Item> queue_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -197,11 +196,14 @@ class LayoutSearch {
 
   // --- all layouts ---------------------------------------------------------------------------
 
+  /// What it has is in lists of all candidates: there are many, and most are never looked at.
   struct Candidate {
-    FactorAxes axes;
+    std::size_t number = 0;
     double bound = 0;  ///< that its cost is not below; the work to begin with, in seconds
-    std::vector<std::int64_t> choices;
   };
+  const std::size_t* choices_of(const Candidate& c) const {
+    return all_choices_.data() + c.number * tensors_.size();
+  }
 
   void collect_layouts() {
     // What each tensor has is always tried, however large the space.
@@ -222,16 +224,15 @@ class LayoutSearch {
   }
 
   void add(const FactorAxes& axes) {
-    const double share = work(axes);
-    if (share > allowed_ || !is_expressible(*mesh_, rule_, axes)) return;
-    Candidate c{axes, share, {}};
-    c.choices.reserve(tensors_.size());
+    Candidate c{found_.size(), work(axes)};
+    if (c.bound > allowed_ || !is_expressible(*mesh_, rule_, axes)) return;
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      std::int64_t choice = choice_of(t, axes);
-      c.choices.push_back(choice);
-      c.bound += choices_[std::size_t(choice)].bound;
+      const std::size_t choice = choice_of(t, axes);
+      all_choices_.push_back(choice);
+      c.bound += choices_[choice].bound;
     }
-    found_.push_back(std::move(c));
+    all_axes_.insert(all_axes_.end(), axes.begin(), axes.end());
+    found_.push_back(c);
   }
 
   /// What one device may do: no more than in the layout of the largest tensor, the result's among
@@ -310,15 +311,16 @@ class LayoutSearch {
     double cost = -1;  ///< exact, once it was needed
   };
 
-  std::int64_t choice_of(std::size_t t, const FactorAxes& axes) {
-    std::string key(1, char(t));
+  std::size_t choice_of(std::size_t t, const FactorAxes& axes) {
+    std::string& key = key_;
+    key.assign(1, char(t));
     for (std::size_t f = 0; f < axes.size(); ++f) {
       bool sum = tensors_[t].is_result && !info_[f].in_result;
       if (!projections_[t].present[f] && !sum) continue;
       for (int a : axes[f]) key.push_back(char(a + 1));
       key.push_back(0);
     }
-    auto [it, fresh] = choice_index_.try_emplace(std::move(key), std::int64_t(choices_.size()));
+    const auto [it, fresh] = choice_index_.try_emplace(key, choices_.size());
     if (fresh) {
       Choice c;
       c.tensor = t;
@@ -343,8 +345,8 @@ class LayoutSearch {
     return std::max<std::int64_t>(1, std::int64_t(byte_size(tensors_[t].shape->dtype)));
   }
 
-  double cost_of(std::int64_t choice) {
-    Choice& c = choices_[std::size_t(choice)];
+  double cost_of(std::size_t choice) {
+    Choice& c = choices_[choice];
     if (c.cost < 0) {
       ++plans_;
       const TensorSharding& have = *tensors_[c.tensor].sharding;
@@ -356,26 +358,25 @@ class LayoutSearch {
   }
 
   ComputeLayout best() {
-    std::vector<std::size_t> order(found_.size());
-    std::iota(order.begin(), order.end(), std::size_t(0));
-    std::stable_sort(order.begin(), order.end(),
-                     [&](auto a, auto b) { return found_[a].bound < found_[b].bound; });
+    std::sort(found_.begin(), found_.end(), [](const Candidate& a, const Candidate& b) {
+      return a.bound != b.bound ? a.bound < b.bound : a.number < b.number;
+    });
     double least = std::numeric_limits<double>::infinity();
     const Candidate* winner = nullptr;
-    for (std::size_t i : order) {
-      const Candidate& c = found_[i];
+    for (const Candidate& c : found_) {
       if (c.bound >= least || (winner && plans_ >= kMaxPlans)) break;
       double cost = c.bound;
-      for (std::int64_t choice : c.choices) {
-        cost += cost_of(choice) - choices_[std::size_t(choice)].bound;
-        if (cost >= least) break;
+      for (std::size_t t = 0; t < tensors_.size() && cost < least; ++t) {
+        const std::size_t choice = choices_of(c)[t];
+        cost += cost_of(choice) - choices_[choice].bound;
       }
       if (cost < least) {
         least = cost;
         winner = &c;
       }
     }
-    ComputeLayout layout = layout_of(winner->axes);
+    const auto axes = all_axes_.begin() + std::ptrdiff_t(winner->number * rule_.factors.size());
+    ComputeLayout layout = layout_of(FactorAxes(axes, axes + std::ptrdiff_t(rule_.factors.size())));
     layout.cost = least;
     return layout;
   }
@@ -409,9 +410,12 @@ class LayoutSearch {
   std::vector<Projection> projections_;
   std::vector<IndexList> blocks_;
   std::vector<Candidate> found_;
+  std::vector<IndexList> all_axes_;       ///< [candidate][factor]
+  std::vector<std::size_t> all_choices_;  ///< [candidate][tensor]
   int plans_ = 0;
   std::vector<Choice> choices_;
-  std::unordered_map<std::string, std::int64_t> choice_index_;
+  std::unordered_map<std::string, std::size_t> choice_index_;
+  std::string key_;  ///< of the choice that is looked up
 };
 
 }  // namespace
