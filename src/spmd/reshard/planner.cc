@@ -471,8 +471,19 @@ double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to,
         nested &&
         std::equal(f.begin(), f.begin() + std::ptrdiff_t(std::min(f.size(), t.size())), t.begin());
   }
-  double left = nested ? target - overlap : target;
-  return machine.least(left);
+  if (nested) return machine.least(target - overlap);
+  // What is summed up is summed up in pieces, each of which comes from all devices but its own; the
+  // smallest ones are cut along all axes.
+  const MeshRef& mesh = to.mesh ? to.mesh : from.mesh;
+  double piece = double(element_bytes), ways = 1;
+  for (const std::int64_t d : dims) piece *= double(d);
+  for (int a = 0; a < int(mesh->axes.size()); ++a) {
+    const double size = double(mesh->axes[std::size_t(a)].size);
+    if (!contains(from.manual, a)) piece /= size;
+    if (contains(from.unreduced, a) && !contains(to.unreduced, a)) ways *= size;
+  }
+  if (ways > 1) target = std::max(target, piece) + (ways - 2) * piece;
+  return machine.least(target);
 }
 
 namespace {

@@ -60,18 +60,27 @@ TensorSharding tensor_sharding(const MeshRef& mesh, const FactorRule& rule,
                                bool is_result, const std::vector<IndexList>& factor_axes) {
   TensorSharding s;
   s.mesh = mesh;
+  tensor_sharding(mesh, rule, uses, tensor, is_result, factor_axes, &s);
+  return s;
+}
+
+void tensor_sharding(const MeshRef& mesh, const FactorRule& rule,
+                     const std::vector<FactorUse>& uses, const TensorFactors& tensor,
+                     bool is_result, const std::vector<IndexList>& factor_axes,
+                     TensorSharding* out) {
+  TensorSharding& s = *out;
   s.dims.resize(tensor.size());
-  if (!mesh) return s;
+  s.unreduced.clear();
+  if (!mesh) return;
   for (std::size_t d = 0; d < s.dims.size(); ++d) {
     s.dims[d].axes = dim_axes(*mesh, rule, tensor[d], factor_axes);
   }
-  if (!is_result) return s;
+  if (!is_result) return;
   for (std::size_t f = 0; f < factor_axes.size(); ++f) {
     if (uses[f].in_result) continue;
     s.unreduced.insert(s.unreduced.end(), factor_axes[f].begin(), factor_axes[f].end());
   }
   std::sort(s.unreduced.begin(), s.unreduced.end());
-  return s;
 }
 
 bool is_expressible(const LogicalMesh& mesh, const FactorRule& rule,

@@ -37,6 +37,12 @@ TensorSharding tensor_sharding(const MeshRef& mesh, const FactorRule& rule,
                                const std::vector<FactorUse>& uses, const TensorFactors& tensor,
                                bool is_result, const std::vector<IndexList>& factor_axes);
 
+/// The same into one that was used before for a tensor of this rank, whose memory serves again.
+void tensor_sharding(const MeshRef& mesh, const FactorRule& rule,
+                     const std::vector<FactorUse>& uses, const TensorFactors& tensor,
+                     bool is_result, const std::vector<IndexList>& factor_axes,
+                     TensorSharding* out);
+
 /// Whether each tensor of the rule can be cut as its factors are.
 bool is_expressible(const LogicalMesh& mesh, const FactorRule& rule,
                     const std::vector<IndexList>& factor_axes);

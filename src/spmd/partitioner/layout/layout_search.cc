@@ -117,6 +117,8 @@ class LayoutSearch {
   void project_all() {
     for (const Tensor& t : tensors_) {
       projections_.push_back(project(*mesh_, rule_, *t.factors, *t.sharding));
+      needs_.emplace_back().mesh = mesh_;
+      needs_.back().manual = t.sharding->manual;
     }
   }
 
@@ -203,6 +205,10 @@ class LayoutSearch {
   };
   const std::size_t* choices_of(const Candidate& c) const {
     return all_choices_.data() + c.number * tensors_.size();
+  }
+  FactorAxes axes_of(std::size_t candidate) const {
+    const auto axes = all_axes_.begin() + std::ptrdiff_t(candidate * rule_.factors.size());
+    return FactorAxes(axes, axes + std::ptrdiff_t(rule_.factors.size()));
   }
 
   void collect_layouts() {
@@ -305,8 +311,7 @@ class LayoutSearch {
   // --- what a layout needs of one tensor -------------------------------------------------------
 
   struct Choice {
-    std::size_t tensor;
-    TensorSharding sharding;
+    std::size_t tensor, candidate;  ///< the first one that needs it
     double bound = 0;
     double cost = -1;  ///< exact, once it was needed
   };
@@ -322,14 +327,13 @@ class LayoutSearch {
     }
     const auto [it, fresh] = choice_index_.try_emplace(key, choices_.size());
     if (fresh) {
-      Choice c;
-      c.tensor = t;
-      c.sharding = required(tensors_[t], axes);
-      c.bound = tensors_[t].is_result ? reshard_lower_bound(c.sharding, *tensors_[t].sharding,
-                                                            dims_of(t), bytes_of(t), machine_)
-                                      : reshard_lower_bound(*tensors_[t].sharding, c.sharding,
-                                                            dims_of(t), bytes_of(t), machine_);
-      choices_.push_back(std::move(c));
+      const Tensor& tensor = tensors_[t];
+      TensorSharding& need = needs_[t];
+      tensor_sharding(mesh_, rule_, info_, *tensor.factors, tensor.is_result, axes, &need);
+      const TensorSharding &from = tensor.is_result ? need : *tensor.sharding,
+                           &to = tensor.is_result ? *tensor.sharding : need;
+      choices_.push_back(
+          {t, found_.size(), reshard_lower_bound(from, to, dims_of(t), bytes_of(t), machine_)});
     }
     return it->second;
   }
@@ -349,9 +353,10 @@ class LayoutSearch {
     Choice& c = choices_[choice];
     if (c.cost < 0) {
       ++plans_;
-      const TensorSharding& have = *tensors_[c.tensor].sharding;
-      bool result = tensors_[c.tensor].is_result;
-      c.cost = reshards_.price(result ? c.sharding : have, result ? have : c.sharding,
+      const Tensor& tensor = tensors_[c.tensor];
+      const TensorSharding need = required(tensor, axes_of(c.candidate));
+      const bool result = tensor.is_result;
+      c.cost = reshards_.price(result ? need : *tensor.sharding, result ? *tensor.sharding : need,
                                dims_of(c.tensor), bytes_of(c.tensor), machine_);
     }
     return c.cost;
@@ -375,8 +380,7 @@ class LayoutSearch {
         winner = &c;
       }
     }
-    const auto axes = all_axes_.begin() + std::ptrdiff_t(winner->number * rule_.factors.size());
-    ComputeLayout layout = layout_of(FactorAxes(axes, axes + std::ptrdiff_t(rule_.factors.size())));
+    ComputeLayout layout = layout_of(axes_of(winner->number));
     layout.cost = least;
     return layout;
   }
@@ -408,6 +412,7 @@ class LayoutSearch {
   std::vector<Tensor> tensors_;
   std::size_t operand_count_ = 0;
   std::vector<Projection> projections_;
+  std::vector<TensorSharding> needs_;  ///< by tensor: of the choice that is looked at
   std::vector<IndexList> blocks_;
   std::vector<Candidate> found_;
   std::vector<IndexList> all_axes_;       ///< [candidate][factor]
