@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
-#include <set>
+#include <queue>
 #include <utility>
 
 namespace tessera::spmd::auto_sharding {
@@ -24,17 +25,6 @@ void insert_sorted(std::vector<int>* list, int x) {
 void erase_sorted(std::vector<int>* list, int x) {
   const auto at = std::lower_bound(list->begin(), list->end(), x);
   if (at != list->end() && *at == x) list->erase(at);
-}
-
-/// out[x] = min(out[x], row[x] + base); four at a time, which compilers make vector code of.
-void lower_to(double* out, const double* row, double base, std::size_t width) {
-  std::size_t x = 0;
-  for (; x + 4 <= width; x += 4) {
-    double cost[4];
-    for (std::size_t j = 0; j < 4; ++j) cost[j] = row[x + j] + base;
-    for (std::size_t j = 0; j < 4; ++j) out[x + j] = cost[j] < out[x + j] ? cost[j] : out[x + j];
-  }
-  for (; x < width; ++x) out[x] = std::min(out[x], row[x] + base);
 }
 
 }  // namespace
@@ -73,7 +63,10 @@ void Elimination::plan() {
     insert_sorted(&neighbors[std::size_t(e.factor)], e.variable);
   }
   const std::int64_t limit = log_of(kMostCombined);
-  std::set<std::pair<std::int64_t, int>> next;
+  // The least weight first; entries that are out of date are passed over.
+  std::priority_queue<std::pair<std::int64_t, int>, std::vector<std::pair<std::int64_t, int>>,
+                      std::greater<>>
+      next;
   for (std::size_t n = 0; n < count; ++n) {
     weight.push_back(log_states[n]);
     for (const int m : neighbors[n]) weight[n] += log_states[std::size_t(m)];
@@ -84,10 +77,14 @@ void Elimination::plan() {
   place_.assign(count, -1);
   scope_.assign(count, {});
   while (!next.empty()) {
-    const bool fits = next.begin()->first <= limit;
-    const int n = fits ? next.begin()->second : next_to_keep(neighbors, gone, log_states);
+    const auto [least, first] = next.top();
+    if (gone[std::size_t(first)] || least != weight[std::size_t(first)]) {
+      next.pop();
+      continue;
+    }
+    const bool fits = least <= limit;
+    const int n = fits ? first : next_to_keep(neighbors, gone, log_states);
     const std::vector<int> around = std::move(neighbors[std::size_t(n)]);
-    next.erase({weight[std::size_t(n)], n});
     gone[std::size_t(n)] = 1;
     for (const int m : around) {
       std::vector<int>& of_m = neighbors[std::size_t(m)];
@@ -100,7 +97,6 @@ void Elimination::plan() {
         if (of_m.size() > before) now += log_states[std::size_t(o)];
       }
       if (now == weight[std::size_t(m)]) continue;
-      next.erase({weight[std::size_t(m)], m});
       next.emplace(now, m);
       weight[std::size_t(m)] = now;
     }

@@ -11,6 +11,18 @@
 
 namespace tessera::spmd::auto_sharding {
 
+/// out[x] = min(out[x], row[x] + base)
+inline void lower_to(double* out, const double* row, double base, std::size_t width) {
+  // Four at a time, which compilers make vector code of.
+  std::size_t x = 0;
+  for (; x + 4 <= width; x += 4) {
+    double cost[4];
+    for (std::size_t j = 0; j < 4; ++j) cost[j] = row[x + j] + base;
+    for (std::size_t j = 0; j < 4; ++j) out[x + j] = cost[j] < out[x + j] ? cost[j] : out[x + j];
+  }
+  for (; x < width; ++x) out[x] = std::min(out[x], row[x] + base);
+}
+
 /// Bucket elimination (Dechter, 1999): a node's least cost, for all states of its neighbours, takes
 /// the node's place as a table; what is cheapest to eliminate goes first. That needs time and
 /// memory by the product of the states of a node and its neighbours. Programs are nearly trees,

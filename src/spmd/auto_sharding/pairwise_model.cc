@@ -121,9 +121,8 @@ class MessagePassing {
     } else {
       std::fill(to_factor.begin(), to_factor.end(), kInfinity);
       const double* row = e.cost.data();
-      for (std::size_t x = 0; x < costs.size(); ++x) {
-        const double here = costs[x] - to_variable[x];
-        for (double& least : to_factor) least = std::min(least, here + *row++);
+      for (std::size_t x = 0; x < costs.size(); ++x, row += to_factor.size()) {
+        lower_to(to_factor.data(), row, costs[x] - to_variable[x], to_factor.size());
       }
       normalize(&to_factor);
     }

@@ -54,20 +54,21 @@ double Placements::price(const Placement& from, const Placement& to) {
   std::vector<Move>& moves = moves_[std::size_t(from.number)];
   if (moves.size() <= std::size_t(to.number)) moves.resize(all_.size());
   Move& move = moves[std::size_t(to.number)];
-  if (!move.known) find(from.number, to.number, &move);
+  if (move.collectives < 0) find(from.number, to.number, &move);
   if (from.shard_bytes <= 0) return 0;
   if (machine_.is_uniform()) {
-    return move.collectives * machine_.start() +
+    return double(move.collectives) * machine_.start() +
            machine_.least_of_bytes(move.bytes * from.shard_bytes);
   }
   double total = 0;
-  for (const Step& s : move.steps) {
+  for (int k = 0; k < move.collectives; ++k) {
+    const Step& s = steps_[std::size_t(move.first_step + k)];
     total += machine_.collective(s.kind, s.bytes * from.shard_bytes, s.route);
   }
   return total;
 }
 
-void Placements::find(int from, int to, Move* move) const {
+void Placements::find(int from, int to, Move* move) {
   enum { scatter, reduce, exchange, permute, gather, kinds };
   std::array<double, kinds> ways;
   ways.fill(1);
@@ -86,13 +87,15 @@ void Placements::find(int from, int to, Move* move) const {
                                   : t.dim != f.dim    ? exchange
                                                       : permute);
     ways[kind] *= n;
-    machine_.extend(&routes[kind], *mesh_, int(a));
+    if (!machine_.is_uniform()) machine_.extend(&routes[kind], *mesh_, int(a));
   }
   double size = 1 / slice;
+  move->collectives = 0;
+  move->first_step = int(steps_.size());
   const auto step = [&](ir::Opcode opcode, std::size_t kind, double bytes) {
     ++move->collectives;
     move->bytes += bytes;
-    if (!machine_.is_uniform()) move->steps.push_back({opcode, bytes, routes[kind]});
+    if (!machine_.is_uniform()) steps_.push_back({opcode, bytes, routes[kind]});
   };
   using ir::Opcode;
   if (ways[scatter] > 1) {
@@ -108,7 +111,6 @@ void Placements::find(int from, int to, Move* move) const {
   }
   if (ways[permute] > 1) step(Opcode::collective_permute, permute, size);
   if (ways[gather] > 1) step(Opcode::all_gather, gather, size * (ways[gather] - 1));
-  move->known = true;
 }
 
 }  // namespace tessera::spmd::auto_sharding

@@ -44,17 +44,18 @@ class Placements {
     cost::Route route;
   };
   struct Move {
-    bool known = false;
-    double collectives = 0, bytes = 0;
-    std::vector<Step> steps;  ///< where links differ
+    int collectives = -1;  ///< -1: not known yet
+    int first_step = 0;    ///< where links differ
+    double bytes = 0;
   };
-  void find(int from, int to, Move* move) const;
+  void find(int from, int to, Move* move);
 
   const MeshRef mesh_;
   const cost::Machine machine_;
   std::vector<std::vector<At>> all_;             ///< by number and axis
   std::unordered_map<std::string, int> number_;  ///< by what `all_` has
   std::vector<std::vector<Move>> moves_;         ///< by the numbers of both ends
+  std::vector<Step> steps_;                      ///< of one move after the other
 };
 
 }  // namespace tessera::spmd::auto_sharding

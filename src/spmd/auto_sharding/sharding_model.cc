@@ -491,6 +491,7 @@ class ShardingModel::Builder : private ModelState {
   /// Of each op the cheapest strategy for the arrays as they are.
   void start_strategies() {
     const std::vector<char> kept = std::exchange(active, std::vector<char>(groups.size(), 1));
+    std::map<std::pair<std::string, double>, FactorAxes> known;
     for (const Op& op : graph.ops) {
       FactorAxes best(op.rule->factors.size());
       // With all groups active no choice depends on where they are; nor does one that isn't made.
@@ -498,10 +499,15 @@ class ShardingModel::Builder : private ModelState {
         if (std::optional<FactorAxes> agreed = agreement(*this, op)) {
           best = std::move(*agreed);
         } else {
-          Strategies strategies = enumerate(*this, op, best);
-          const std::vector<double> costs = costs_now(op, strategies);
-          const auto least = std::min_element(costs.begin(), costs.end()) - costs.begin();
-          best = std::move(strategies.list[std::size_t(least)]);
+          const double work = work_of(op);
+          const auto [it, fresh] = known.try_emplace({key_of(op, {}, best), work});
+          if (fresh) {
+            Strategies strategies = enumerate(*this, op, best);
+            const std::vector<double> costs = costs_now(op, strategies, work);
+            const auto least = std::min_element(costs.begin(), costs.end()) - costs.begin();
+            it->second = std::move(strategies.list[std::size_t(least)]);
+          }
+          best = it->second;
         }
       }
       strategy_.push_back(std::move(best));
@@ -511,9 +517,8 @@ class ShardingModel::Builder : private ModelState {
   }
 
   /// By strategy, for the arrays as they are.
-  std::vector<double> costs_now(const Op& op, const Strategies& strategies) {
+  std::vector<double> costs_now(const Op& op, const Strategies& strategies, double work) {
     std::vector<double> costs;
-    const double work = work_of(op);
     for (const FactorAxes& axes : strategies.list) {
       costs.push_back(work * work_share(*mesh, strategies.uses, axes));
     }

@@ -2,8 +2,9 @@
 // Enumerates strategies, and groups them by what they ask of tensors.
 #include "src/spmd/auto_sharding/strategies.h"
 
-#include <string>
-#include <unordered_map>
+#include <bit>
+#include <cstdint>
+#include <utility>
 
 #include "src/spmd/rules/axis_assignment.h"
 #include "src/spmd/rules/projection.h"
@@ -89,19 +90,34 @@ Columns columns_of(const FactorRule& rule, const Strategies& strategies,
       matters[f] |= !strategies.uses[f].in_result;
     }
   }
+  const auto same = [&](const FactorAxes& a, const FactorAxes& b) {
+    for (std::size_t f = 0; f < matters.size(); ++f) {
+      if (matters[f] && a[f] != b[f]) return false;
+    }
+    return true;
+  };
   Columns out;
-  std::unordered_map<std::string, int> known;
-  std::string key;
-  for (std::size_t k = 0; k < strategies.list.size(); ++k) {
-    key.clear();
+  out.of.reserve(strategies.list.size());
+  // By hash: the first column with it, and by column the next one.
+  std::vector<int> first(std::bit_ceil(2 * strategies.list.size()), -1), next;
+  for (const FactorAxes& axes : strategies.list) {
+    std::uint64_t hash = 0;
     for (std::size_t f = 0; f < matters.size(); ++f) {
       if (!matters[f]) continue;
-      for (const int a : strategies.list[k][f]) key.push_back(char(a + 1));
-      key.push_back(0);
+      for (const int a : axes[f]) hash = (hash + std::uint64_t(a) + 1) * 0x9E3779B97F4A7C15ull;
+      hash = (hash + 0x55) * 0x9E3779B97F4A7C15ull;
     }
-    const auto [it, fresh] = known.try_emplace(key, int(out.example.size()));
-    if (fresh) out.example.push_back(k);
-    out.of.push_back(it->second);
+    int& head = first[std::size_t(hash >> 32) & (first.size() - 1)];
+    int column = head;
+    while (column >= 0 && !same(strategies.list[out.example[std::size_t(column)]], axes)) {
+      column = next[std::size_t(column)];
+    }
+    if (column < 0) {
+      column = int(out.example.size());
+      out.example.push_back(out.of.size());
+      next.push_back(std::exchange(head, column));
+    }
+    out.of.push_back(column);
   }
   return out;
 }
