@@ -110,14 +110,17 @@ std::vector<double> live_bytes(const ir::Computation& computation) {
 }
 
 double estimated_peak_bytes(const ir::Module& module) {
-  return PeakMemory(bytes_of_shape).of(*module.entry());
+  return peak_bytes_where(module, bytes_of_shape);
 }
 
-std::vector<const Instruction*> live_at_peaks(const ir::Module& module, double part,
-                                              const BytesOf& bytes_of) {
-  PeakMemory memory(bytes_of);
+double peak_bytes_where(const ir::Module& module, const BytesOf& bytes_of) {
+  return PeakMemory(bytes_of).of(*module.entry());
+}
+
+std::vector<const Instruction*> live_above(const ir::Module& module, double bytes,
+                                           const BytesOf& bytes_of) {
   std::vector<const Instruction*> out;
-  memory.live_above(part * memory.of(*module.entry()), *module.entry(), &out);
+  PeakMemory(bytes_of).live_above(bytes, *module.entry(), &out);
   return out;
 }
 

@@ -12,12 +12,14 @@ namespace tessera::cost {
 /// About the most bytes that are live on one device when the instructions run in the order that
 /// stands, each array from where it is made to its last use. To compare two forms of a program.
 double estimated_peak_bytes(const ir::Module& module);
+/// The same where a device has so many bytes of an instruction's result.
+double peak_bytes_where(const ir::Module& module,
+                        const std::function<double(const ir::Instruction&)>& bytes_of);
 /// The same of one computation, while each of its instructions runs.
 std::vector<double> live_bytes(const ir::Computation& computation);
-/// The instructions that run, or whose results are live, wherever more than this part of the peak
-/// is. `bytes_of`: what a device has of an instruction's result.
-std::vector<const ir::Instruction*> live_at_peaks(
-    const ir::Module& module, double part,
+/// The instructions that run, or whose results are live, wherever more bytes than that are.
+std::vector<const ir::Instruction*> live_above(
+    const ir::Module& module, double bytes,
     const std::function<double(const ir::Instruction&)>& bytes_of);
 
 }  // namespace tessera::cost

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -42,19 +43,6 @@ struct Partitioned {
   ProgramCost cost;
 };
 
-/// What a device has of an instruction's result, in a program with explicit reshards.
-double shard_bytes(const ir::Instruction& i) {
-  double bytes = 0;
-  const std::vector<Shape> leaves = flatten(i.shape);
-  for (std::size_t k = 0; k < leaves.size(); ++k) {
-    const bool is_split = leaves[k].is_array() && k < i.sharding.size() && i.sharding[k].mesh &&
-                          i.sharding[k].kind == TensorSharding::Kind::axes;
-    const Shape shard = is_split ? local_shape(leaves[k], i.sharding[k]) : leaves[k];
-    bytes += double(shard.byte_count());
-  }
-  return bytes;
-}
-
 Partitioned partitioned(const ir::Module& module, const PartitionOptions& options) {
   Partitioned out;
   out.reshards = insert_reshards(module, options);
@@ -69,16 +57,19 @@ Partitioned partitioned(const ir::Module& module, const PartitionOptions& option
   return out;
 }
 
-/// The solved program at one price of memory.
-struct Attempt {
+/// The solution at one price of memory, by the model.
+struct Solution {
   std::vector<Propagation::Pin> pins;
   std::vector<ShardingDecision> decisions;
-  double seconds = 0;                  ///< by the model, without what more is paid for marked bytes
-  std::vector<double> held;            ///< bytes by node of the model
-  std::optional<Partitioned> program;  ///< unless the shardings can't be had
+  double seconds = 0;        ///< without what more is paid for marked bytes
+  std::vector<double> held;  ///< bytes by node of the model
+  double peak = 0;           ///< bytes, without what is resharded
+};
 
-  /// All but the program.
-  Attempt line() const { return {pins, {}, seconds, held, std::nullopt}; }
+/// One that fits, as one device runs it.
+struct Solved {
+  Solution solution;
+  Partitioned program;
 };
 
 /// Solves one module, which must outlive this, at several prices of memory.
@@ -91,11 +82,11 @@ class Solver {
                                                              options.partition.machine);
   }
 
-  /// The solution where marked bytes cost so much more, in passes over memory. Not partitioned yet.
-  Attempt solve(double more) {
+  /// The solution where marked bytes cost so much more, in passes over memory.
+  Solution solve(double more) {
     auto_sharding::ShardingModel& choice = *choice_;
     choice.restart(cost::kPassesOfHeld, more);
-    Attempt out;
+    Solution out;
     if (choice.groups() == 0) return out;
     auto_sharding::Assignment found;
     for (const std::vector<std::size_t>& block : auto_sharding::blocks(choice.groups())) {
@@ -106,6 +97,7 @@ class Solver {
     out.held = choice.held_bytes(found);
     out.seconds = found.cost - options_.partition.machine.pass(more) * marked_bytes(out.held);
     out.pins = choice.pins();
+    out.peak = cost::peak_bytes_where(*module_, shard_bytes());
     if (options_.decisions && !out.pins.empty()) {
       out.decisions = sharding_decisions(propagation_, &choice);
     }
@@ -117,49 +109,37 @@ class Solver {
 
   double marked_bytes(const std::vector<double>& held) const { return choice_->marked_bytes(held); }
 
-  /// Marks what is live wherever an attempt has more than the budget.
-  void mark(const Attempt& attempt, double budget) {
+  /// Marks what is live wherever the last solution has more than that, by the model.
+  void mark(double bytes) {
     const propagation::Graph& graph = propagation_.graph();
-    const ExplicitProgram& program = attempt.program->reshards;
-    std::unordered_map<const ir::Instruction*, std::vector<std::size_t>> ops;
-    for (std::size_t o = 0; o < graph.ops.size(); ++o) {
-      ops[graph.ops[o].instruction].push_back(o);
-    }
-    std::vector<char> values(graph.values.size(), 0), marked_ops(graph.ops.size(), 0);
-    const double part = budget / attempt.program->cost.peak_bytes;
-    for (const ir::Instruction* i : cost::live_at_peaks(*program.module, part, shard_bytes)) {
-      const auto origin = program.origins.find(i);
-      if (origin == program.origins.end()) continue;
-      const ir::Instruction* op = origin->second;
-      for (const std::size_t o : ops[op]) marked_ops[o] = 1;
-      // A reshard is the op's for which it is.
-      if (ir::is_reshard(*i)) continue;
-      for (std::size_t k = 0; k < graph.leaf_count(op); ++k) {
-        values[std::size_t(graph.value_of(op, k))] = 1;
+    std::vector<char> values(graph.values.size(), 0), ops;
+    std::unordered_set<const ir::Instruction*> live;
+    for (const ir::Instruction* i : cost::live_above(*module_, bytes, shard_bytes())) {
+      live.insert(i);
+      for (std::size_t k = 0; k < graph.leaf_count(i); ++k) {
+        values[std::size_t(graph.value_of(i, k))] = 1;
       }
     }
-    choice_->mark(values, marked_ops);
+    for (const propagation::Op& op : graph.ops) ops.push_back(live.count(op.instruction) > 0);
+    choice_->mark(values, ops);
   }
 
   /// Nothing if it shards nothing, or if what the program states rules it out.
-  void partition(Attempt* attempt) {
-    if (attempt->pins.empty()) return;
+  std::optional<Partitioned> partition(const Solution& solution) {
+    if (solution.pins.empty()) return std::nullopt;
     try {
-      propagation_.run(attempt->pins);
-      attempt->program = partitioned(*module_, options_.partition);
+      propagation_.run(solution.pins);
+      Partitioned out = partitioned(*module_, options_.partition);
+      log(LogLevel::debug, fmt::format("auto-sharding: {:.4g} us, peak {:.0f}, by the model {:.0f}",
+                                       out.cost.total * 1e6, out.cost.peak_bytes, solution.peak));
+      return out;
     } catch (const InternalError&) {
       throw;
     } catch (const Error& e) {
       log(LogLevel::debug, fmt::format("the solved shardings can't be had: {}", e.what()));
-      return;
+      return std::nullopt;
     }
-    const ProgramCost& cost = attempt->program->cost;
-    log(LogLevel::debug,
-        fmt::format("auto-sharding: {:.4g} us, peak {:.0f}", cost.total * 1e6, cost.peak_bytes));
   }
-
-  /// Leaves the module with the shardings of an attempt.
-  void apply(const Attempt& attempt) { propagation_.run(attempt.pins); }
 
   std::vector<ShardingDecision> decisions_as_propagated() {
     choice_->restart(0);
@@ -167,6 +147,21 @@ class Solver {
   }
 
  private:
+  /// What a device has of an instruction's result in the last solution.
+  std::function<double(const ir::Instruction&)> shard_bytes() const {
+    return [this](const ir::Instruction& i) {
+      double bytes = 0;
+      const std::vector<Shape> leaves = flatten(i.shape);
+      for (std::size_t k = 0; k < leaves.size(); ++k) {
+        const TensorSharding& s = choice_->sharding_of(propagation_.graph().value_of(&i, k));
+        const bool is_split =
+            leaves[k].is_array() && s.mesh && s.kind == TensorSharding::Kind::axes;
+        bytes += double((is_split ? local_shape(leaves[k], s) : leaves[k]).byte_count());
+      }
+      return bytes;
+    };
+  }
+
   ir::Module* module_;
   const AutoShardingOptions& options_;
   Propagation propagation_;
@@ -176,70 +171,66 @@ class Solver {
 /// Costs that differ by this much of them are the same.
 constexpr double kSame = 1e-6;
 
-/// The cheapest solution that fits. Bytes cost more and more where the solutions have too many of
-/// them. By the model, what a solution costs at a price is a line over that price, and the lines of
-/// all that are the best at some price bound a convex region. That of one that doesn't fit and that
-/// of one that does meet at some price: there another one is better than both, or there is none
-/// between them.
-std::optional<Attempt> best_that_fits(Solver* solver, const cost::Machine& machine, double budget,
-                                      double most_seconds, bool any_seconds) {
-  const auto total = [](const Attempt& a) { return a.program->cost.total; };
-  const auto fits = [&](const Attempt& a) { return a.program->cost.peak_bytes <= budget; };
-  const auto is_worthwhile = [&](const Attempt& a) {
-    return any_seconds || total(a) < most_seconds;
-  };
-  Attempt large = solver->solve(0);
-  solver->partition(&large);
-  if (!large.program || !is_worthwhile(large)) return std::nullopt;
-  if (fits(large)) return large;
-  solver->mark(large, budget);
-  // Higher prices, and more of what is marked, until one fits.
-  constexpr int kRounds = 4;
+/// The cheapest solution that has no more than `limit`, by the model, where `large` has more. Bytes
+/// cost more and more until one fits. What a solution costs at a price is a line over that price,
+/// and the lines of all that are the best at some price bound a convex region. That of one that
+/// doesn't fit and that of one that does meet at some price: there another one is better than both,
+/// or there is none between them.
+std::optional<Solution> cheapest_within(Solver* solver, const cost::Machine& machine, double limit,
+                                        Solution large) {
+  constexpr int kRounds = 4, kTries = 3;
   constexpr double kAnyPrice = 1e8;  // steps of collectives take their time on some machines
-  Attempt best;
+  Solution small;
   double more = cost::kPassesOfScarce;
-  std::vector<Propagation::Pin> tried = large.pins;
-  for (int k = 0; k < kRounds; ++k, more *= 4) {
-    best = solver->solve(more);
-    if (best.pins == tried) {
-      if (machine.is_uniform() || more >= kAnyPrice) break;
-      more = kAnyPrice;
-      continue;
+  for (int k = 0; small.pins.empty(); ++k, more *= 4) {
+    if (k == kRounds) return std::nullopt;
+    Solution now = solver->solve(more);
+    if (now.peak <= limit) {
+      small = std::move(now);
+    } else {
+      if (now.pins == large.pins && !machine.is_uniform()) more = std::max(more, kAnyPrice);
+      solver->mark(limit);
+      large = std::move(now);
     }
-    tried = best.pins;
-    solver->partition(&best);
-    if (!best.program) return std::nullopt;
-    if (fits(best)) break;
-    solver->mark(best, budget);
   }
-  if (!best.program || !fits(best)) return std::nullopt;
-  constexpr int kTries = 2;
-  bool applied = true;
-  Attempt small = best.line();  // the last one that fits
-  for (int k = 0; k < kTries && total(best) > total(large); ++k) {
+  Solution best = small;
+  for (int k = 0; k < kTries; ++k) {
     const double bytes = solver->marked_bytes(large.held) - solver->marked_bytes(small.held);
     const double price = (small.seconds - large.seconds) / bytes;
     if (!(price > 0)) break;
-    Attempt now = solver->solve(price / machine.pass(1));
+    Solution now = solver->solve(price / machine.pass(1));
     const double cost = now.seconds + price * solver->marked_bytes(now.held);
     const double bound = small.seconds + price * solver->marked_bytes(small.held);
     if (cost >= bound * (1 - kSame)) break;
-    solver->partition(&now);
-    applied = false;
-    if (!now.program) break;
-    if (!fits(now)) {
-      solver->mark(now, budget);
+    if (now.peak > limit) {
+      solver->mark(limit);
       large = std::move(now);
       continue;
     }
-    small = now.line();
-    if (total(now) >= total(best)) continue;
-    best = std::move(now);
-    applied = true;
+    small = std::move(now);
+    if (small.seconds < best.seconds) best = small;
   }
-  if (!is_worthwhile(best)) return std::nullopt;
-  if (!applied) solver->apply(best);
   return best;
+}
+
+/// The cheapest solution that fits. What the model doesn't know of its memory is made up for by a
+/// lower limit.
+std::optional<Solved> best_that_fits(Solver* solver, const cost::Machine& machine, double budget,
+                                     double most_seconds, bool any_seconds) {
+  const Solution large = solver->solve(0);
+  Solution best = large;
+  constexpr int kLimits = 3;
+  for (int k = 0; k <= kLimits; ++k) {
+    std::optional<Partitioned> program = solver->partition(best);
+    if (!program || (!any_seconds && program->cost.total >= most_seconds)) break;
+    if (program->cost.peak_bytes <= budget) return Solved{std::move(best), std::move(*program)};
+    const double limit = best.peak * budget / program->cost.peak_bytes;
+    if (k == 0) solver->mark(limit);
+    std::optional<Solution> found = cheapest_within(solver, machine, limit, large);
+    if (!found) break;
+    best = std::move(*found);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -280,7 +271,7 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
 
   add_views(open.get());
   Solver solver(open.get(), options);
-  std::optional<Attempt> best =
+  std::optional<Solved> best =
       best_that_fits(&solver, options.partition.machine, budget,
                      out.propagated.total * (1 - cost::kWorthwhile), /*any_seconds=*/!fits);
   if (!best) {
@@ -290,11 +281,11 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   drop_views(open.get());
   out.module = std::move(open);
   out.solved = true;
-  out.chosen = best->program->cost;
-  out.reshards = std::move(best->program->reshards);
-  out.device = std::move(best->program->device);
-  out.report = std::move(best->program->report);
-  out.decisions = std::move(best->decisions);
+  out.chosen = best->program.cost;
+  out.reshards = std::move(best->program.reshards);
+  out.device = std::move(best->program.device);
+  out.report = std::move(best->program.report);
+  out.decisions = std::move(best->solution.decisions);
   return out;
 }
 

@@ -133,6 +133,7 @@ class ShardingModel::Builder : private ModelState {
     return bytes;
   }
 
+  const TensorSharding& sharding_of(int value) const { return current[std::size_t(value)]; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<int>& members(int root) const { return variables_->members(root); }
   const std::vector<std::vector<std::size_t>>& tensors_of_edges() const { return edge_tensors_; }
@@ -599,6 +600,9 @@ double ShardingModel::marked_bytes(const std::vector<double>& held) const {
   return builder_->marked_bytes(held);
 }
 void ShardingModel::take(const Assignment& assignment) { builder_->take(assignment); }
+const TensorSharding& ShardingModel::sharding_of(int value) const {
+  return builder_->sharding_of(value);
+}
 std::vector<Propagation::Pin> ShardingModel::pins() const { return builder_->pins(); }
 
 }  // namespace tessera::spmd::auto_sharding

@@ -65,6 +65,8 @@ class ShardingModel {
   double marked_bytes(const std::vector<double>& held) const;
   /// Shards all arrays and ops as an assignment of the last model says.
   void take(const Assignment& assignment);
+  /// Of an array, as the last assignment says.
+  const TensorSharding& sharding_of(int value) const;
   /// Of all arrays that propagation may choose, where that is possible.
   std::vector<Propagation::Pin> pins() const;
 
