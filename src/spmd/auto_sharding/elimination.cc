@@ -117,75 +117,94 @@ void Elimination::plan() {
 }
 
 std::vector<int> Elimination::round(std::vector<int> states) {
+  values_.clear();
   own_.clear();
-  for (const PairwiseModel::Node& node : model_.nodes) own_.push_back(node.cost);
-  bucket_.assign(model_.nodes.size(), {});
-  for (const PairwiseModel::Edge& e : model_.edges) {
+  for (const PairwiseModel::Node& node : model_.nodes) {
+    own_.push_back(values_.size());
+    values_.insert(values_.end(), node.cost.begin(), node.cost.end());
+  }
+  bucket_.resize(model_.nodes.size());
+  for (std::vector<Table>& bucket : bucket_) bucket.clear();
+  edge_scope_.resize(model_.edges.size());
+  for (std::size_t at = 0; at < model_.edges.size(); ++at) {
+    const PairwiseModel::Edge& e = model_.edges[at];
     const auto v = std::size_t(e.variable), f = std::size_t(e.factor);
     const bool fixed_v = place_[v] < 0 || states_of(e.variable) < 2,
                fixed_f = place_[f] < 0 || states_of(e.factor) < 2;
     const int at_v = place_[v] < 0 ? states[v] : 0, at_f = place_[f] < 0 ? states[f] : 0;
+    const std::size_t of_v = states_of(e.variable), of_f = states_of(e.factor);
     if (fixed_v && fixed_f) continue;
     if (fixed_f) {
-      for (std::size_t x = 0; x < own_[v].size(); ++x) {
-        own_[v][x] += e.at(int(x), e.column[std::size_t(at_f)]);
+      for (std::size_t x = 0; x < of_v; ++x) {
+        values_[own_[v] + x] += e.at(int(x), e.column[std::size_t(at_f)]);
       }
     } else if (fixed_v) {
-      for (std::size_t k = 0; k < own_[f].size(); ++k) own_[f][k] += e.at(at_v, e.column[k]);
+      for (std::size_t k = 0; k < of_f; ++k) values_[own_[f] + k] += e.at(at_v, e.column[k]);
     } else {
       const bool variable_first = place_[v] < place_[f];
-      Table table;
-      table.scope = {e.variable, e.factor};
-      if (!variable_first) std::swap(table.scope[0], table.scope[1]);
-      table.values.resize(own_[v].size() * own_[f].size());
-      double* out = table.values.data();
+      edge_scope_[at] = {variable_first ? e.variable : e.factor,
+                         variable_first ? e.factor : e.variable};
+      const Table table = start_table(edge_scope_[at]);
+      double* out = values_.data() + table.begin;
       if (variable_first) {
-        for (std::size_t x = 0; x < own_[v].size(); ++x) {
-          for (std::size_t k = 0; k < own_[f].size(); ++k) *out++ = e.at(int(x), e.column[k]);
+        for (std::size_t x = 0; x < of_v; ++x) {
+          for (std::size_t k = 0; k < of_f; ++k) *out++ = e.at(int(x), e.column[k]);
         }
       } else {
-        for (std::size_t k = 0; k < own_[f].size(); ++k) {
-          for (std::size_t x = 0; x < own_[v].size(); ++x) *out++ = e.at(int(x), e.column[k]);
+        for (std::size_t k = 0; k < of_f; ++k) {
+          for (std::size_t x = 0; x < of_v; ++x) *out++ = e.at(int(x), e.column[k]);
         }
       }
-      add(std::move(table));
+      add(table);
     }
   }
   for (const int n : order_) eliminate(n);
   for (auto n = order_.rbegin(); n != order_.rend(); ++n) {
-    const std::vector<double> costs = costs_of(*n, states);
-    const double least = *std::min_element(costs.begin(), costs.end());
-    // Sums in another order differ in their last bits.
-    const double most = least + 1e-12 * std::abs(least);
-    states[std::size_t(*n)] =
-        int(std::find_if(costs.begin(), costs.end(), [&](double c) { return c <= most; }) -
-            costs.begin());
+    states[std::size_t(*n)] = best_state(*n, states);
   }
   if (!kept_.empty()) plan();
   return states;
 }
 
-void Elimination::add(Table table) {
-  std::vector<Table>& bucket = bucket_[std::size_t(table.scope[0])];
-  for (Table& known : bucket) {
-    if (known.scope != table.scope) continue;
-    for (std::size_t k = 0; k < known.values.size(); ++k) known.values[k] += table.values[k];
-    return;
-  }
-  bucket.push_back(std::move(table));
+Elimination::Table Elimination::start_table(std::span<const int> scope) {
+  const Table table{scope, values_.size()};
+  std::size_t size = 1;
+  for (const int m : scope) size *= states_of(m);
+  values_.resize(table.begin + size, std::numeric_limits<double>::infinity());
+  return table;
 }
 
-std::vector<double> Elimination::costs_of(int node, const std::vector<int>& states) const {
-  std::vector<double> costs = own_[std::size_t(node)];
+void Elimination::add(const Table& table) {
+  std::vector<Table>& bucket = bucket_[std::size_t(table.scope[0])];
+  for (const Table& known : bucket) {
+    if (!std::equal(known.scope.begin(), known.scope.end(), table.scope.begin(),
+                    table.scope.end())) {
+      continue;
+    }
+    double* to = values_.data() + known.begin;
+    for (std::size_t k = table.begin; k < values_.size(); ++k) *to++ += values_[k];
+    values_.resize(table.begin);
+    return;
+  }
+  bucket.push_back(table);
+}
+
+int Elimination::best_state(int node, const std::vector<int>& states) {
+  const double* own = values_.data() + own_[std::size_t(node)];
+  costs_.assign(own, own + states_of(node));
   for (const Table& t : bucket_[std::size_t(node)]) {
-    std::size_t at = 0, stride = 1;
+    std::size_t at = t.begin, stride = 1;
     for (std::size_t k = t.scope.size(); k-- > 1;) {
       at += stride * std::size_t(states[std::size_t(t.scope[k])]);
       stride *= states_of(t.scope[k]);
     }
-    for (std::size_t s = 0; s < costs.size(); ++s) costs[s] += t.values[at + s * stride];
+    for (std::size_t s = 0; s < costs_.size(); ++s) costs_[s] += values_[at + s * stride];
   }
-  return costs;
+  const double least = *std::min_element(costs_.begin(), costs_.end());
+  // Sums in another order differ in their last bits.
+  const double most = least + 1e-12 * std::abs(least);
+  return int(std::find_if(costs_.begin(), costs_.end(), [&](double c) { return c <= most; }) -
+             costs_.begin());
 }
 
 void Elimination::eliminate(int node) {
@@ -200,10 +219,11 @@ void Elimination::eliminate(int node) {
     bool has_last;
     const double* at;
   };
+  const Table result = start_table(scope);
   std::vector<Reader> readers;
   for (const Table& t : bucket_[std::size_t(node)]) {
     Reader r{&t, 1, std::vector<std::size_t>(outer, 0), t.scope.back() == scope.back(),
-             t.values.data()};
+             values_.data() + t.begin};
     for (std::size_t k = t.scope.size(); k-- > 1;) {
       const auto dim = std::find(scope.begin(), scope.end(), t.scope[k]) - scope.begin();
       if (std::size_t(dim) < outer) r.strides[std::size_t(dim)] = r.stride;
@@ -215,15 +235,10 @@ void Elimination::eliminate(int node) {
   std::stable_partition(readers.begin(), readers.end(), [](const Reader& r) { return r.has_last; });
   const auto rows = std::size_t(
       std::count_if(readers.begin(), readers.end(), [](const Reader& r) { return r.has_last; }));
-  Table result;
-  result.scope = scope;
-  std::size_t size = 1;
-  for (const int m : scope) size *= states_of(m);
-  result.values.assign(size, std::numeric_limits<double>::infinity());
-  const std::vector<double>& own = own_[std::size_t(node)];
+  const std::span<const double> own(values_.data() + own_[std::size_t(node)], states_of(node));
   std::vector<std::size_t> index(outer, 0);
   std::vector<double> sum(width);
-  for (double* out = result.values.data();; out += width) {
+  for (double* out = values_.data() + result.begin;; out += width) {
     for (std::size_t s = 0; s < own.size(); ++s) {
       double base = own[s];
       for (std::size_t r = rows; r < readers.size(); ++r) {
@@ -255,7 +270,7 @@ void Elimination::eliminate(int node) {
     }
     if (d == std::size_t(-1)) break;
   }
-  add(std::move(result));
+  add(result);
 }
 
 }  // namespace tessera::spmd::auto_sharding

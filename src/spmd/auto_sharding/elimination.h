@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "src/spmd/auto_sharding/pairwise_model.h"
@@ -46,8 +48,8 @@ class Elimination {
   /// Costs by the states of some nodes, in the order in which these are eliminated; the last one's
   /// states are next to each other.
   struct Table {
-    std::vector<int> scope;
-    std::vector<double> values;
+    std::span<const int> scope;
+    std::size_t begin;  ///< in `values_`
   };
   static constexpr std::size_t kAllStates = std::size_t(-1);
 
@@ -59,9 +61,11 @@ class Elimination {
   std::size_t states_of(int node) const {
     return std::min(most_states_, model_.nodes[std::size_t(node)].cost.size());
   }
-  /// What a node and its bucket cost by its own state, in an assignment of those after it.
-  std::vector<double> costs_of(int node, const std::vector<int>& states) const;
-  void add(Table table);
+  /// The first of the cheapest states of a node and its bucket, in an assignment of those after it.
+  int best_state(int node, const std::vector<int>& states);
+  /// A table without values yet, which come at the end of `values_`.
+  Table start_table(std::span<const int> scope);
+  void add(const Table& table);
   void eliminate(int node);
 
   const PairwiseModel& model_;
@@ -70,8 +74,11 @@ class Elimination {
   std::vector<int> place_;               ///< by node: in order_; -1 of those kept
   std::vector<std::vector<int>> scope_;  ///< by node: those it has to do with when it is eliminated
   std::vector<int> times_kept_;          ///< by node
-  std::vector<std::vector<double>> own_;    ///< by node: costs, with edges to those kept
+  std::vector<std::array<int, 2>> edge_scope_;  ///< by edge
+  std::vector<double> values_;                  ///< of all nodes, then of all tables
+  std::vector<std::size_t> own_;            ///< by node: its costs there, with edges to those kept
   std::vector<std::vector<Table>> bucket_;  ///< by node: tables of which it is the first
+  std::vector<double> costs_;               ///< by state of one node
 };
 
 }  // namespace tessera::spmd::auto_sharding
