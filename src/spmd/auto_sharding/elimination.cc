@@ -116,12 +116,29 @@ void Elimination::plan() {
   }
 }
 
+std::span<double> Elimination::Numbers::take(std::size_t count) {
+  // Small enough that memory is kept for the next, large enough that there are few.
+  constexpr std::size_t kBlock = 1 << 13;
+  while (left_.size() < count) {
+    if (used_ == blocks_.size()) blocks_.emplace_back(std::max(count, kBlock));
+    left_ = blocks_[used_++];
+  }
+  const std::span<double> out = left_.first(count);
+  left_ = left_.subspan(count);
+  return out;
+}
+
+void Elimination::Numbers::clear() {
+  used_ = 0;
+  left_ = {};
+}
+
 std::vector<int> Elimination::round(std::vector<int> states) {
-  values_.clear();
+  numbers_.clear();
   own_.clear();
   for (const PairwiseModel::Node& node : model_.nodes) {
-    own_.push_back(values_.size());
-    values_.insert(values_.end(), node.cost.begin(), node.cost.end());
+    own_.push_back(numbers_.take(node.cost.size()));
+    std::copy(node.cost.begin(), node.cost.end(), own_.back().begin());
   }
   bucket_.resize(model_.nodes.size());
   for (std::vector<Table>& bucket : bucket_) bucket.clear();
@@ -136,16 +153,16 @@ std::vector<int> Elimination::round(std::vector<int> states) {
     if (fixed_v && fixed_f) continue;
     if (fixed_f) {
       for (std::size_t x = 0; x < of_v; ++x) {
-        values_[own_[v] + x] += e.at(int(x), e.column[std::size_t(at_f)]);
+        own_[v][x] += e.at(int(x), e.column[std::size_t(at_f)]);
       }
     } else if (fixed_v) {
-      for (std::size_t k = 0; k < of_f; ++k) values_[own_[f] + k] += e.at(at_v, e.column[k]);
+      for (std::size_t k = 0; k < of_f; ++k) own_[f][k] += e.at(at_v, e.column[k]);
     } else {
       const bool variable_first = place_[v] < place_[f];
       edge_scope_[at] = {variable_first ? e.variable : e.factor,
                          variable_first ? e.factor : e.variable};
       const Table table = start_table(edge_scope_[at]);
-      double* out = values_.data() + table.begin;
+      double* out = table.values.data();
       if (variable_first) {
         for (std::size_t x = 0; x < of_v; ++x) {
           for (std::size_t k = 0; k < of_f; ++k) *out++ = e.at(int(x), e.column[k]);
@@ -167,38 +184,31 @@ std::vector<int> Elimination::round(std::vector<int> states) {
 }
 
 Elimination::Table Elimination::start_table(std::span<const int> scope) {
-  const Table table{scope, values_.size()};
   std::size_t size = 1;
   for (const int m : scope) size *= states_of(m);
-  values_.resize(table.begin + size, std::numeric_limits<double>::infinity());
-  return table;
+  return {scope, numbers_.take(size)};
 }
 
 void Elimination::add(const Table& table) {
   std::vector<Table>& bucket = bucket_[std::size_t(table.scope[0])];
-  for (const Table& known : bucket) {
-    if (!std::equal(known.scope.begin(), known.scope.end(), table.scope.begin(),
-                    table.scope.end())) {
-      continue;
-    }
-    double* to = values_.data() + known.begin;
-    for (std::size_t k = table.begin; k < values_.size(); ++k) *to++ += values_[k];
-    values_.resize(table.begin);
-    return;
-  }
-  bucket.push_back(table);
+  const auto known = std::find_if(bucket.begin(), bucket.end(), [&](const Table& t) {
+    return std::equal(t.scope.begin(), t.scope.end(), table.scope.begin(), table.scope.end());
+  });
+  if (known == bucket.end()) return bucket.push_back(table);
+  for (std::size_t k = 0; k < table.values.size(); ++k) known->values[k] += table.values[k];
+  numbers_.give_back(table.values);
 }
 
 int Elimination::best_state(int node, const std::vector<int>& states) {
-  const double* own = values_.data() + own_[std::size_t(node)];
-  costs_.assign(own, own + states_of(node));
+  const std::span<const double> own = own_[std::size_t(node)];
+  costs_.assign(own.begin(), own.end());
   for (const Table& t : bucket_[std::size_t(node)]) {
-    std::size_t at = t.begin, stride = 1;
+    std::size_t at = 0, stride = 1;
     for (std::size_t k = t.scope.size(); k-- > 1;) {
       at += stride * std::size_t(states[std::size_t(t.scope[k])]);
       stride *= states_of(t.scope[k]);
     }
-    for (std::size_t s = 0; s < costs_.size(); ++s) costs_[s] += values_[at + s * stride];
+    for (std::size_t s = 0; s < costs_.size(); ++s) costs_[s] += t.values[at + s * stride];
   }
   const double least = *std::min_element(costs_.begin(), costs_.end());
   // Sums in another order differ in their last bits.
@@ -220,10 +230,11 @@ void Elimination::eliminate(int node) {
     const double* at;
   };
   const Table result = start_table(scope);
+  std::fill(result.values.begin(), result.values.end(), std::numeric_limits<double>::infinity());
   std::vector<Reader> readers;
   for (const Table& t : bucket_[std::size_t(node)]) {
     Reader r{&t, 1, std::vector<std::size_t>(outer, 0), t.scope.back() == scope.back(),
-             values_.data() + t.begin};
+             t.values.data()};
     for (std::size_t k = t.scope.size(); k-- > 1;) {
       const auto dim = std::find(scope.begin(), scope.end(), t.scope[k]) - scope.begin();
       if (std::size_t(dim) < outer) r.strides[std::size_t(dim)] = r.stride;
@@ -235,10 +246,10 @@ void Elimination::eliminate(int node) {
   std::stable_partition(readers.begin(), readers.end(), [](const Reader& r) { return r.has_last; });
   const auto rows = std::size_t(
       std::count_if(readers.begin(), readers.end(), [](const Reader& r) { return r.has_last; }));
-  const std::span<const double> own(values_.data() + own_[std::size_t(node)], states_of(node));
+  const std::span<const double> own = own_[std::size_t(node)];
   std::vector<std::size_t> index(outer, 0);
   std::vector<double> sum(width);
-  for (double* out = values_.data() + result.begin;; out += width) {
+  for (double* out = result.values.data();; out += width) {
     for (std::size_t s = 0; s < own.size(); ++s) {
       double base = own[s];
       for (std::size_t r = rows; r < readers.size(); ++r) {

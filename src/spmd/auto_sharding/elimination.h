@@ -49,7 +49,20 @@ class Elimination {
   /// states are next to each other.
   struct Table {
     std::span<const int> scope;
-    std::size_t begin;  ///< in `values_`
+    std::span<double> values;
+  };
+  /// Numbers that live as long as a round, one after the other in blocks of memory.
+  class Numbers {
+   public:
+    std::span<double> take(std::size_t count);
+    /// The last ones that were taken.
+    void give_back(std::span<double> last) { left_ = {last.data(), left_.size() + last.size()}; }
+    void clear();
+
+   private:
+    std::vector<std::vector<double>> blocks_;
+    std::size_t used_ = 0;    ///< blocks
+    std::span<double> left_;  ///< of the last one
   };
   static constexpr std::size_t kAllStates = std::size_t(-1);
 
@@ -63,7 +76,7 @@ class Elimination {
   }
   /// The first of the cheapest states of a node and its bucket, in an assignment of those after it.
   int best_state(int node, const std::vector<int>& states);
-  /// A table without values yet, which come at the end of `values_`.
+  /// A table without values yet.
   Table start_table(std::span<const int> scope);
   void add(const Table& table);
   void eliminate(int node);
@@ -75,8 +88,8 @@ class Elimination {
   std::vector<std::vector<int>> scope_;  ///< by node: those it has to do with when it is eliminated
   std::vector<int> times_kept_;          ///< by node
   std::vector<std::array<int, 2>> edge_scope_;  ///< by edge
-  std::vector<double> values_;                  ///< of all nodes, then of all tables
-  std::vector<std::size_t> own_;            ///< by node: its costs there, with edges to those kept
+  Numbers numbers_;
+  std::vector<std::span<double>> own_;      ///< by node: costs, with edges to those kept
   std::vector<std::vector<Table>> bucket_;  ///< by node: tables of which it is the first
   std::vector<double> costs_;               ///< by state of one node
 };
