@@ -174,6 +174,7 @@ std::vector<NamedAxis> named_axes(const LogicalMesh& mesh) {
 bool same_mesh(const MeshRef& a, const MeshRef& b) {
   if (a == b) return true;
   if (!a || !b || a->device_ids != b->device_ids) return false;
+  if (a->axes == b->axes) return true;
   const auto x = named_axes(*a), y = named_axes(*b);
   if (x.size() != y.size()) return false;
   for (std::size_t i = 0; i < x.size(); ++i) {
