@@ -115,6 +115,7 @@ class Solver {
     std::vector<char> values(graph.values.size(), 0), ops;
     std::unordered_set<const ir::Instruction*> live;
     for (const ir::Instruction* i : cost::live_above(*module_, bytes, shard_bytes())) {
+      if (!graph.has(*i)) continue;
       live.insert(i);
       for (std::size_t k = 0; k < graph.leaf_count(i); ++k) {
         values[std::size_t(graph.value_of(i, k))] = 1;
@@ -150,6 +151,7 @@ class Solver {
   /// What a device has of an instruction's result in the last solution.
   std::function<double(const ir::Instruction&)> shard_bytes() const {
     return [this](const ir::Instruction& i) {
+      if (!propagation_.graph().has(i)) return double(i.shape.byte_count());
       double bytes = 0;
       const std::vector<Shape> leaves = flatten(i.shape);
       for (std::size_t k = 0; k < leaves.size(); ++k) {

@@ -71,6 +71,10 @@ struct Graph {
   Provenance* provenance = nullptr;            ///< records what happens; null: nothing is recorded
   std::vector<ir::Computation*> computations;  ///< callees first; reducers and the like left out
 
+  /// Bodies of per-device code are left out.
+  bool has(const ir::Instruction& i) const {
+    return i.parent == recent_.first || base.count(i.parent) > 0;
+  }
   int value_of(const ir::Instruction* instruction, std::size_t leaf = 0) const {
     return value_of_leaf[std::size_t(first_leaf(instruction)) + leaf];
   }
