@@ -72,7 +72,7 @@ inline constexpr double kPassesOfPeak = 0.5;
 inline constexpr double kBytesOfStep = 1e-3;
 /// Passes over memory that a byte held is worth to the solver, each time an array is made; and how
 /// many more, at first, where a solution has more than it may.
-inline constexpr double kPassesOfHeld = 1, kPassesOfScarce = 80;
+inline constexpr double kPassesOfHeld = 1, kPassesOfScarce = 20;
 /// Memory that a solution may take, in terms of what the propagated program takes.
 inline constexpr double kMemoryGrowth = 1.25;
 /// Part of the cost that a solution must save.

@@ -180,7 +180,7 @@ constexpr double kSame = 1e-6;
 /// or there is none between them.
 std::optional<Solution> cheapest_within(Solver* solver, const cost::Machine& machine, double limit,
                                         Solution large) {
-  constexpr int kRounds = 4, kTries = 3;
+  constexpr int kRounds = 5, kTries = 2;
   constexpr double kAnyPrice = 1e8;  // steps of collectives take their time on some machines
   Solution small;
   double more = cost::kPassesOfScarce;

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -75,15 +76,15 @@ class ShardingModel::Builder : private ModelState {
   const PairwiseModel& build(const std::vector<std::size_t>& block) {
     active.assign(groups.size(), 0);
     for (const std::size_t g : block) active[g] = 1;
-    if (strategy_.empty()) start_strategies();
-    model_ = {};
-    node_of_value_.assign(graph.values.size(), -1);
-    nodes_.clear();
-    edge_tensors_.clear();
-    edge_bytes_.clear();
-    for (std::size_t o = 0; o < graph.ops.size(); ++o) {
-      for (const int v : variables_->first_met()[o]) add_variable(v);
-      add_op(graph.ops[o], &strategy_[o], int(o));
+    if (strategy_.empty()) {
+      lay_out();
+      start_strategies();
+    }
+    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+      if (nodes_[n].op < 0) set_variable(n);
+    }
+    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+      if (nodes_[n].op >= 0) set_factor(n);
     }
     return model_;
   }
@@ -200,16 +201,55 @@ class ShardingModel::Builder : private ModelState {
     });
   }
 
-  void add_variable(int root) {
+  int add_node(int op, int root) {
     Node node;
+    node.op = op;
     node.root = root;
-    node.domain = domain_of(root);
-    std::vector<double> costs;
-    const double price = seconds_per_held_byte_[is_marked_variable(root) ? 1 : 0];
-    for (const Placement& p : node.domain->placements) costs.push_back(price * p.shard_bytes);
-    const int at = model_.add_node(std::move(costs), false);
     nodes_.push_back(std::move(node));
-    for (const int v : variables_->members(root)) node_of_value_[std::size_t(v)] = at;
+    work_.push_back(0);
+    return model_.add_node({}, /*is_factor=*/op >= 0);
+  }
+
+  /// All nodes and edges: only what they cost depends on where the arrays are.
+  void lay_out() {
+    node_of_value_.assign(graph.values.size(), -1);
+    for (std::size_t o = 0; o < graph.ops.size(); ++o) {
+      const Op& op = graph.ops[o];
+      for (const int root : variables_->first_met()[o]) {
+        const int node = add_node(-1, root);
+        for (const int v : variables_->members(root)) node_of_value_[std::size_t(v)] = node;
+      }
+      std::vector<Slot> slots = slots_of(op);
+      if (slots.empty()) continue;
+      const double work = times_[op.instruction->parent].times * work_of(op);
+      if (Variables::joins(op) && slots.size() == 1) {
+        // All in one variable: work is shared out as that is split.
+        work_[std::size_t(slots[0].node)] += work;
+        continue;
+      }
+      const int factor = add_node(int(o), -1);
+      work_.back() = work;
+      for (Slot& slot : slots) {
+        PairwiseModel::Edge edge;
+        edge.variable = slot.node;
+        edge.factor = factor;
+        model_.add_edge(std::move(edge));
+        edge_tensors_.push_back(std::move(slot.tensors));
+      }
+    }
+    edge_bytes_.resize(model_.edges.size());
+  }
+
+  void set_variable(std::size_t n) {
+    Node& node = nodes_[n];
+    node.domain = domain_of(node.root);
+    const double price = seconds_per_held_byte_[is_marked_variable(node.root) ? 1 : 0];
+    std::vector<double>& costs = model_.nodes[n].cost;
+    costs.clear();
+    for (std::size_t s = 0; s < node.domain->placements.size(); ++s) {
+      costs.push_back(price * node.domain->placements[s].shard_bytes +
+                      work_[n] / node.domain->parts[s]);
+    }
   }
 
   /// Of variables that are alike one.
@@ -252,6 +292,7 @@ class ShardingModel::Builder : private ModelState {
     KeyWriter key;
     for (const TensorSharding& s : out.shardings) {
       out.placements.push_back(placements_.of(s, value.dims, element_bytes[std::size_t(root)]));
+      out.parts.push_back(parts_of(s));
       key.add_all(out.placements.back().number, out.placements.back().shard_bytes);
     }
     out.number = domain_numbers_.try_emplace(key.take(), int(domain_numbers_.size())).first->second;
@@ -295,12 +336,13 @@ class ShardingModel::Builder : private ModelState {
   // --- ops -------------------------------------------------------------------------------------
 
   /// The tensors of an op that are one variable.
+  using Tensors = std::vector<std::size_t>;  ///< operands, then results
   struct Slot {
     int node = -1;
-    std::vector<std::size_t> tensors;  ///< operands, then results
+    Tensors tensors;
   };
 
-  void add_op(const Op& op, FactorAxes* strategy, int number) {
+  std::vector<Slot> slots_of(const Op& op) const {
     const std::size_t operands = op.operands.size(), tensors = operands + op.results.size();
     const auto value_at = [&](std::size_t t) {
       return t < operands ? op.operands[t] : op.results[t - operands];
@@ -314,27 +356,23 @@ class ShardingModel::Builder : private ModelState {
       if (slot == slots.end()) slot = slots.insert(slots.end(), {node, {}});
       slot->tensors.push_back(t);
     }
-    if (slots.empty()) return;
-    const double times = times_[op.instruction->parent].times;
-    const double work = work_of(op);
-    if (Variables::joins(op) && slots.size() == 1) {
-      // All in one variable: work is shared out as that is split.
-      std::vector<double>& cost = model_.nodes[std::size_t(slots[0].node)].cost;
-      for (std::size_t s = 0; s < cost.size(); ++s) {
-        cost[s] += times * work / parts_of(nodes_[std::size_t(slots[0].node)].domain->shardings[s]);
-      }
-      return;
-    }
-    const std::shared_ptr<OpChoices> choices = choices_of(op, slots, *strategy);
-    std::vector<double> costs;
-    for (const double share : choices->shares) costs.push_back(times * work * share);
-    const int factor = model_.add_node(std::move(costs), /*is_factor=*/true);
+    return slots;
+  }
+
+  void set_factor(std::size_t n) {
+    Node& node = nodes_[n];
+    const Op& op = graph.ops[std::size_t(node.op)];
+    PairwiseModel::Node& factor = model_.nodes[n];
+    const std::span<const Tensors> slots(&edge_tensors_[std::size_t(factor.edges.front())],
+                                         factor.edges.size());
+    const std::shared_ptr<OpChoices> choices =
+        choices_of(op, slots, strategy_[std::size_t(node.op)]);
+    factor.cost.clear();
+    for (const double share : choices->shares) factor.cost.push_back(work_[n] * share);
     for (std::size_t k = 0; k < slots.size(); ++k) {
-      add_edge(op, slots[k], &choices->slots[k], factor, times, is_marked_op(number));
+      set_edge(op, factor.edges[k], &choices->slots[k], is_marked_op(node.op));
     }
-    nodes_.emplace_back();
-    nodes_.back().op = number;
-    nodes_.back().strategies = {choices, &choices->strategies.list};
+    node.strategies = {choices, &choices->strategies.list};
   }
 
   /// By state of a variable and column: seconds of reshards, and bytes that are held for them.
@@ -362,7 +400,7 @@ class ShardingModel::Builder : private ModelState {
   };
 
   /// Programs repeat their layers: equal ops are looked at once.
-  std::shared_ptr<OpChoices> choices_of(const Op& op, const std::vector<Slot>& slots,
+  std::shared_ptr<OpChoices> choices_of(const Op& op, std::span<const Tensors> slots,
                                         const FactorAxes& now) {
     std::shared_ptr<OpChoices>& known = choices_[key_of(op, slots, now)];
     if (known) return known;
@@ -371,12 +409,13 @@ class ShardingModel::Builder : private ModelState {
     for (const FactorAxes& axes : known->strategies.list) {
       known->shares.push_back(work_share(*mesh, known->strategies.uses, axes));
     }
-    for (const Slot& slot : slots)
+    for (const Tensors& slot : slots) {
       known->slots.push_back(slot_choices(op, known->strategies, slot));
+    }
     return known;
   }
 
-  std::string key_of(const Op& op, const std::vector<Slot>& slots, const FactorAxes& now) const {
+  std::string key_of(const Op& op, std::span<const Tensors> slots, const FactorAxes& now) const {
     KeyWriter key;
     for (const Factor& f : op.rule->factors) key.add_all(f.size, f.kind, f.blocked);
     key.add_all(now, active);
@@ -394,15 +433,15 @@ class ShardingModel::Builder : private ModelState {
     };
     add(op.operands, op.rule->operands);
     add(op.results, op.rule->results);
-    for (const Slot& slot : slots) key.add(slot.tensors);
+    for (const Tensors& slot : slots) key.add(slot);
     return key.take();
   }
 
-  SlotChoices slot_choices(const Op& op, const Strategies& strategies, const Slot& slot) {
+  SlotChoices slot_choices(const Op& op, const Strategies& strategies, const Tensors& slot) {
     const FactorRule& rule = *op.rule;
     const std::size_t operands = op.operands.size();
     std::vector<TensorUse> tensors;
-    for (const std::size_t t : slot.tensors) {
+    for (const std::size_t t : slot) {
       const bool is_result = t >= operands;
       tensors.push_back({is_result ? &rule.results[t - operands] : &rule.operands[t], is_result});
     }
@@ -413,7 +452,7 @@ class ShardingModel::Builder : private ModelState {
     for (const std::size_t k : columns.example) {
       out.needed.emplace_back();
       for (std::size_t i = 0; i < tensors.size(); ++i) {
-        const std::size_t t = slot.tensors[i];
+        const std::size_t t = slot[i];
         const int v = t < operands ? op.operands[t] : op.results[t - operands];
         out.needed.back().push_back(
             placements_.of(tensor_sharding(mesh, rule, strategies.uses, *tensors[i].factors,
@@ -424,17 +463,18 @@ class ShardingModel::Builder : private ModelState {
     return out;
   }
 
-  void add_edge(const Op& op, const Slot& slot, SlotChoices* choices, int factor, double times,
-                bool marked) {
-    PairwiseModel::Edge edge;
-    edge.variable = slot.node;
-    edge.factor = factor;
+  void set_edge(const Op& op, int number, SlotChoices* choices, bool marked) {
+    PairwiseModel::Edge& edge = model_.edges[std::size_t(number)];
     edge.column = choices->column;
     edge.columns = choices->columns;
-    const Domain& domain = *nodes_[std::size_t(slot.node)].domain;
+    const Domain& domain = *nodes_[std::size_t(edge.variable)].domain;
+    const double times = times_[op.instruction->parent].times;
     auto [it, fresh] = choices->costs.try_emplace({domain.number, times});
     EdgeCosts& costs = it->second;
-    if (fresh) costs = edge_costs(op, slot, *choices, domain.placements, times);
+    if (fresh) {
+      costs =
+          edge_costs(op, edge_tensors_[std::size_t(number)], *choices, domain.placements, times);
+    }
     EdgeCosts::Total& total = costs.total[marked ? 1 : 0];
     if (const double price = seconds_per_held_byte_[marked ? 1 : 0]; total.price != price) {
       total.price = price;
@@ -443,19 +483,17 @@ class ShardingModel::Builder : private ModelState {
       total.seconds = std::move(seconds);
     }
     edge.cost = total.seconds;
-    edge_tensors_.push_back(slot.tensors);
-    edge_bytes_.push_back(&costs.bytes);
-    model_.add_edge(std::move(edge));
+    edge_bytes_[std::size_t(number)] = &costs.bytes;
   }
 
-  EdgeCosts edge_costs(const Op& op, const Slot& slot, const SlotChoices& choices,
+  EdgeCosts edge_costs(const Op& op, const Tensors& slot, const SlotChoices& choices,
                        const std::vector<Placement>& states, double times) {
     const std::size_t columns = choices.needed.size();
     EdgeCosts out;
     out.seconds.assign(states.size() * columns, 0.0);
     out.bytes = out.seconds;
-    for (std::size_t k = 0; k < slot.tensors.size(); ++k) {
-      const bool is_result = slot.tensors[k] >= op.operands.size();
+    for (std::size_t k = 0; k < slot.size(); ++k) {
+      const bool is_result = slot[k] >= op.operands.size();
       for (std::size_t s = 0, at = 0; s < states.size(); ++s) {
         for (std::size_t c = 0; c < columns; ++c, ++at) {
           const Placement& need = choices.needed[c][k];
@@ -563,7 +601,8 @@ class ShardingModel::Builder : private ModelState {
   std::vector<FactorAxes> strategy_;   ///< by op
   std::vector<FactorAxes> start_strategy_;
   PairwiseModel model_;
-  std::vector<Node> nodes_;  ///< of the model
+  std::vector<Node> nodes_;   ///< of the model
+  std::vector<double> work_;  ///< by node: seconds of all its work, times how often it runs
   std::vector<std::vector<std::size_t>> edge_tensors_;
   std::vector<const std::vector<double>*> edge_bytes_;  ///< [state of the variable][column]
   std::unordered_map<std::string, std::shared_ptr<OpChoices>> choices_;

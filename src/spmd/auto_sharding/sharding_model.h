@@ -43,7 +43,8 @@ class ShardingModel {
   struct Domain {
     std::vector<TensorSharding> shardings;
     std::vector<Placement> placements;
-    int number = -1;  ///< equal placements have the same
+    std::vector<double> parts;  ///< into which each cuts the work
+    int number = -1;            ///< equal placements have the same
   };
   /// What a node of the last model stands for: an op and the ways to share out its work, or an
   /// array and its shardings. State 0 is the present one.
