@@ -32,9 +32,6 @@ using ir::Opcode;
 using propagation::Op;
 using propagation::Value;
 
-/// Shardings of one array that are looked at.
-constexpr std::size_t kMaxStates = 256;
-
 }  // namespace
 
 class ShardingModel::Builder : private ModelState {
@@ -54,13 +51,11 @@ class ShardingModel::Builder : private ModelState {
     variables_.emplace(static_cast<const ModelState&>(*this));
     find_element_bytes();
     start_.resize(graph.values.size());
-    is_open_.resize(graph.values.size());
     for (std::size_t v = 0; v < graph.values.size(); ++v) {
-      const Value& value = graph.values[v];
       if (takes_part(int(v))) start_[v] = propagation_.sharding_of(int(v));
-      is_open_[v] = value.boundary ? value.open_boundary : !value.given;
     }
     current = start_;
+    domains_.emplace(static_cast<const ModelState&>(*this), propagation_, &placements_);
   }
 
   std::size_t group_count() const { return groups.size(); }
@@ -242,7 +237,7 @@ class ShardingModel::Builder : private ModelState {
 
   void set_variable(std::size_t n) {
     Node& node = nodes_[n];
-    node.domain = domain_of(node.root);
+    node.domain = domains_->of(variables_->members(node.root));
     const double price = seconds_per_held_byte_[is_marked_variable(node.root) ? 1 : 0];
     std::vector<double>& costs = model_.nodes[n].cost;
     costs.clear();
@@ -250,87 +245,6 @@ class ShardingModel::Builder : private ModelState {
       costs.push_back(price * node.domain->placements[s].shard_bytes +
                       work_[n] / node.domain->parts[s]);
     }
-  }
-
-  /// Of variables that are alike one.
-  std::shared_ptr<const Domain> domain_of(int root) {
-    const std::vector<int>& members = variables_->members(root);
-    const Value& value = graph.values[std::size_t(root)];
-    const bool is_open = is_open_[std::size_t(root)];
-    KeyWriter key;
-    // Which arguments and results may be split how is a question of its own.
-    key.add_all(value.dims, element_bytes[std::size_t(root)], is_open, active,
-                value.boundary ? root : -1);
-    const TensorSharding* last = nullptr;
-    for (const int v : members) {
-      const TensorSharding& s = current[std::size_t(v)];
-      if (last && s.dims == last->dims && s.unreduced == last->unreduced) continue;
-      if (last && !is_open) break;
-      for (const DimSharding& d : s.dims) key.add(d.axes);
-      key.add_all(s.unreduced, s.manual);
-      last = &s;
-    }
-    std::shared_ptr<const Domain>& known = domains_[key.take()];
-    if (!known) known = std::make_shared<const Domain>(make_domain(root, members, value, is_open));
-    return known;
-  }
-
-  Domain make_domain(int root, const std::vector<int>& members, const Value& value, bool is_open) {
-    Domain out;
-    const TensorSharding& now = current[std::size_t(root)];
-    out.shardings.push_back(now);
-    if (is_open) {
-      for (const int v : members) {
-        add_state(&out.shardings, current[std::size_t(v)], out.shardings.size());
-      }
-      TensorSharding state = now.closed();
-      for (DimSharding& d : state.dims) d.axes = without_active(d.axes);
-      state.unreduced = without_active(state.unreduced);
-      state.replicated.clear();
-      add_states(root, value, std::move(state), &out.shardings);
-    }
-    KeyWriter key;
-    for (const TensorSharding& s : out.shardings) {
-      out.placements.push_back(placements_.of(s, value.dims, element_bytes[std::size_t(root)]));
-      out.parts.push_back(parts_of(s));
-      key.add_all(out.placements.back().number, out.placements.back().shard_bytes);
-    }
-    out.number = domain_numbers_.try_emplace(key.take(), int(domain_numbers_.size())).first->second;
-    return out;
-  }
-
-  /// Unless it is among the first ones.
-  static void add_state(std::vector<TensorSharding>* domain, const TensorSharding& s,
-                        std::size_t first) {
-    const auto end = domain->begin() + std::ptrdiff_t(first);
-    const bool known = std::any_of(domain->begin(), end, [&](const TensorSharding& d) {
-      return d.dims == s.dims && d.unreduced == s.unreduced;
-    });
-    if (!known) domain->push_back(s);
-  }
-
-  /// All even splits in which the groups that stay are where they are.
-  void add_states(int root, const Value& value, TensorSharding state,
-                  std::vector<TensorSharding>* domain) const {
-    const std::size_t before = domain->size();
-    std::vector<char> placed = inactive();
-    place_manual(state, &placed);
-    AxisAssignments all(
-        groups, std::move(placed),
-        [&](std::size_t dim, const IndexList& axes) {
-          return value.dims[dim] % ways_of(*mesh, axes) == 0;
-        },
-        [&](const std::vector<IndexList>& dims) {
-          for (std::size_t d = 0; d < dims.size(); ++d) state.dims[d].axes = dims[d];
-          if (!value.boundary || propagation_.is_free(root, state)) {
-            // Each is met once here.
-            add_state(domain, state, before);
-          }
-          return domain->size() < kMaxStates;
-        });
-    std::vector<IndexList> fixed;
-    for (const DimSharding& d : state.dims) fixed.push_back(d.axes);
-    all.run(std::move(fixed));
   }
 
   // --- ops -------------------------------------------------------------------------------------
@@ -595,9 +509,9 @@ class ShardingModel::Builder : private ModelState {
   std::vector<char> is_marked_value_, is_marked_op_;
   std::unordered_map<const ir::Computation*, cost::Executions> times_;
   std::optional<Variables> variables_;
+  std::optional<Domains> domains_;
 
   std::vector<TensorSharding> start_;  ///< by value
-  std::vector<char> is_open_;          ///< by value: not stated by the program
   std::vector<FactorAxes> strategy_;   ///< by op
   std::vector<FactorAxes> start_strategy_;
   PairwiseModel model_;
@@ -606,9 +520,7 @@ class ShardingModel::Builder : private ModelState {
   std::vector<std::vector<std::size_t>> edge_tensors_;
   std::vector<const std::vector<double>*> edge_bytes_;  ///< [state of the variable][column]
   std::unordered_map<std::string, std::shared_ptr<OpChoices>> choices_;
-  std::unordered_map<std::string, std::shared_ptr<const Domain>> domains_;
-  std::unordered_map<std::string, int> domain_numbers_;  ///< by their placements
-  std::vector<int> node_of_value_;                       ///< -1: none
+  std::vector<int> node_of_value_;  ///< -1: none
 };
 
 ShardingModel::ShardingModel(const ir::Module& module, const Propagation& propagation,

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "src/cost/machine.h"
+#include "src/spmd/auto_sharding/domains.h"
 #include "src/spmd/auto_sharding/pairwise_model.h"
-#include "src/spmd/auto_sharding/placement.h"
 #include "src/spmd/auto_sharding/strategies.h"
 #include "src/spmd/propagation/propagate.h"
 
@@ -39,13 +39,6 @@ class ShardingModel {
   std::size_t groups() const;
   /// The model in which these groups may be anywhere, and all others stay where they are.
   const PairwiseModel& build(const std::vector<std::size_t>& groups);
-  /// Shardings of an array, the present one first, and those of others like it.
-  struct Domain {
-    std::vector<TensorSharding> shardings;
-    std::vector<Placement> placements;
-    std::vector<double> parts;  ///< into which each cuts the work
-    int number = -1;            ///< equal placements have the same
-  };
   /// What a node of the last model stands for: an op and the ways to share out its work, or an
   /// array and its shardings. State 0 is the present one.
   struct Node {
