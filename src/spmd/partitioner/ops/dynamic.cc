@@ -52,12 +52,6 @@ std::vector<ir::Instruction*> start_operands(PartitionContext& p, const ir::Inst
   return out;
 }
 
-/// A start index that is known, clamped to [0, highest].
-std::optional<std::int64_t> known_start(const ir::Instruction& at, std::int64_t highest) {
-  const std::optional<std::int64_t> start = ir::known_integer(at);
-  return start ? std::optional(std::clamp<std::int64_t>(*start, 0, highest)) : std::nullopt;
-}
-
 /// Rows [start, start + count) are those of the update, which is split as the array is.
 RowExchangePlan plan_update_exchange(std::int64_t ways, std::int64_t size, std::int64_t start,
                                      std::int64_t count) {
@@ -105,44 +99,45 @@ void localize_start(PartitionContext& p, const TensorSharding& layout, const Dim
   }
 }
 
-/// How an update is done.
-struct UpdatePlan {
-  TensorSharding layout;  ///< of the array
-  /// Of the update's rows, where it is known who owns them: only they travel.
-  std::optional<RowExchangePlan> exchange;
-};
+/// Whether it is known who owns the rows of an update.
+bool knows_owners(const ir::Instruction& source, const Dims& changed) {
+  return changed.size() == 1 && source.shape.element_count() > 0 &&
+         ir::known_integer(*source.operand(2 + std::size_t(changed[0])));
+}
 
-/// The cheapest. `ends`: the layouts that the array has and is to have.
-UpdatePlan plan_update(PartitionContext& p, const ir::Instruction& source, const Dims& changed,
-                       const std::vector<TensorSharding>& ends, Value* array, Value* update) {
-  const Dims& in = source.shape.dims;
-  const Dims& sizes = update->shape.dims;
-  std::optional<std::int64_t> start;  // if it is known, along the only dim
-  if (changed.size() == 1 && source.shape.element_count() > 0) {
-    const std::size_t d = std::size_t(changed[0]);
-    start = known_start(*source.operand(2 + d), in[d] - sizes[d]);
-  }
+/// Where it is, only they travel.
+RowExchangePlan exchange_of_update(const ir::Instruction& source, std::int64_t dim,
+                                   const TensorSharding& layout) {
+  const std::int64_t size = source.shape.dim(dim), count = source.operand(1)->shape.dim(dim);
+  const std::int64_t at = *ir::known_integer(*source.operand(2 + std::size_t(dim)));
+  const std::int64_t start = std::clamp<std::int64_t>(at, 0, size - count);
+  return plan_update_exchange(layout.shards(dim), size, start, count);
+}
+
+/// The cheapest way to do an update. `ends`: the layouts that the array has and is to have.
+OpPlan plan_update(PartitionContext& p, const ir::Instruction& source, const Dims& changed,
+                   const std::vector<TensorSharding>& ends, Value* array, Value* update) {
   std::optional<double> least;
-  UpdatePlan best;
-  for (const TensorSharding& s : layouts_to_try(p.emit, in, changed, ends)) {
+  OpPlan best;
+  for (const TensorSharding& s : layouts_to_try(p.emit, source.shape.dims, changed, ends)) {
     double price = p.values.reshard_price(array, s) +
                    p.values.reshard_price(update, without_dims(s, changed)) +
                    p.module.reshard_cost(s, ends.front(), source.shape) +
                    p.module.machine().work(double(source.shape.element_count()) / parts_of(s));
     if (!least || price < *least) {
       least = price;
-      best = {s, std::nullopt};
+      best = {{s, without_dims(s, changed)}, {s}};
     }
-    if (!start || s.shards(changed[0]) == 1) continue;
-    const std::size_t d = std::size_t(changed[0]);
-    RowExchangePlan plan = plan_update_exchange(s.shards(changed[0]), in[d], *start, sizes[d]);
+    if (!knows_owners(source, changed) || s.shards(changed[0]) == 1) continue;
+    const RowExchangePlan plan = exchange_of_update(source, changed[0], s);
     const double row = row_bytes(source.shape, s, changed[0]);
     price += p.values.reshard_price(update, s) -
              p.values.reshard_price(update, without_dims(s, changed)) +
-             p.module.rows_price(row * double(plan.rows_moved), plan.permutes, s.dims[d].axes);
+             p.module.rows_price(row * double(plan.rows_moved), plan.permutes,
+                                 s.dims[std::size_t(changed[0])].axes);
     if (price >= *least) continue;
     least = price;
-    best = {s, std::move(plan)};
+    best = {{s, s}, {s}};
   }
   return best;
 }
@@ -181,27 +176,28 @@ ir::Instruction* update_own_rows(PartitionContext& p, const ir::Instruction& sou
 
 namespace {
 
-/// How a slice is taken.
-struct SlicePlan {
-  TensorSharding layout;  ///< of the array
-  TensorSharding result;  ///< with partial sums where the array is split along a dim that is cut
-};
+/// The layout of a slice: partial sums where the array is split along a dim that is cut.
+TensorSharding slice_layout(const TensorSharding& array, const Dims& changed) {
+  TensorSharding out = without_dims(array, changed);
+  out.unreduced = axes_on(array, changed);
+  return out;
+}
 
-SlicePlan plan_slice(PartitionContext& p, const ir::Instruction& source, const Dims& changed,
-                     const TensorSharding& requested) {
+/// The layout of an array in which it is cheapest to take a slice.
+TensorSharding cheapest_to_slice(PartitionContext& p, const ir::Instruction& source,
+                                 const Dims& changed, const TensorSharding& requested) {
   const Dims& in = source.operand(0)->shape.dims;
   Value* v = p.values.operand(*source.operand(0));
   std::optional<double> least;
-  SlicePlan best;
+  TensorSharding best;
   for (const TensorSharding& s : layouts_to_try(p.emit, in, changed, {v->sharding, requested})) {
-    TensorSharding out = without_dims(s, changed);
-    out.unreduced = axes_on(s, changed);
+    const TensorSharding out = slice_layout(s, changed);
     double price = p.values.reshard_price(v, s) +
                    p.module.reshard_cost(out, requested, source.shape) +
                    p.module.machine().work(double(source.shape.element_count()) / parts_of(out));
     if (least && price >= *least) continue;
     least = price;
-    best = {s, out};
+    best = s;
   }
   return best;
 }
@@ -220,18 +216,17 @@ OpPlan with_starts(PartitionContext& p, const ir::Instruction& source, std::size
 OpPlan plan_dynamic_slice(PartitionContext& p, const ir::Instruction& source) {
   const Dims changed = changed_dims(source.operand(0)->shape.dims, source.shape.dims);
   const TensorSharding requested = reduced(p.source.sharding(source));
-  const SlicePlan plan = plan_slice(p, source, changed, requested);
-  return with_starts(p, source, 1,
-                     {{plan.layout}, {plan.result.unreduced.empty() ? plan.result : requested}});
+  const TensorSharding layout = cheapest_to_slice(p, source, changed, requested);
+  const TensorSharding result = slice_layout(layout, changed);
+  return with_starts(p, source, 1, {{layout}, {result.unreduced.empty() ? result : requested}});
 }
 
 void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source) {
   const Dims& in = source.operand(0)->shape.dims;
   const Dims& sizes = source.get<ir::DynamicSliceAttrs>().sizes;
   const Dims changed = changed_dims(in, sizes);
-  const TensorSharding requested = reduced(p.source.sharding(source));
-  const auto [layout, result] = plan_slice(p, source, changed, requested);
   Value* v = p.values.operand(*source.operand(0));
+  const TensorSharding layout = reduced(v->sharding), result = slice_layout(layout, changed);
   ir::Builder& b = p.b();
   std::vector<ir::Instruction*> starts = start_operands(p, source, 1);
   ir::Instruction* x = p.values.reshard(v, layout, operand_reason(source, 0))->local;
@@ -260,35 +255,27 @@ void partition_dynamic_slice(PartitionContext& p, const ir::Instruction& source)
   if (window.mine) {
     x = b.select(b.splat(window.mine, local_sizes), x, b.splat(zero, local_sizes));
   }
-  define_sum_of_bits(p, source, x, result, requested);
+  define_sum_of_bits(p, source, x, result, reduced(p.source.sharding(source)));
 }
 
 OpPlan plan_dynamic_update_slice(PartitionContext& p, const ir::Instruction& source) {
   const Dims changed = changed_dims(source.shape.dims, source.operand(1)->shape.dims);
   Value *array = p.values.operand(*source.operand(0)),
         *update = p.values.operand(*source.operand(1));
-  const UpdatePlan plan = plan_update(
-      p, source, changed, {reduced(p.source.sharding(source)), array->sharding}, array, update);
-  return with_starts(
-      p, source, 2,
-      {{plan.layout, plan.exchange ? plan.layout : without_dims(plan.layout, changed)},
-       {plan.layout}});
+  const std::vector<TensorSharding> ends{reduced(p.source.sharding(source)), array->sharding};
+  return with_starts(p, source, 2, plan_update(p, source, changed, ends, array, update));
 }
 
 void partition_dynamic_update_slice(PartitionContext& p, const ir::Instruction& source) {
-  const Dims& in = source.shape.dims;
-  const Dims changed = changed_dims(in, source.operand(1)->shape.dims);
-  const TensorSharding requested = reduced(p.source.sharding(source));
+  const Dims changed = changed_dims(source.shape.dims, source.operand(1)->shape.dims);
   Value *array = p.values.operand(*source.operand(0)),
         *update = p.values.operand(*source.operand(1));
-  const UpdatePlan plan =
-      plan_update(p, source, changed, {requested, array->sharding}, array, update);
-  const TensorSharding& layout = plan.layout;
+  const TensorSharding layout = reduced(p.source.sharding(source));
   ir::Instruction* x;
-  if (plan.exchange) {
+  if (knows_owners(source, changed) && update->sharding.shards(changed[0]) > 1) {
     x = p.values.reshard(array, layout, operand_reason(source, 0))->local;
     ir::Instruction* rows = p.values.reshard(update, layout, operand_reason(source, 1))->local;
-    x = p.rows.exchange(*plan.exchange, {x, rows}, changed[0],
+    x = p.rows.exchange(exchange_of_update(source, changed[0], layout), {x, rows}, changed[0],
                         layout.dims[std::size_t(changed[0])].axes, nullptr,
                         ReshardReason::within(layout, "rows of " + op_label(source)));
   } else {

@@ -329,15 +329,14 @@ OpPlan plan_pad(PartitionContext& p, const ir::Instruction& source) {
 void partition_pad(PartitionContext& p, const ir::Instruction& source) {
   const auto& attrs = source.get<ir::PadAttrs>();
   const Dims& in = source.operand(0)->shape.dims;
-  const TensorSharding requested = reduced(p.source.sharding(source));
   const Value* fill = p.values.operand_in(source, 1, p.source.replicated(0));
+  const RowOp op = pad_of(p, source);
+  const RowMove c = planned_move(p, op);
   if (source.operand(0)->shape.element_count() == 0) {
     // Nothing but the filling.
-    ir::Instruction* x = p.b().splat(fill->local, requested.shard_dims(source.shape.dims));
-    return p.values.define(source, p.values.make(x, requested, source.shape));
+    ir::Instruction* x = p.b().splat(fill->local, c.layout.shard_dims(source.shape.dims));
+    return p.values.define(source, p.values.make(x, c.layout, source.shape));
   }
-  const RowOp op = pad_of(p, source);
-  const RowMove c = cheapest_move(p, op, requested);
   ir::Instruction* x = p.values.operand_in(source, 0, c.layout)->local;
   std::vector<ir::PadDim> local(in.size());
   bool pads = false;
@@ -362,7 +361,7 @@ OpPlan plan_reverse(PartitionContext& p, const ir::Instruction& source) {
 
 void partition_reverse(PartitionContext& p, const ir::Instruction& source) {
   const RowOp op = reverse_of(p, source);
-  const RowMove c = cheapest_move(p, op, reduced(p.source.sharding(source)));
+  const RowMove c = planned_move(p, op);
   ir::Instruction* x = p.values.operand_in(source, 0, c.layout)->local;
   x = p.emit.local_op(source, {x}, x->shape);
   for (std::int64_t d : op.changed) {
@@ -423,7 +422,7 @@ void place_concatenate(PartitionContext& p, const ir::Instruction& source) {
 
 void partition_concatenate(PartitionContext& p, const ir::Instruction& source) {
   const RowOp op = concatenation_of(p, source);
-  const RowMove c = cheapest_move(p, op, reduced(p.source.sharding(source)));
+  const RowMove c = planned_move(p, op);
   const std::int64_t dim = op.changed[0];
   std::vector<ir::Instruction*> locals;  // of the distinct arrays
   for (const RowOrigin& s : op.from) {

@@ -30,14 +30,40 @@ TensorSharding summed_layout(const RowMove& c) {
   return s;
 }
 
-RowMove cheapest_move(PartitionContext& p, const RowOp& op, const TensorSharding& requested) {
-  const ir::Instruction& source = op.source;
-  const Dims& changed = op.changed;
-  RowMove best;
+namespace {
+
+std::vector<Value*> arrays_of(const RowOp& op) {
   std::vector<Value*> arrays;
   for (const RowOrigin& s : op.from) {
     if (s.array == arrays.size()) arrays.push_back(s.value);
   }
+  return arrays;
+}
+
+/// Arrays of a concatenation that are unsplit are taken as they are.
+RowMove taking_unsplit(const RowOp& op, const TensorSharding& layout) {
+  RowMove c{layout, {}, {}, 0, 0};
+  const bool splits = std::any_of(op.changed.begin(), op.changed.end(),
+                                  [&](std::int64_t d) { return layout.shards(d) > 1; });
+  if (splits && op.source.is(ir::Opcode::concatenate)) {
+    for (Value* v : arrays_of(op)) {
+      c.everywhere.push_back(v->sharding.shards(op.changed.front()) == 1);
+    }
+  }
+  return c;
+}
+
+}  // namespace
+
+RowMove planned_move(PartitionContext& p, const RowOp& op) {
+  return taking_unsplit(op, p.source.sharding(op.source));
+}
+
+RowMove cheapest_move(PartitionContext& p, const RowOp& op, const TensorSharding& requested) {
+  const ir::Instruction& source = op.source;
+  const Dims& changed = op.changed;
+  RowMove best;
+  const std::vector<Value*> arrays = arrays_of(op);
   std::vector<TensorSharding> ends{requested};
   for (Value* v : arrays) ends.push_back(v->sharding);
   bool split_ends = !is_fully_replicated(requested);
@@ -66,14 +92,7 @@ RowMove cheapest_move(PartitionContext& p, const RowOp& op, const TensorSharding
     first = false;
   };
   for (const TensorSharding& s : layouts_to_try(p.emit, source.shape.dims, changed, ends)) {
-    bool splits = std::any_of(changed.begin(), changed.end(),
-                              [&](std::int64_t d) { return s.shards(d) > 1; });
-    RowMove c{s, {}, {}, 0, 0};
-    if (splits && source.is(ir::Opcode::concatenate)) {
-      for (Value* v : arrays) {
-        c.everywhere.push_back(v->sharding.shards(changed.front()) == 1);
-      }
-    }
+    const RowMove c = taking_unsplit(op, s);
     consider(c);
     if (!c.everywhere.empty()) consider({s, {}, {}, 0, 0});
     if (!op.may_sum || is_complex(source.shape.dtype)) continue;
@@ -83,7 +102,7 @@ RowMove cheapest_move(PartitionContext& p, const RowOp& op, const TensorSharding
       split.push_back(d);
       if (source.shape.dim(d) == 1) single.push_back(d);
     }
-    if (splits) consider({s, {}, split, 0, 0});
+    if (!split.empty()) consider({s, {}, split, 0, 0});
     if (!single.empty() && single != split) consider({s, {}, single, 0, 0});
   }
   return best;

@@ -57,6 +57,8 @@ TensorSharding array_layout(const RowOp& op, const RowMove& c, std::size_t array
 /// Of the result, where it is summed.
 TensorSharding summed_layout(const RowMove& c);
 RowMove cheapest_move(PartitionContext& p, const RowOp& op, const TensorSharding& requested);
+/// In the device stage: the way that was planned, of an op that isn't summed.
+RowMove planned_move(PartitionContext& p, const RowOp& op);
 /// The rows of local arrays where they belong along one dim. `fill`: a scalar for those that none
 /// has, null if there are none such.
 ir::Instruction* exchanged(PartitionContext& p, const RowOp& op, const RowMove& c, std::int64_t dim,
