@@ -351,6 +351,11 @@ class ShardingModel::Builder : private ModelState {
     return key.take();
   }
 
+  Placement placed(const TensorSharding& s, int value) {
+    const auto v = std::size_t(value);
+    return placements_.of(s, graph.values[v].dims, element_bytes[v]);
+  }
+
   SlotChoices slot_choices(const Op& op, const Strategies& strategies, const Tensors& slot) {
     const FactorRule& rule = *op.rule;
     const std::size_t operands = op.operands.size();
@@ -368,10 +373,9 @@ class ShardingModel::Builder : private ModelState {
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         const std::size_t t = slot[i];
         const int v = t < operands ? op.operands[t] : op.results[t - operands];
-        out.needed.back().push_back(
-            placements_.of(tensor_sharding(mesh, rule, strategies.uses, *tensors[i].factors,
-                                           tensors[i].is_result, strategies.list[k]),
-                           graph.values[std::size_t(v)].dims, element_bytes[std::size_t(v)]));
+        tensor_sharding(mesh, rule, strategies.uses, *tensors[i].factors, tensors[i].is_result,
+                        strategies.list[k], &needed_);
+        out.needed.back().push_back(placed(needed_, v));
       }
     }
     return out;
@@ -480,15 +484,13 @@ class ShardingModel::Builder : private ModelState {
       for (std::size_t k = 0; k < values.size(); ++k) {
         const auto v = std::size_t(values[k]);
         if (!takes_part(values[k]) || tensors[k].size() != graph.values[v].dims.size()) continue;
-        const auto placed = [&](const TensorSharding& s) {
-          return placements_.of(s, graph.values[v].dims, element_bytes[v]);
-        };
-        const Placement have = placed(current[v]);
+        const Placement have = placed(current[v], values[k]);
         const Columns columns = columns_of(*op.rule, strategies, {{&tensors[k], results}});
         std::vector<double> prices;
         for (const std::size_t example : columns.example) {
-          const Placement need = placed(tensor_sharding(mesh, *op.rule, strategies.uses, tensors[k],
-                                                        results, strategies.list[example]));
+          tensor_sharding(mesh, *op.rule, strategies.uses, tensors[k], results,
+                          strategies.list[example], &needed_);
+          const Placement need = placed(needed_, values[k]);
           prices.push_back(results ? placements_.price(need, have) : placements_.price(have, need));
         }
         for (std::size_t s = 0; s < costs.size(); ++s) {
@@ -514,6 +516,7 @@ class ShardingModel::Builder : private ModelState {
   std::vector<TensorSharding> start_;  ///< by value
   std::vector<FactorAxes> strategy_;   ///< by op
   std::vector<FactorAxes> start_strategy_;
+  TensorSharding needed_;  ///< of the tensor that is looked at
   PairwiseModel model_;
   std::vector<Node> nodes_;   ///< of the model
   std::vector<double> work_;  ///< by node: seconds of all its work, times how often it runs
