@@ -394,6 +394,8 @@ void run(const TensorSharding& from, const TensorSharding& to, const Dims& dims)
   EXPECT_NEAR(plan.bytes_received, bytes, 1e-6 * (1 + bytes));
   EXPECT_EQ(plan.collectives, collectives);
   EXPECT_DOUBLE_EQ(ReshardPlanner().price(from, to, dims, 4), plan.cost);
+  // The search for layouts passes over what can't be cheaper than another one.
+  EXPECT_LE(reshard_lower_bound(from, to, dims, 4, cost::Machine()), plan.cost * (1 + 1e-9));
 }
 
 TensorSharding random_sharding(const MeshRef& mesh, std::int64_t rank, std::mt19937& random,
@@ -534,6 +536,10 @@ TEST(Planner, SumsAreScatteredRatherThanReduced) {
   MeshRef m = make_logical_mesh({{"x", 2}, {"y", 4}});
   ReshardPlan scatter = plan_reshard(with(m, {{}, {}}, {1}), with(m, {{}, {1}}), {64, 64}, 4);
   EXPECT_DOUBLE_EQ(scatter.bytes_received, 64 * 64 * 4 / 4 * 3);
+  const cost::Machine machine;
+  EXPECT_DOUBLE_EQ(
+      reshard_lower_bound(with(m, {{}, {}}, {0, 1}), with(m, {{0}, {1}}), {64, 64}, 4, machine),
+      machine.least(64 * 64 * 4 / 8 * 7));
   ReshardPlan reduce = plan_reshard(with(m, {{}, {}}, {1}), with(m, {{}, {}}), {64, 64}, 4);
   EXPECT_DOUBLE_EQ(reduce.bytes_received, 2 * 64 * 64 * 4 * 3 / 4);
 }

@@ -460,10 +460,16 @@ double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to,
                            std::int64_t element_bytes, const cost::Machine& machine) {
   // What a device needs and may lack. Shards of which neither contains the other can be disjoint.
   double target = double(element_bytes), overlap = double(element_bytes);
-  bool nested = std::all_of(from.unreduced.begin(), from.unreduced.end(),
-                            [&](int a) { return contains(to.unreduced, a); });
+  const MeshRef& mesh = to.mesh ? to.mesh : from.mesh;
+  const auto splitting = [&](IndexList axes) {
+    erase_if(axes, [&](int a) { return mesh->axes[std::size_t(a)].size == 1; });
+    return axes;
+  };
+  const IndexList sums = splitting(from.unreduced);
+  bool nested =
+      std::all_of(sums.begin(), sums.end(), [&](int a) { return contains(to.unreduced, a); });
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    const auto &f = from.dims[d].axes, &t = to.dims[d].axes;
+    const IndexList f = splitting(from.dims[d].axes), t = splitting(to.dims[d].axes);
     double to_size = double(ceil_div(dims[d], to.shards(std::int64_t(d))));
     target *= to_size;
     overlap *= std::min(to_size, double(ceil_div(dims[d], from.shards(std::int64_t(d)))));
@@ -474,7 +480,6 @@ double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to,
   if (nested) return machine.least(target - overlap);
   // What is summed up is summed up in pieces, each of which comes from all devices but its own; the
   // smallest ones are cut along all axes.
-  const MeshRef& mesh = to.mesh ? to.mesh : from.mesh;
   double piece = double(element_bytes), ways = 1;
   for (const std::int64_t d : dims) piece *= double(d);
   for (int a = 0; a < int(mesh->axes.size()); ++a) {
