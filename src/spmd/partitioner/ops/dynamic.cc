@@ -172,10 +172,6 @@ ir::Instruction* update_own_rows(PartitionContext& p, const ir::Instruction& sou
   return window.mine ? b.select(b.splat(window.mine, x->shape.dims), x, old) : x;
 }
 
-}  // namespace
-
-namespace {
-
 /// The layout of a slice: partial sums where the array is split along a dim that is cut.
 TensorSharding slice_layout(const TensorSharding& array, const Dims& changed) {
   TensorSharding out = without_dims(array, changed);

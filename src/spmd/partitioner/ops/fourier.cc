@@ -148,10 +148,6 @@ ir::Instruction* across(PartitionContext& p, ir::Instruction* x, FftType type, s
   return b.reshape(b.transpose(x, flip), with({rows}));
 }
 
-}  // namespace
-
-namespace {
-
 /// A transform along split dims: in stages of some dims each, or of one dim in parts.
 struct SplitFft {
   std::vector<Stage> stages;

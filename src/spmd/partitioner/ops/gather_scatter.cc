@@ -99,10 +99,6 @@ std::vector<Place> places_of(const ir::Instruction& scatter) {
   return places;
 }
 
-}  // namespace
-
-namespace {
-
 FactorRule factors_of_gather(const ir::Instruction& source) {
   return split_only(*rule_for(source), {FactorKind::reduction});
 }
@@ -294,10 +290,6 @@ std::vector<ir::Instruction*> scatter_into_shards(PartitionContext& p, const Loc
   for (ir::Instruction*& part : parts) part = b.slice(part, starts, limits);
   return parts;
 }
-
-}  // namespace
-
-namespace {
 
 /// A scatter, by what it joins updates, and by which factors its work may be split.
 struct Scatter {

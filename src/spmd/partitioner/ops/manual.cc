@@ -223,10 +223,6 @@ void check_groups(PartitionContext& p, const ir::Instruction& source) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 void check_body(const ir::Instruction& source) {
   if (source.called().size() != 1 ||
       source.operands().size() != source.called()[0]->parameters().size()) {

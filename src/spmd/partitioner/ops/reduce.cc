@@ -156,10 +156,6 @@ std::vector<Value*> reduce_any(PartitionContext& p, const ir::Instruction& sourc
       });
 }
 
-}  // namespace
-
-namespace {
-
 /// How a reducer joins the parts of several devices.
 enum class Joins : std::uint8_t {
   partial_values,  ///< by collectives of its own monoids

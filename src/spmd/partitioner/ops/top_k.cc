@@ -35,10 +35,6 @@ ir::Computation* order_of(ir::Module* module, DType dtype, bool largest) {
   return b.computation();
 }
 
-}  // namespace
-
-namespace {
-
 bool orders(const ir::Instruction& x) { return x.is(ir::Opcode::sort) || x.is(ir::Opcode::topk); }
 
 /// The sort or selection takes `array` in that layout if it is computed by its batch.

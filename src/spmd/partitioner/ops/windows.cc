@@ -89,10 +89,6 @@ ir::WindowDim bare(const ir::WindowDim& w, std::int64_t size) {
   return out;
 }
 
-}  // namespace
-
-namespace {
-
 /// A reduce-window along split dims.
 struct SplitWindows {
   ComputeLayout layout;
