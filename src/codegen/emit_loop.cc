@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops over elements: fused elementwise ops, and what they read through.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "src/base/contains.h"
@@ -157,10 +158,13 @@ Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
 
 namespace {
 
-/// The time of an element of what is made on the fly for `i`; a long one if it can't be moved to
-/// another place in a row.
-double time_of_moved(Emitter& e, const ir::Instruction& i) {
-  constexpr double kNever = 1e9;
+constexpr double kNever = 1e9;
+
+/// The time of an element of what is made on the fly for `i`, but for what is in `counted`; a long
+/// one if it can't be moved to another place in a row.
+double time_of_moved(Emitter& e, const ir::Instruction& i,
+                     std::set<const ir::Instruction*>* counted) {
+  if (!counted->insert(&i).second) return 0;
   if (e.splat(i) || e.facts(i).known || !e.inlined(i)) return 0;
   if (i.is(Opcode::iota) || i.is(Opcode::gather) || e.fuses_producers(i) || e.is_part(i)) {
     return kNever;
@@ -169,11 +173,19 @@ double time_of_moved(Emitter& e, const ir::Instruction& i) {
   if (is_view(i) && (i.is(Opcode::dynamic_slice) || !(commutes(i) || i.is(Opcode::broadcast)))) {
     return kNever;
   }
+  const auto without_ones = [](Dims dims) {
+    dims.erase(std::remove(dims.begin(), dims.end(), 1), dims.end());
+    return dims;
+  };
+  if (i.is(Opcode::reshape) &&
+      without_ones(i.shape.dims) != without_ones(i.operand(0)->shape.dims)) {
+    return kNever;
+  }
   const bool reads_through = i.is(Opcode::broadcast) && !keeps_count(i);
   double sum = is_view(i) ? 0 : operation_cost(i);
   for (const ir::Instruction* o : i.operands()) {
     if (reads_through && e.inlined(*o) && !e.facts(*o).known) return kNever;
-    sum += time_of_moved(e, *o);
+    sum += time_of_moved(e, *o, counted);
   }
   return sum;
 }
@@ -205,8 +217,10 @@ bool Loop::can_select(const ir::Instruction& concatenate) {
   if (row >= kLongRow) return false;
   double nanoseconds = 0;
   for (const ir::Instruction* o : concatenate.operands()) {
-    nanoseconds +=
-        with_part(&e_, *o, [&](const ir::Instruction& root) { return time_of_moved(*e_, root); });
+    nanoseconds += with_part(&e_, *o, [&](const ir::Instruction& root) {
+      std::set<const ir::Instruction*> counted;
+      return time_of_moved(*e_, root, &counted);
+    });
   }
   return nanoseconds * time_of_code(true) <= kMostNanoseconds;
 }
@@ -219,8 +233,11 @@ Value Loop::selected(const ir::Instruction& concatenate) {
   for (std::size_t k = concatenate.operands().size(); k-- > 0;) {
     const ir::Instruction& o = *concatenate.operand(k);
     const int frame = push(0, concatenate, k);
+    // A fused program has what a part is made of apart from what others are made of.
+    auto others = std::exchange(values_, {});
     const Value made =
         with_part(&e_, o, [&](const ir::Instruction& root) { return value(root, frame); });
+    values_ = std::move(others);
     out = out.reg < 0 ? made : builder_.select(builder_.below(column, end), made, out);
     end -= o.shape.dims[std::size_t(dim)];
   }
