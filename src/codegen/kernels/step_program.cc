@@ -143,7 +143,8 @@ StepSource source_of(const StepProgram& program) {
   std::size_t in_code = 0;
   for_each_link(program.steps, [&](const StepProgram::Link& link) {
     std::optional<LoopNest> nest;
-    if (link.kernel.loop && in_code < kMostInCode) nest = nest_of(*link.kernel.loop, /*periodic=*/true);
+    if (link.kernel.loop && in_code < kMostInCode)
+      nest = nest_of(*link.kernel.loop, /*periodic=*/true);
     if (nest && nest->any_made) nest.reset();
     in_code += nest ? 1 : 0;
     if (!nest) {
