@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <complex>
+#include <type_traits>
 #include <vector>
 
 #include "src/base/contains.h"
@@ -11,6 +12,7 @@
 #include "src/codegen/kernels/block_ops.h"
 #include "src/codegen/kernels/gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/matrix_vector.h"
 #include "src/codegen/kernels/narrow_gemm.h"
 
 namespace tessera::codegen {
@@ -58,6 +60,16 @@ void run_gemm(const KernelCall& call) {
   const T* lhs = reinterpret_cast<const T*>(call.inputs[0]);
   const T* rhs = reinterpret_cast<const T*>(call.inputs[1]);
   T* out = reinterpret_cast<T*>(call.outputs[0]);
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    // A call for each of many small products would take longer than they do.
+    const bool small = a.k <= kSmallDepth && !a.split_columns;
+    if (small && a.n == 1 && a.m <= kSmallDepth && !a.lhs_transposed) {
+      return multiply_small<T>({lhs, rhs, out, call.begin, call.end, a.m, a.k});
+    }
+    if (small && a.m == 1 && a.n <= kSmallDepth && a.rhs_transposed) {
+      return multiply_small<T>({rhs, lhs, out, call.begin * a.n, call.end * a.n, a.n, a.k});
+    }
+  }
   for_each_block(a, call.begin, call.end,
                  [&](const Block& b) { multiply_block(a, b, lhs, rhs, out); });
 }

@@ -27,4 +27,18 @@ struct MatrixVectors {
 template <class T>
 void multiply(const MatrixVectors<T>& job);
 
+/// Many small matrices, each by a vector of its own: y[r] = rows[r] * x[r / of_each], where all are
+/// contiguous and rows have `depth` elements.
+template <class T>
+struct SmallProducts {
+  const T *rows, *x;
+  T* y;
+  std::int64_t begin, end;  ///< rows
+  std::int64_t of_each, depth;
+};
+inline constexpr std::int64_t kSmallDepth = 8;
+/// Of a depth up to that; float and double.
+template <class T>
+void multiply_small(const SmallProducts<T>& job);
+
 }  // namespace tessera::codegen
