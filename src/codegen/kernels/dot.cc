@@ -62,12 +62,16 @@ void run_gemm(const KernelCall& call) {
   T* out = reinterpret_cast<T*>(call.outputs[0]);
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
     // A call for each of many small products would take longer than they do.
-    const bool small = a.k <= kSmallDepth && !a.split_columns;
-    if (small && a.n == 1 && a.m <= kSmallDepth && !a.lhs_transposed) {
-      return multiply_small<T>({lhs, rhs, out, call.begin, call.end, a.m, a.k});
+    if (a.n == 1 && a.m <= kSmallDepth && a.k <= kSmallDepth) {
+      const bool turned = a.lhs_transposed;
+      return multiply_small<T>(
+          {lhs, rhs, out, call.begin, call.end, a.m, a.k, turned ? 1 : a.k, turned ? a.m : 1});
     }
-    if (small && a.m == 1 && a.n <= kSmallDepth && a.rhs_transposed) {
-      return multiply_small<T>({rhs, lhs, out, call.begin * a.n, call.end * a.n, a.n, a.k});
+    if (a.m == 1 && a.n <= kSmallDepth && a.k <= kSmallDepth) {
+      const bool turned = !a.rhs_transposed;
+      const std::int64_t of_unit = a.split_columns ? 1 : a.n;
+      return multiply_small<T>({rhs, lhs, out, call.begin * of_unit, call.end * of_unit, a.n, a.k,
+                                turned ? 1 : a.k, turned ? a.n : 1});
     }
   }
   for_each_block(a, call.begin, call.end,

@@ -109,19 +109,23 @@ TESSERA_INLINE void by_vectors(const Job<T>& a) {
 TESSERA_VERSIONS(multiply, by_vectors, Job<T>)
 
 template <class T, int depth>
-TESSERA_INLINE void small_products(const SmallProducts<T>& a) {
+TESSERA_INLINE void small_products(const SmallProducts<T>& a, std::int64_t element) {
   for (std::int64_t r = a.begin; r < a.end;) {
     const std::int64_t matrix = r / a.of_each;
     const std::int64_t end = std::min(a.end, (matrix + 1) * a.of_each);
     T x[depth];
     for (int k = 0; k < depth; ++k) x[k] = a.x[matrix * depth + k];
     for (; r < end; ++r) {
-      const T* row = a.rows + r * depth;
-      T sum = row[0] * x[0];
-      for (int k = 1; k < depth; ++k) sum += row[k] * x[k];
+      const T* row = a.rows + matrix * a.of_each * depth + (r - matrix * a.of_each) * a.row;
+      T sum = 0;  // of negative zeros, too
+      for (int k = 0; k < depth; ++k) sum += row[k * element] * x[k];
       a.y[r] = sum;
     }
   }
+}
+template <class T, int depth>
+TESSERA_INLINE void small_products(const SmallProducts<T>& a) {
+  a.element == 1 ? small_products<T, depth>(a, 1) : small_products<T, depth>(a, a.element);
 }
 template <class T, int bytes>
 TESSERA_INLINE void by_depth(const SmallProducts<T>& a) {
