@@ -158,6 +158,11 @@ Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
 
 namespace {
 
+/// Elements for one place in the dims before `dim`.
+std::int64_t row_from(const Dims& dims, std::int64_t dim) {
+  return element_count(Dims(dims.begin() + dim, dims.end()));
+}
+
 constexpr double kNever = 1e9;
 
 /// The time of an element of what is made on the fly for `i`, but for what is in `counted`; a long
@@ -208,13 +213,8 @@ auto with_part(Emitter** e, const ir::Instruction& part, F&& f) {
 bool Loop::can_select(const ir::Instruction& concatenate) {
   if (!select_parts_ || !has_kernel_compiler()) return false;
   const Dims& dims = concatenate.shape.dims;
-  std::int64_t row = 1;
-  for (auto d = std::size_t(concatenate.get<ir::DimensionsAttrs>().dims.at(0)); d < dims.size();
-       ++d) {
-    row *= dims[d];
-  }
   constexpr double kMostNanoseconds = 1.5;
-  if (row >= kLongRow) return false;
+  if (row_from(dims, concatenate.get<ir::DimensionsAttrs>().dims.at(0)) >= kLongRow) return false;
   double nanoseconds = 0;
   for (const ir::Instruction* o : concatenate.operands()) {
     nanoseconds += with_part(&e_, *o, [&](const ir::Instruction& root) {
@@ -273,9 +273,7 @@ int dim_of_turns(const ComposedView& m) {
 bool Loop::can_select(const ComposedView& m) const {
   const int dim = dim_of_turns(m);
   if (dim < 0 || !has_kernel_compiler() || (m.pieces.size() == 1 && m.fill < 0)) return false;
-  std::int64_t row = 1;
-  for (auto d = std::size_t(dim); d < m.dims.size(); ++d) row *= m.dims[d];
-  return row < kLongRow;
+  return row_from(m.dims, dim) < kLongRow;
 }
 
 Value Loop::selected(DType t, const ComposedView& m) {

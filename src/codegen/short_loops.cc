@@ -20,8 +20,6 @@ using Place = StepProgram::Place;
 
 /// Longer trips may be shared out among workers, and hide what it takes to start their steps.
 constexpr double kShortTrip = 20000;
-/// Of scratch memory: more wouldn't stay in the nearest caches.
-constexpr std::int64_t kMostLoopScratch = std::int64_t(128) << 10;
 /// Of what is copied in a trip: lockstep passes such values on.
 constexpr std::int64_t kMostCopied = std::int64_t(4) << 10;
 /// A start of a kernel, which estimates have in them and code in one function doesn't take.
@@ -44,7 +42,7 @@ class LoopProgram {
     body_.predicate = place(loop_.predicate);
     if (!pass_on()) return false;
     program_.steps.emplace_back().what = std::move(body_);
-    return !task_.outputs.empty() && scratch_ <= kMostLoopScratch && classes_agree();
+    return !task_.outputs.empty() && scratch_ <= kMostStepScratch && classes_agree();
   }
 
   KernelTask take(KernelTable* kernels) {
@@ -198,7 +196,7 @@ class LoopProgram {
         }
         link.outputs.push_back(places_[made]);
       }
-      if (scratch_ > kMostLoopScratch) return false;
+      if (scratch_ > kMostStepScratch) return false;
       steps->emplace_back().what = std::move(link);
     }
     return true;

@@ -19,8 +19,6 @@ using Place = TiledChain::Place;
 
 /// Longer steps may be shared out among workers, and hide what it takes to start them.
 constexpr double kShortNanoseconds = 5000;
-/// Of scratch memory: more wouldn't stay in the nearest cache.
-constexpr std::int64_t kMostScratch = std::int64_t(128) << 10;
 /// Steps that are looked at behind the first one.
 constexpr std::size_t kMostSteps = 256;
 
@@ -85,7 +83,7 @@ class Joiner {
       overwritten.insert(s);
     }
     if (overwritten.empty()) {
-      if (chain->scratch + bytes > kMostScratch) return false;
+      if (chain->scratch + bytes > kMostStepScratch) return false;
       chain->scratch += bytes;
     }
     chain->links.push_back(n);
