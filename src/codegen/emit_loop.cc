@@ -64,6 +64,7 @@ Value Loop::make(const ir::Instruction& i, int stack) {
   if (e_->facts(i).known || !e_->inlined(i)) return leaf(i, stack);
   if (i.is(Opcode::iota)) return iota(i);
   if (e_->fuses_producers(i)) return with_producers(i, stack);
+  if (is_element_gather(i)) return taken(i, stack);
   if (i.is(Opcode::gather)) return gathered(i);
   if (!is_view(i)) return operation(i, stack);
   const ir::Instruction& source = *i.operand(0);
@@ -77,6 +78,7 @@ Value Loop::make(const ir::Instruction& i, int stack) {
 
 Value Loop::operation(const ir::Instruction& i, int stack) {
   if (e_->fuses_producers(i)) return with_producers(i, stack);
+  if (is_element_gather(i)) return taken(i, stack);
   std::vector<Value> operands;
   for (const ir::Instruction* o : i.operands()) {
     // An operand of other dims is one scalar for all.
@@ -95,6 +97,14 @@ Value Loop::view(const ir::Instruction& i) {
 
 Value Loop::iota(const ir::Instruction& i) {
   return builder_.iota(i.shape.dtype, i.shape.dims, i.get<ir::IotaAttrs>().dim);
+}
+
+Value Loop::taken(const ir::Instruction& gather, int stack) {
+  const Value index = value(*gather.operand(1), stack);
+  const ir::Instruction& array = *gather.operand(0);
+  add_input(e_->slot(array));
+  if (!contains(computed_, gather.opcode)) computed_.push_back(gather.opcode);
+  return builder_.take(array.shape.dtype, index, array.shape.element_count());
 }
 
 Value Loop::gathered(const ir::Instruction& gather) {

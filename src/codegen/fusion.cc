@@ -140,6 +140,10 @@ struct FusionPlanner::Survey {
       return 0;
     }
     double out = operation_cost(i);
+    if (is_element_gather(i)) {
+      ++*arrays;
+      return out + cost(*i.operand(1), chain, seen, arrays);
+    }
     for (const Instruction* o : i.operands()) out += cost(*o, chain, seen, arrays);
     return out;
   }
@@ -232,6 +236,7 @@ class Fuser {
   bool has_parts(const Instruction& i) {
     const bool gathers = i.is(Opcode::gather);
     if (!i.is(Opcode::concatenate) && !(gathers && indices_in_order(i))) return false;
+    if (survey_.is_loop_op[Survey::at(i)]) return false;
     for (std::size_t k = gathers ? 1 : 0; k < i.operands().size(); ++k) {
       const Instruction* made = i.operand(k);
       while (uses(*made) == 1 && !known(*made) &&
@@ -327,7 +332,7 @@ class Fuser {
       return true;
     }
     if (out_.inlined[n] || out_.loops[n]) {
-      if (u.is(Opcode::gather)) return false;
+      if (u.is(Opcode::gather) && (k == 0 || !survey_.is_loop_op[n])) return false;
       if (is_view(u)) {
         if (!is_data_operand(u, k)) return false;
         for (const Context& c : contexts_[n]) {
@@ -438,7 +443,7 @@ class Fuser {
           return false;
         }
       }
-      if (i.is(Opcode::concatenate) || i.is(Opcode::gather)) {
+      if (!survey_.is_loop_op[Survey::at(i)]) {
         const int stack = contexts.begin()->stack;
         return contexts.size() == 1 &&
                (stack == 0 || (i.is(Opcode::concatenate) && only_transposes(stack)));

@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/codegen/kernels/composed_view.h"
+#include "src/codegen/kernels/loop_expr.h"
 
 namespace tessera::codegen {
 
@@ -102,7 +103,8 @@ void FusionBody::add_copy(const Instruction& i) {
 Instruction* FusionBody::operand(const Instruction& user, std::size_t k) {
   const Instruction& o = *user.operand(k);
   if (source_.inlined(o)) return source_.fusion.is_part(user, k) ? part(o) : copies_.at(&o);
-  if (!ir::is_elementwise(user.opcode) || o.shape.is_scalar()) return in_memory(o);
+  const bool elementwise = ir::is_elementwise(user.opcode) || (is_element_gather(user) && k == 1);
+  if (!elementwise || o.shape.is_scalar()) return in_memory(o);
   const std::optional<Literal> element = splat_element(source_.leaves(o).at(0));
   return element ? splat(o, *element) : in_memory(o);
 }

@@ -59,6 +59,7 @@ class Loop : private ViewScalars {
   Value make(const ir::Instruction& i, int stack);
   Value operation(const ir::Instruction& i, int stack);
   Value leaf(const ir::Instruction& i, int stack);
+  Value taken(const ir::Instruction& gather, int stack);
   Value gathered(const ir::Instruction& gather);
   Value with_producers(const ir::Instruction& i, int stack);
   Value concatenated(const ir::Instruction& concatenate, int stack);

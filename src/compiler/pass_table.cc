@@ -14,6 +14,7 @@
 #include "src/passes/eliminate_common.h"
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
+#include "src/passes/flatten_gathers.h"
 #include "src/passes/inline_calls.h"
 #include "src/passes/join_async.h"
 #include "src/passes/loop_carries.h"
@@ -185,6 +186,8 @@ constexpr Pass kPasses[] = {
        spmd::optimize_collectives(&m, {});
        return Count();
      }},
+    {"flatten-gathers", "Gather single elements by one index each, of an array of one dim",
+     counted<passes::flatten_gathers>},
     {"split-reductions", "Reduce long stretches side by side, then their results",
      counted<passes::split_reductions>},
     {"fuse", "Make a fusion of what one loop computes, as the plan chooses",

@@ -27,6 +27,7 @@
 #include "src/passes/eliminate_common.h"
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
+#include "src/passes/flatten_gathers.h"
 #include "src/passes/inline_calls.h"
 #include "src/passes/join_async.h"
 #include "src/passes/loop_carries.h"
@@ -329,6 +330,7 @@ void build_plan(Compilation& c) {
 std::unique_ptr<ir::Module> fused_program(const Compilation& c) {
   return codegen::fuse_program(*c.module, c.options.runs ? c.module->num_partitions : 1);
 }
+void flatten_gathers(Compilation& c) { passes::flatten_gathers(c.module.get()); }
 void split_reductions(Compilation& c) { passes::split_reductions(c.module.get()); }
 void plan_memory(Compilation& c) { codegen::plan_memory(&c.built.plan); }
 void finalize_plan(Compilation& c) { runtime::finalize(&c.built.plan); }
@@ -366,6 +368,7 @@ constexpr Stage kStages[] = {
     {"placements", schedule_placements, Stage::Leaves::nothing},
     {"aliases", alias_donations, Stage::Leaves::nothing},
     {"mark-root", mark_root, Stage::Leaves::module},
+    {"flatten-gathers", flatten_gathers, Stage::Leaves::nothing},
     {"split-reductions", split_reductions, Stage::Leaves::nothing},
     {"build-plan", build_plan, Stage::Leaves::fusions},
     {"memory", plan_memory, Stage::Leaves::nothing},

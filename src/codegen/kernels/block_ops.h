@@ -37,6 +37,9 @@ BlockFunction round_block(DType half);
 /// By size of an element: select(pred, a, b), and a copy.
 BlockFunction select_block(std::size_t element_bytes);
 BlockFunction copy_block(std::size_t element_bytes);
+/// in[0] is an array; out[i] = in[0][clamp(in[1][i], 0, last)], indices and the last one of s32;
+/// that is the attribute.
+BlockFunction take_block(std::size_t element_bytes);
 /// ir::ReducePrecisionAttrs are the attributes.
 BlockFunction reduce_precision_block(DType operand);
 
@@ -52,6 +55,7 @@ struct BlockOp {
     round,
     select,
     copy,
+    take,  ///< elements of an array, the first operand, by index
     reduce_precision
   };
   Kind kind = Kind::unary;
@@ -59,7 +63,8 @@ struct BlockOp {
   DType type = DType::f32, to = DType::f32;     ///< of the operands; `to` is for conversions
   ir::Direction direction = ir::Direction::eq;  ///< of compare, as the next
   ir::ComparisonType comparison = {};
-  std::int32_t element_bytes = 0;  ///< of select and copy
+  std::int32_t element_bytes = 0;  ///< of select, copy and take
+  std::int32_t last = 0;           ///< of take: the largest index
   ir::ReducePrecisionAttrs precision = {};
 };
 /// Null if there is none.

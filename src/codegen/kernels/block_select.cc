@@ -128,6 +128,18 @@ void select(const BlockCall& c) {
   }
 }
 
+template <class T>
+void take(const BlockCall& c) {
+  const T* array = reinterpret_cast<const T*>(c.in[0]);
+  const auto* indices = reinterpret_cast<const std::int32_t*>(c.in[1]);
+  const std::int32_t last = *static_cast<const std::int32_t*>(c.attributes);
+  T* out = reinterpret_cast<T*>(c.out);
+  const bool one = (c.scalars & 2u) != 0;
+  for (std::int64_t i = 0; i < c.n; ++i) {
+    out[i] = array[std::clamp<std::int32_t>(indices[one ? 0 : i], 0, last)];
+  }
+}
+
 }  // namespace
 
 BlockFunction compare_block(Direction d, ir::ComparisonType type, DType t) {
@@ -180,6 +192,15 @@ BlockFunction copy_block(std::size_t bytes) {
                        : nullptr;
 }
 
+BlockFunction take_block(std::size_t bytes) {
+  return bytes == 1    ? take<std::uint8_t>
+         : bytes == 2  ? take<std::uint16_t>
+         : bytes == 4  ? take<std::uint32_t>
+         : bytes == 8  ? take<std::uint64_t>
+         : bytes == 16 ? take<Bytes16>
+                       : nullptr;
+}
+
 BlockFunction unary_block(ir::Opcode op, DType t) {
   if (op == ir::Opcode::copy) return copy_block(byte_size(t));
   if (op == ir::Opcode::real && is_floating(t)) return copy_block(byte_size(t));
@@ -213,6 +234,8 @@ BlockFunction block_function(const BlockOp& op) {
       return select_block(std::size_t(op.element_bytes));
     case BlockOp::Kind::copy:
       return copy_block(std::size_t(op.element_bytes));
+    case BlockOp::Kind::take:
+      return take_block(std::size_t(op.element_bytes));
     case BlockOp::Kind::reduce_precision:
       return reduce_precision_block(op.type);
   }

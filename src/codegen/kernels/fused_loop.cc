@@ -25,6 +25,8 @@ FusedLoop::FusedLoop(const LoopExpr& program, bool compiled)
     made.function = block_function(op.op);
     if (op.op.kind == BlockOp::Kind::reduce_precision) {
       made.attributes = std::make_shared<const ir::ReducePrecisionAttrs>(op.op.precision);
+    } else if (op.op.kind == BlockOp::Kind::take) {
+      made.attributes = std::make_shared<const std::int32_t>(op.op.last);
     }
     made.operands = op.operands;
     made.out = op.out;
@@ -281,6 +283,9 @@ void FusedLoop::interpret(const std::byte* const* inputs, std::byte* const* outp
         case Kind::contiguous:
           pointers[i] = const_cast<std::byte*>(first_element(r, inputs[r.index], inputs)) +
                         at * r.element_bytes;
+          break;
+        case Kind::array:
+          pointers[i] = const_cast<std::byte*>(inputs[r.index]);
           break;
         case Kind::scalar:
           pointers[i] = const_cast<std::byte*>(first_element(r, inputs[r.index], inputs));

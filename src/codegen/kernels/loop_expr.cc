@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <unordered_map>
 
 #include "src/base/literal_util.h"
@@ -143,6 +144,19 @@ LoopBuilder::Value LoopBuilder::source(DType t, SourceDescriptor source, int inp
   inputs_ += inputs;
   program_->nanoseconds += nanoseconds;
   return add_register(std::move(r), t);
+}
+
+LoopBuilder::Value LoopBuilder::take(DType t, Value index, std::int64_t elements) {
+  LoopExpr::Register r;
+  r.kind = LoopExpr::Kind::array;
+  r.index = inputs_++;
+  const Value array = add_register(std::move(r), t);
+  // Vectors of indices don't help where memory is waited for.
+  constexpr std::int64_t kInCache = std::int64_t(1) << 20;
+  const auto bytes = std::int32_t(byte_size(t));
+  return emit(
+      {.kind = BlockOp::Kind::take, .element_bytes = bytes, .last = std::int32_t(elements - 1)},
+      {array, index}, t, false, elements * bytes <= kInCache ? 3 : 10);
 }
 
 LoopBuilder::Value LoopBuilder::constant(const Literal& scalar) {
@@ -325,8 +339,21 @@ std::shared_ptr<const LoopExpr> LoopBuilder::finish() {
 }
 
 double operation_cost(const ir::Instruction& instruction) {
+  constexpr double kTake = 3;
+  if (instruction.is(Opcode::gather)) return kTake;
   const DType t = instruction.operand(0)->shape.dtype;
   return cost_of(instruction.opcode, is_half(t) ? DType::f32 : t);
+}
+
+bool is_element_gather(const ir::Instruction& i) {
+  if (!i.is(Opcode::gather)) return false;
+  const auto& g = i.get<ir::GatherAttrs>();
+  const Shape &array = i.operand(0)->shape, &indices = i.operand(1)->shape;
+  return array.rank() == 1 && array.element_count() > 0 &&
+         array.element_count() <= std::numeric_limits<std::int32_t>::max() / 2 &&
+         has_blocks(array.dtype) && indices.dtype == DType::s32 && indices.dims == i.shape.dims &&
+         g.slice_sizes == Dims{1} && g.collapsed_slice_dims == Dims{0} &&
+         g.start_index_map == Dims{0} && g.index_vector_dim == indices.rank();
 }
 
 bool is_loop_op(const ir::Instruction& instruction) {
@@ -334,6 +361,7 @@ bool is_loop_op(const ir::Instruction& instruction) {
       instruction.operands().size() > 3) {
     return false;
   }
+  if (is_element_gather(instruction)) return true;
   if (!ir::is_elementwise(instruction.opcode) || instruction.is(Opcode::copy)) return false;
   LoopBuilder probe;
   std::vector<LoopBuilder::Value> operands;
@@ -413,8 +441,8 @@ std::string LoopExpr::key() const {
   key.add(ops.size());
   for (const Op& o : ops) {
     key.add_all(o.op.kind, o.op.opcode, o.op.type, o.op.to, o.op.direction, o.op.comparison,
-                o.op.element_bytes, o.op.precision.exponent_bits, o.op.precision.mantissa_bits,
-                o.operands, o.out, o.scalars);
+                o.op.element_bytes, o.op.last, o.op.precision.exponent_bits,
+                o.op.precision.mantissa_bits, o.operands, o.out, o.scalars);
   }
   key.add(views.size());
   for (const ComposedView& view : views) add_to_key(view, &key);

@@ -44,6 +44,7 @@ struct LoopExpr {
     composed,
     source,
     iota,
+    array,  ///< as a whole, for takes
     temporary,
     output
   };
@@ -123,6 +124,8 @@ class LoopBuilder {
   int input() { return inputs_++; }
   /// It has the next `inputs` inputs; an element takes so many nanoseconds.
   Value source(DType t, SourceDescriptor source, int inputs, double nanoseconds = 0);
+  /// Elements of an array of so many, the next input, at indices of s32, which are clamped.
+  Value take(DType t, Value index, std::int64_t elements);
   Value constant(const Literal& scalar);
   Value iota(DType t, const Dims& dims, std::int64_t dim);
   /// pred: v < n, of s32.
@@ -152,7 +155,10 @@ class LoopBuilder {
 
 /// Estimate for one element of an elementwise op, in nanoseconds.
 double operation_cost(const ir::Instruction& instruction);
-/// True for ops that LoopBuilder::apply can do on these types.
+/// Whether each element of a gather is one of an array of one dim, by an index of its own:
+/// elementwise in that operand, the second one.
+bool is_element_gather(const ir::Instruction& instruction);
+/// True for those, and for ops that LoopBuilder::apply can do on these types.
 bool is_loop_op(const ir::Instruction& instruction);
 /// A computation on scalars as a loop: inputs are its parameters, outputs its result's leaves. Null
 /// if something in it has no block function.

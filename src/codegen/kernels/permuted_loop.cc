@@ -106,6 +106,7 @@ std::shared_ptr<const LoopExpr> permuted_loop(const LoopExpr& program,
       case ReadKind::composed:
       case ReadKind::source:
         return nullptr;
+      case ReadKind::array:
       case ReadKind::scalar:
       case ReadKind::constant:
       case ReadKind::temporary:

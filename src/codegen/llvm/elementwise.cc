@@ -359,6 +359,8 @@ Result emit_operation(const VectorBuilder& v, const BlockOp& op,
   switch (op.kind) {
     case BlockOp::Kind::copy:
       return operands[0];
+    case BlockOp::Kind::take:
+      return std::nullopt;  // of an array, not of lanes
     case BlockOp::Kind::select:
       return selected(v, unsigned(op.element_bytes), operands);
     case BlockOp::Kind::compare:

@@ -76,6 +76,9 @@ LoopBody::LoopBody(llvm::IRBuilder<>& b, const Machine& machine, const LoopSourc
                            first_element(r, arguments), bytes);
         if (r.kind == Kind::scalar) fixed_[k] = v.load_splat(bases_[k], bytes);
         break;
+      case Kind::array:
+        bases_[k] = pointer(arguments.inputs, std::size_t(r.index));
+        break;
       case Kind::constant:
         fixed_[k] = constant_of(v, program_, r);
         break;
@@ -346,15 +349,28 @@ Lanes LoopBody::read(const VectorBuilder& v, std::size_t k, Value* at, Value* co
   return {fixed_[k].kind, first(fixed_[k].value), first(fixed_[k].imaginary)};
 }
 
+Lanes LoopBody::taken(const VectorBuilder& v, const LoopExpr::Op& op) const {
+  llvm::Type* type = v.integers(32);
+  Value* at = v.as(DType::s32, values_[std::size_t(op.operands[1])]);
+  at = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, at, v.integer(type, 0));
+  at = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, at,
+                                v.integer(type, std::uint64_t(op.op.last)));
+  return v.gather(bases_[std::size_t(op.operands[0])], at, unsigned(op.op.element_bytes));
+}
+
 bool LoopBody::run(unsigned width, Value* at, Value* column) {
   const VectorBuilder v(b_, machine_, width);
   // All is read before anything is stored: an output may lie where an input did.
   for (std::size_t k = 0; k < program_.registers.size(); ++k) {
     const Kind kind = program_.registers[k].kind;
-    if (kind == Kind::temporary || kind == Kind::output) continue;
+    if (kind == Kind::temporary || kind == Kind::output || kind == Kind::array) continue;
     values_[k] = read(v, k, at, column);
   }
   for (const LoopExpr::Op& op : program_.ops) {
+    if (op.op.kind == BlockOp::Kind::take) {
+      values_[std::size_t(op.out)] = taken(v, op);
+      continue;
+    }
     std::vector<Lanes> operands;
     for (const int r : op.operands) operands.push_back(values_[std::size_t(r)]);
     const std::optional<Lanes> made = emit_operation(v, op.op, operands);
@@ -497,7 +513,7 @@ std::optional<std::vector<Lanes>> emit_program(const VectorBuilder& v, const Loo
       values[k] = inputs.at(std::size_t(r.index));
     } else if (r.kind == Kind::constant) {
       values[k] = constant_of(v, program, r);
-    } else if (r.generated()) {
+    } else if (r.generated() || r.kind == Kind::array) {
       return std::nullopt;
     } else if (r.kind == Kind::output && out.size() <= std::size_t(r.index)) {
       out.resize(std::size_t(r.index) + 1);

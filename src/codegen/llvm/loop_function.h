@@ -53,6 +53,7 @@ class LoopBody {
   Lanes read(const VectorBuilder& v, std::size_t k, llvm::Value* at, llvm::Value* column);
   Lanes strided(const VectorBuilder& v, std::size_t k, llvm::Value* column);
   Lanes indexed(const VectorBuilder& v, std::size_t k, llvm::Value* at);
+  Lanes taken(const VectorBuilder& v, const LoopExpr::Op& op) const;
   Lanes number(const VectorBuilder& v, std::size_t k, llvm::Value* index);
   Lanes of_period(const VectorBuilder& v, std::size_t k, std::int64_t vector);
   llvm::Value* lanes(const VectorBuilder& v, unsigned bits) const;

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// The place of an element of a gather in its array is a sum: of the clamped numbers of an index
+// vector, and of the element's own coordinates in the window and the batch, each by a stride.
+#include "src/passes/flatten_gathers.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "src/base/contains.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/passes/replace_each.h"
+
+namespace tessera::passes {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+/// Longer runs are copied as a whole.
+constexpr std::int64_t kLongRun = 64;
+
+class Flattener {
+ public:
+  Flattener(const Instruction& gather, ir::Builder& builder)
+      : gather_(gather),
+        attrs_(gather.get<ir::GatherAttrs>()),
+        array_(gather.operand(0)->shape),
+        b_(builder) {
+    for (std::int64_t d = 0; d < gather.shape.rank(); ++d) {
+      if (!contains(attrs_.offset_dims, d)) batch_.push_back(d);
+    }
+    for (std::int64_t d = 0; d < array_.rank(); ++d) {
+      if (!contains(attrs_.collapsed_slice_dims, d) && !contains(attrs_.operand_batching_dims, d)) {
+        window_.push_back(d);
+      }
+    }
+    for (const std::int64_t d : batch_) batch_dims_.push_back(gather.shape.dim(d));
+    strides_ = row_major_strides(array_.dims);
+  }
+
+  Instruction* run() {
+    const std::int64_t count = array_.element_count();
+    if (gather_.shape.element_count() == 0 || !gather_.control_predecessors().empty()) {
+      return nullptr;
+    }
+    if (element_count(batch_dims_) == 1) return sliced();
+    // Pairs of numbers are found by twice the index.
+    if (count > std::numeric_limits<std::int32_t>::max() / 2 || copies_runs()) return nullptr;
+    if (is_flat()) return nullptr;
+    Instruction* at = nullptr;
+    const auto add = [&](Instruction* more) {
+      at = at == nullptr ? more : b_.binary(Opcode::add, at, more);
+    };
+    for (std::size_t k = 0; k < attrs_.start_index_map.size(); ++k) {
+      const std::int64_t d = attrs_.start_index_map[k];
+      add(times(start(k, d), strides_[std::size_t(d)]));
+    }
+    if (at != nullptr && !attrs_.offset_dims.empty()) {
+      at = b_.broadcast(at, gather_.shape.dims, batch_);
+    }
+    for (std::size_t k = 0; k < window_.size(); ++k) {
+      if (attrs_.slice_sizes[std::size_t(window_[k])] == 1) continue;
+      add(coordinate(attrs_.offset_dims[k], strides_[std::size_t(window_[k])]));
+    }
+    for (std::size_t k = 0; k < attrs_.operand_batching_dims.size(); ++k) {
+      std::int64_t place = attrs_.start_indices_batching_dims[k];
+      if (place > attrs_.index_vector_dim) --place;
+      add(coordinate(batch_[std::size_t(place)],
+                     strides_[std::size_t(attrs_.operand_batching_dims[k])]));
+    }
+    if (at == nullptr) at = b_.splat(b_.zero(DType::s32), gather_.shape.dims);
+    ir::GatherAttrs flat;
+    flat.collapsed_slice_dims = flat.start_index_map = {0};
+    flat.slice_sizes = {1};
+    flat.index_vector_dim = gather_.shape.rank();
+    Instruction* array = gather_.operand(0);
+    return b_.emit(Opcode::gather, {array_.rank() == 1 ? array : b_.reshape(array, {count}), at},
+                   flat);
+  }
+
+ private:
+  bool is_flat() const {
+    const Shape& indices = gather_.operand(1)->shape;
+    return array_.rank() == 1 && attrs_.index_vector_dim == indices.rank() &&
+           indices.dtype == DType::s32 && attrs_.offset_dims.empty() &&
+           attrs_.operand_batching_dims.empty();
+  }
+
+  /// What each index vector finds is one run in both arrays, or is made of long ones.
+  bool copies_runs() const {
+    const Dims& sizes = attrs_.slice_sizes;
+    // Short runs are found together, as vectors.
+    constexpr std::int64_t kShortRun = 4;
+    if (element_count(sizes) <= kShortRun) return false;
+    if (window_.empty() || attrs_.offset_dims.back() != gather_.shape.rank() - 1) return false;
+    std::int64_t run = 1, all = 1;
+    bool whole = true;
+    for (std::int64_t d = array_.rank() - 1; d >= 0; --d) {
+      const std::int64_t size = sizes[std::size_t(d)];
+      all *= size;
+      if (!whole) continue;
+      run *= size;
+      whole = size == array_.dim(d);
+    }
+    bool last = true;
+    for (std::size_t k = 0; k < attrs_.offset_dims.size(); ++k) {
+      last = last && attrs_.offset_dims[k] ==
+                         gather_.shape.rank() - std::int64_t(attrs_.offset_dims.size() - k);
+    }
+    return (last && run == all) || run * std::int64_t(byte_size(array_.dtype)) >= kLongRun;
+  }
+
+  /// Number k of each index vector, an array over the batch.
+  Instruction* number(std::size_t k) {
+    Instruction* from = gather_.operand(1);
+    auto at = std::int64_t(k);
+    const std::int64_t dim = attrs_.index_vector_dim;
+    if (dim == from->shape.rank()) return from;
+    while (from->is(Opcode::concatenate) && from->get<ir::DimensionsAttrs>().dims.at(0) == dim) {
+      std::size_t part = 0;
+      while (at >= from->operand(part)->shape.dim(dim)) at -= from->operand(part++)->shape.dim(dim);
+      from = from->operand(part);
+    }
+    if (from->shape.dim(dim) > 1) {
+      Dims starts(std::size_t(from->shape.rank()), 0), limits = from->shape.dims;
+      starts[std::size_t(dim)] = at;
+      limits[std::size_t(dim)] = at + 1;
+      from = b_.slice(from, std::move(starts), std::move(limits));
+    }
+    return b_.reshape(from, batch_dims_);
+  }
+
+  /// Where windows start in a dim, of s32.
+  Instruction* start(std::size_t k, std::int64_t dim) {
+    Instruction* n = number(k);
+    const DType t = n->shape.dtype;
+    const std::int64_t last = array_.dim(dim) - attrs_.slice_sizes[std::size_t(dim)];
+    // No number of the type may be beyond it.
+    const int bits = int(byte_size(t)) * 8 - (is_signed_integer(t) ? 1 : 0);
+    const bool reaches = bits >= 63 || last < (std::int64_t(1) << bits);
+    if (is_signed_integer(t)) {
+      n = b_.binary(Opcode::maximum, n, b_.splat(b_.zero(t), n->shape.dims));
+    }
+    if (reaches) {
+      n = b_.binary(Opcode::minimum, n, b_.splat(b_.scalar(t, double(last)), n->shape.dims));
+    }
+    return b_.convert(n, DType::s32);
+  }
+
+  Instruction* times(Instruction* n, std::int64_t stride) {
+    if (stride == 1) return n;
+    return b_.binary(Opcode::multiply, n,
+                     b_.splat(b_.scalar(DType::s32, double(stride)), n->shape.dims));
+  }
+
+  Instruction* coordinate(std::int64_t dim, std::int64_t stride) {
+    return times(b_.iota(Shape(DType::s32, gather_.shape.dims), dim), stride);
+  }
+
+  /// The one window.
+  Instruction* sliced() {
+    const DType t = gather_.operand(1)->shape.dtype;
+    std::vector<Instruction*> starts(std::size_t(array_.rank()), nullptr);
+    for (std::size_t k = 0; k < attrs_.start_index_map.size(); ++k) {
+      starts[std::size_t(attrs_.start_index_map[k])] = b_.reshape(number(k), {});
+    }
+    for (Instruction*& s : starts) {
+      if (s == nullptr) s = b_.zero(t);
+    }
+    if (starts.empty()) return b_.reshape(gather_.operand(0), gather_.shape.dims);
+    return b_.reshape(b_.dynamic_slice(gather_.operand(0), std::move(starts), attrs_.slice_sizes),
+                      gather_.shape.dims);
+  }
+
+  const Instruction& gather_;
+  const ir::GatherAttrs& attrs_;
+  const Shape& array_;
+  ir::Builder& b_;
+  Dims batch_,
+      window_;  ///< dims of the result that are the batch's; of the array that windows have
+  Dims batch_dims_, strides_;
+};
+
+Instruction* flattened(const Instruction& gather, ir::Builder& builder) {
+  return Flattener(gather, builder).run();
+}
+
+}  // namespace
+
+std::size_t flatten_gathers(ir::Module* module) {
+  return replace_each(module, Opcode::gather, flattened);
+}
+
+}  // namespace tessera::passes

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gathers of any kind as reads at an index, alone and inside loops that make and use them.
+#include "src/passes/flatten_gathers.h"
+
+#include "src/ir/shapes/shape_inference.h"
+#include "tests/codegen/random_case.h"
+
+namespace tessera::testing {
+namespace {
+
+struct RandomGather {
+  Dims array, indices;
+  ir::GatherAttrs attrs;
+};
+
+/// Each dim of the array is one of a batch, collapsed, or the windows'; the result has its dims in
+/// any places.
+RandomGather random_gather(Random& r, const Dims& batch) {
+  RandomGather out;
+  ir::GatherAttrs& g = out.attrs;
+  const std::int64_t rank = 1 + r.below(4);
+  Dims mapped;
+  std::vector<std::int64_t> free_batch(batch.size());
+  std::iota(free_batch.begin(), free_batch.end(), 0);
+  std::int64_t windows = 0;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    const std::int64_t size = 1 + r.below(6);
+    if (!free_batch.empty() && r.chance(0.2)) {
+      const auto k = std::size_t(r.below(std::int64_t(free_batch.size())));
+      out.array.push_back(batch[std::size_t(free_batch[k])]);
+      g.operand_batching_dims.push_back(d);
+      g.start_indices_batching_dims.push_back(free_batch[k]);
+      free_batch.erase(free_batch.begin() + std::ptrdiff_t(k));
+      g.slice_sizes.push_back(std::min<std::int64_t>(1, out.array.back()));
+      continue;
+    }
+    out.array.push_back(size);
+    if (r.chance(0.7)) mapped.push_back(d);
+    if (r.chance(0.5)) {
+      g.collapsed_slice_dims.push_back(d);
+      g.slice_sizes.push_back(1);
+    } else {
+      g.slice_sizes.push_back(1 + r.below(size));
+      ++windows;
+    }
+  }
+  std::shuffle(mapped.begin(), mapped.end(), r.engine);
+  g.start_index_map = mapped;
+  // The windows' dims, anywhere among the batch's.
+  Dims places(batch.size() + std::size_t(windows));
+  std::iota(places.begin(), places.end(), 0);
+  std::shuffle(places.begin(), places.end(), r.engine);
+  g.offset_dims.assign(places.begin(), places.begin() + std::ptrdiff_t(windows));
+  std::sort(g.offset_dims.begin(), g.offset_dims.end());
+  // Index vectors stand in any dim, or are numbers.
+  out.indices = batch;
+  g.index_vector_dim = std::int64_t(batch.size());
+  if (mapped.size() != 1 || r.chance(0.7)) {
+    g.index_vector_dim = r.below(std::int64_t(batch.size()) + 1);
+    out.indices.insert(out.indices.begin() + std::ptrdiff_t(g.index_vector_dim),
+                       std::int64_t(mapped.size()));
+    for (std::int64_t& d : g.start_indices_batching_dims) d += d >= g.index_vector_dim ? 1 : 0;
+  }
+  return out;
+}
+
+Literal random_indices(Random& r, DType t, const Dims& dims) {
+  Literal out(Shape(t, dims));
+  dispatch_dtype(t, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T>) {
+      for (T& v : out.mutable_data<T>()) {
+        v = r.chance(0.02) ? std::numeric_limits<T>::max() : T(r.below(9) - 2);
+      }
+    }
+  });
+  return out;
+}
+
+TEST(ElementGathers, AreTheGathersTheyWere) {
+  const std::vector<DType> index_types = {DType::s32, DType::s32, DType::u32, DType::s64,
+                                          DType::s8,  DType::u8,  DType::u64};
+  std::size_t flattened = 0;
+  for (std::uint64_t seed = 0; seed < 2 * kPrograms; ++seed) {
+    Random r(seed);
+    Program p;
+    const DType t = r.pick(kTypes), index_type = r.pick(index_types);
+    const Dims batch = r.chance(0.1) ? Dims{2500} : r.dims(r.below(3), 9);
+    const RandomGather g = random_gather(r, batch);
+    Instruction* array = p.argument(r.literal(t, g.array));
+    Instruction* at = p.argument(random_indices(r, index_type, g.indices));
+    if (r.chance(0.5))
+      at = p.b.binary(Opcode::minimum, at, p.b.splat(p.b.scalar(index_type, 3), g.indices));
+    Instruction* out = p.b.emit(Opcode::gather, {array, at}, g.attrs);
+    std::vector<Instruction*> results;
+    if (r.chance(0.3)) results.push_back(out);
+    if (t == DType::f32 && r.chance(0.6)) out = p.b.unary(Opcode::negate, out);
+    if (t == DType::f32 && r.chance(0.4) && out->shape.rank() > 0) {
+      const Dims reduced = {r.below(out->shape.rank())};
+      out = p.b.reduce(out, p.b.scalar(t, 0), reduced,
+                       ir::scalar_computation(&p.module, Opcode::add, t));
+    }
+    results.push_back(out);
+    Instruction* root = p.b.tuple(results);
+    p.entry->set_root(root);
+    const Literal want = evaluator::evaluate(p.module, p.arguments);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(p.module));
+    flattened += passes::flatten_gathers(&p.module);
+    ir::verify(p.module);
+    std::vector<Literal> leaves;
+    append_leaves(want, leaves);
+    const std::vector<Literal> got = run_module(p.module, p.arguments);
+    ASSERT_EQ(got.size(), leaves.size());
+    for (std::size_t k = 0; k < leaves.size(); ++k) {
+      EXPECT_EQ(difference(got[k], leaves[k], Program::tolerance(leaves[k].dtype(), 10)), "");
+    }
+  }
+  EXPECT_GT(flattened, kPrograms / 2);
+}
+
+/// One loop makes the indices, takes the elements and uses them: nothing else is held.
+TEST(ElementGathers, AreFusedWithWhatMakesAndUsesThem) {
+  Program p;
+  Random r(1);
+  const std::int64_t n = 5000;
+  Instruction* array = p.argument(r.literal(DType::f32, {40, 30}));
+  Instruction* x = p.argument(random_indices(r, DType::s32, {n}));
+  Instruction* y = p.argument(random_indices(r, DType::s32, {n}));
+  const auto column = [&](Instruction* i) {
+    return p.b.reshape(p.b.binary(Opcode::multiply, i, i), {n, 1});
+  };
+  ir::GatherAttrs g;
+  g.collapsed_slice_dims = g.start_index_map = {0, 1};
+  g.slice_sizes = {1, 1};
+  g.index_vector_dim = 1;
+  Instruction* taken =
+      p.b.emit(Opcode::gather, {array, p.b.concatenate({column(x), column(y)}, 1)}, g);
+  p.entry->set_root(p.b.binary(Opcode::add, taken, p.b.unary(Opcode::negate, taken)));
+  EXPECT_EQ(passes::flatten_gathers(&p.module), 1U);
+  codegen::BuiltPlan built = codegen::plan_program(p.module).built;
+  EXPECT_EQ(built.plan.entry.steps.size(), 1U);
+}
+
+}  // namespace
+}  // namespace tessera::testing
