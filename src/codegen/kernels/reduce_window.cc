@@ -14,6 +14,8 @@
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/reducer_windows.h"
+#include "src/codegen/kernels/window_offsets.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -144,25 +146,13 @@ void run_scan(const KernelCall& call) {
 std::optional<KernelDescriptor> scan(const Shape& shape, const Shape& result,
                                      const std::vector<WindowDim>& window, Opcode op,
                                      BlockFunction f) {
-  if (!(shape == result)) return std::nullopt;
-  std::int64_t dim = -1;
-  for (std::int64_t d = 0; d < shape.rank(); ++d) {
-    const WindowDim& w = window[std::size_t(d)];
-    if (w == WindowDim{}) continue;
-    if (dim >= 0) return std::nullopt;
-    dim = d;
-  }
-  if (dim < 0) return std::nullopt;
-  const WindowDim& w = window[std::size_t(dim)];
+  const auto [dim, backward] = running_dim(shape, result.dims, window);
+  if (dim < 0 || !(shape == result)) return std::nullopt;
   const std::int64_t n = shape.dim(dim);
-  WindowDim forward, backward;
-  forward.size = backward.size = n;
-  forward.pad_low = backward.pad_high = n - 1;
-  if (!(w == forward) && !(w == backward)) return std::nullopt;
   ScanAttrs s(op, shape.dtype);
   s.op = f;
   s.sums = op == Opcode::add;
-  s.backward = !(w == forward);
+  s.backward = backward;
   s.n = n;
   for (std::int64_t d = 0; d < dim; ++d) s.a *= shape.dim(d);
   for (std::int64_t d = dim + 1; d < shape.rank(); ++d) s.b *= shape.dim(d);
@@ -186,34 +176,6 @@ struct WindowAttrs {
   std::shared_ptr<const FusedLoop> program;  ///< that makes the array
   std::size_t init = 1;                      ///< the input
 };
-
-/// Position in the array of an output's window element along one dim; -1: padding, or between
-/// dilated elements.
-std::int64_t source(const WindowDim& w, std::int64_t dim, std::int64_t out, std::int64_t offset) {
-  const std::int64_t p = out * w.stride + offset * w.rhs_dilation - w.pad_low;
-  if (p < 0 || p % w.lhs_dilation != 0 || p / w.lhs_dilation >= dim) return -1;
-  return p / w.lhs_dilation;
-}
-
-/// Offsets in the window that meet the array for some output from `first` to `last`; the others, of
-/// which a window may have any number, are in the padding.
-std::pair<std::int64_t, std::int64_t> offsets(const WindowDim& w, std::int64_t dim,
-                                              std::int64_t first, std::int64_t last) {
-  if (dim == 0) return {0, 0};
-  const std::int64_t low = w.pad_low - last * w.stride;
-  const std::int64_t high = (dim - 1) * w.lhs_dilation + w.pad_low - first * w.stride;
-  if (high < 0) return {0, 0};
-  return {low > 0 ? (low - 1) / w.rhs_dilation + 1 : 0,
-          std::min(w.size, high / w.rhs_dilation + 1)};
-}
-
-bool advance(Dims* index, const Dims& begin, const Dims& end) {
-  for (std::size_t d = index->size(); d-- > 0;) {
-    if (++(*index)[d] < end[d]) return true;
-    (*index)[d] = begin[d];
-  }
-  return false;
-}
 
 /// Units are the rows of the result, positions of so many elements each. The rows of the array that
 /// a row sees are combined first, then the positions of what that makes.
@@ -248,7 +210,8 @@ class WindowRows {
     for (std::size_t d = last_; d-- > 0;) {
       position[d] = row % w_.out_dims[d];
       row /= w_.out_dims[d];
-      std::tie(begins[d], ends[d]) = offsets(w_.window[d], w_.dims[d], position[d], position[d]);
+      std::tie(begins[d], ends[d]) =
+          window_offsets(w_.window[d], w_.dims[d], position[d], position[d]);
       if (begins[d] >= ends[d]) return false;
     }
     bool any = false;
@@ -257,7 +220,7 @@ class WindowRows {
       std::int64_t base = 0;
       bool inside = true;
       for (std::size_t d = 0; d < last_ && inside; ++d) {
-        const std::int64_t at = source(w_.window[d], w_.dims[d], position[d], offset[d]);
+        const std::int64_t at = window_source(w_.window[d], w_.dims[d], position[d], offset[d]);
         inside = at >= 0;
         base += at * w_.strides[d];
       }
@@ -286,14 +249,14 @@ class WindowRows {
     const WindowDim& w = w_.window[last_];
     const std::int64_t dim = w_.dims[last_], positions = w_.out_dims[last_];
     const std::int64_t bytes = w_.inner * std::int64_t(held_);
-    const auto [begin, end] = offsets(w, dim, 0, positions - 1);
+    const auto [begin, end] = window_offsets(w, dim, 0, positions - 1);
     for (std::int64_t offset = begin; offset < end; ++offset) {
       // Results j, j + step, ... see a position through this offset: neighbours `advance` apart.
       const std::int64_t step = w.lhs_dilation / std::gcd(w.lhs_dilation, w.stride);
       std::int64_t j = 0;
-      while (j < positions && source(w, dim, j, offset) < 0) ++j;
+      while (j < positions && window_source(w, dim, j, offset) < 0) ++j;
       if (j == positions) continue;
-      const std::int64_t first = source(w, dim, j, offset);
+      const std::int64_t first = window_source(w, dim, j, offset);
       const std::int64_t advance = step * w.stride / w.lhs_dilation;
       const std::int64_t n = std::min((positions - 1 - j) / step, (dim - 1 - first) / advance) + 1;
       const std::byte* from = rows_.data() + first * bytes;
@@ -368,8 +331,17 @@ bool reduce_window_takes_programs(const ir::Instruction& in) {
 KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
                                       std::shared_ptr<const LoopExpr> program, int inputs) {
   const auto op = window_op(in);
-  if (!op) return {};
-  if (auto running = scan(in, *op)) return *running;
+  if (!op) return reducer_window_kernel(in);
+  if (auto running = scan(in, *op)) {
+    // What is exact may be done in any type, and where rows are gone along, many at a time.
+    const bool rounds = *op == Opcode::add || *op == Opcode::multiply;
+    const RunningDim along =
+        running_dim(in.operand(0)->shape, in.shape.dims, in.get<ir::WindowAttrs>().dims);
+    if (!rounds && along.dim + 1 == in.shape.rank()) {
+      if (KernelDescriptor rows = reducer_window_kernel(in)) return rows;
+    }
+    return *running;
+  }
   const Shape& shape = in.operand(0)->shape;
   const auto& window = in.get<ir::WindowAttrs>().dims;
   WindowAttrs attrs(*op, shape.dtype);

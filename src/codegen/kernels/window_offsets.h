@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the windows of reduce-window see of an array, dim by dim.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "src/ir/module.h"
+
+namespace tessera::codegen {
+
+/// Position in the array of an output's window element along one dim; -1: padding, or between
+/// dilated elements.
+inline std::int64_t window_source(const ir::WindowDim& w, std::int64_t dim, std::int64_t out,
+                                  std::int64_t offset) {
+  const std::int64_t p = out * w.stride + offset * w.rhs_dilation - w.pad_low;
+  if (p < 0 || p % w.lhs_dilation != 0 || p / w.lhs_dilation >= dim) return -1;
+  return p / w.lhs_dilation;
+}
+
+/// Offsets in the window that meet the array for some output from `first` to `last`; the others, of
+/// which a window may have any number, are in the padding.
+inline std::pair<std::int64_t, std::int64_t> window_offsets(const ir::WindowDim& w,
+                                                            std::int64_t dim, std::int64_t first,
+                                                            std::int64_t last) {
+  if (dim == 0) return {0, 0};
+  const std::int64_t low = w.pad_low - last * w.stride;
+  const std::int64_t high = (dim - 1) * w.lhs_dilation + w.pad_low - first * w.stride;
+  if (high < 0) return {0, 0};
+  return {low > 0 ? (low - 1) / w.rhs_dilation + 1 : 0,
+          std::min(w.size, high / w.rhs_dilation + 1)};
+}
+
+/// The next index of a box, the last dim's fastest; false behind the last one.
+inline bool advance(Dims* index, const Dims& begin, const Dims& end) {
+  for (std::size_t d = index->size(); d-- > 0;) {
+    if (++(*index)[d] < end[d]) return true;
+    (*index)[d] = begin[d];
+  }
+  return false;
+}
+
+/// The dim along which windows take in all that comes before (or after) each place, and only that
+/// dim; -1: it isn't so.
+struct RunningDim {
+  std::int64_t dim = -1;
+  bool backward = false;
+};
+inline RunningDim running_dim(const Shape& array, const Dims& result,
+                              const std::vector<ir::WindowDim>& window) {
+  RunningDim out;
+  if (array.dims != result) return out;
+  for (std::int64_t d = 0; d < array.rank(); ++d) {
+    if (window[std::size_t(d)] == ir::WindowDim{}) continue;
+    if (out.dim >= 0) return {};
+    out.dim = d;
+  }
+  if (out.dim < 0) return out;
+  ir::WindowDim forward, backward;
+  forward.size = backward.size = array.dim(out.dim);
+  forward.pad_low = backward.pad_high = forward.size - 1;
+  const ir::WindowDim& w = window[std::size_t(out.dim)];
+  if (!(w == forward) && !(w == backward)) return {};
+  out.backward = !(w == forward);
+  return out;
+}
+
+}  // namespace tessera::codegen
