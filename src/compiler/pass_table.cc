@@ -27,6 +27,7 @@
 #include "src/passes/strength_reduce_gathers.h"
 #include "src/passes/swap_convolutions.h"
 #include "src/passes/transposed_dots.h"
+#include "src/passes/unroll_reductions.h"
 #include "src/passes/window_scatters.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/dedupe_collectives.h"
@@ -186,6 +187,8 @@ constexpr Pass kPasses[] = {
        spmd::optimize_collectives(&m, {});
        return Count();
      }},
+    {"unroll-reductions", "Combine a few arrays that were stacked to be reduced, one by one",
+     counted<passes::unroll_reductions>},
     {"flatten-gathers", "Gather single elements by one index each, of an array of one dim",
      counted<passes::flatten_gathers>},
     {"split-reductions", "Reduce long stretches side by side, then their results",

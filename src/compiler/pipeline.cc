@@ -40,6 +40,7 @@
 #include "src/passes/strength_reduce_gathers.h"
 #include "src/passes/swap_convolutions.h"
 #include "src/passes/transposed_dots.h"
+#include "src/passes/unroll_reductions.h"
 #include "src/passes/window_scatters.h"
 #include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/collectives/optimize.h"
@@ -330,7 +331,11 @@ void build_plan(Compilation& c) {
 std::unique_ptr<ir::Module> fused_program(const Compilation& c) {
   return codegen::fuse_program(*c.module, c.options.runs ? c.module->num_partitions : 1);
 }
-void flatten_gathers(Compilation& c) { passes::flatten_gathers(c.module.get()); }
+/// What makes loops of other ops.
+void make_elementwise(Compilation& c) {
+  if (passes::unroll_reductions(c.module.get()) > 0) simplify(c);
+  passes::flatten_gathers(c.module.get());
+}
 void split_reductions(Compilation& c) { passes::split_reductions(c.module.get()); }
 void plan_memory(Compilation& c) { codegen::plan_memory(&c.built.plan); }
 void finalize_plan(Compilation& c) { runtime::finalize(&c.built.plan); }
@@ -368,7 +373,7 @@ constexpr Stage kStages[] = {
     {"placements", schedule_placements, Stage::Leaves::nothing},
     {"aliases", alias_donations, Stage::Leaves::nothing},
     {"mark-root", mark_root, Stage::Leaves::module},
-    {"flatten-gathers", flatten_gathers, Stage::Leaves::nothing},
+    {"elementwise", make_elementwise, Stage::Leaves::nothing},
     {"split-reductions", split_reductions, Stage::Leaves::nothing},
     {"build-plan", build_plan, Stage::Leaves::fusions},
     {"memory", plan_memory, Stage::Leaves::nothing},

@@ -104,7 +104,7 @@ Tangent jvp_reduce(JvpSite& s) {
 
 Tangent jvp_map(JvpSite& s) {
   Expansion e(s);
-  return e.finish(s, on_arrays(e.b, *s.op.called(0), e.x));
+  return e.finish(s, apply_to_arrays(e.b, *s.op.called(0), e.x));
 }
 
 // ------------------------------------------------------------------ windows
@@ -174,7 +174,7 @@ std::vector<Instruction*> window_by_places(ir::Builder& b, const JvpSite& s,
     }
     std::vector<Instruction*> both = total;
     for (Instruction* y : x) both.push_back(b.slice(y, starts, limits, strides));
-    total = on_arrays(b, *s.op.called(0), both);
+    total = apply_to_arrays(b, *s.op.called(0), both);
   }
   return total;
 }
@@ -219,7 +219,7 @@ Tangent jvp_reduce_window(JvpSite& s) {
         both.push_back(e.b.splat(init[k], out[k]->shape.dims));
       }
       both.insert(both.end(), out.begin(), out.end());
-      out = on_arrays(e.b, *s.op.called(0), both);
+      out = apply_to_arrays(e.b, *s.op.called(0), both);
     }
     return e.finish(s, out);
   }

@@ -2,6 +2,7 @@
 // Scalar computations, as reducers and maps call them, on whole arrays.
 #include "src/transforms/utils/elementwise.h"
 
+#include "src/ir/rewrite/on_arrays.h"
 #include "src/transforms/utils/tangent.h"
 
 namespace tessera::transforms {
@@ -20,33 +21,10 @@ namespace {
 
 }  // namespace
 
-std::vector<Instruction*> on_arrays(ir::Builder& b, const Computation& scalar,
+std::vector<Instruction*> apply_to_arrays(ir::Builder& b, const Computation& scalar,
                                     std::span<Instruction* const> arrays) {
-  const Dims& dims = arrays[0]->shape.dims;
-  std::vector<Instruction*> made(scalar.instructions().size(), nullptr);
-  const auto of = [&](const Instruction* i) { return made[std::size_t(i->index)]; };
-  for (const auto& i : scalar.instructions()) {
-    Instruction*& out = made[std::size_t(i->index)];
-    std::vector<Instruction*> operands;
-    for (const Instruction* x : i->operands()) operands.push_back(of(x));
-    if (i->is(Opcode::parameter)) {
-      out = arrays[std::size_t(i->get<ir::ParameterAttrs>().number)];
-    } else if (i->is(Opcode::constant)) {
-      out = b.splat(b.constant(i->get<ir::ConstantAttrs>().value), dims);
-    } else if (i->is(Opcode::tuple)) {
-      out = b.tuple(std::move(operands));
-    } else if (i->is(Opcode::get_tuple_element)) {
-      out = elements_of(b, operands[0])[std::size_t(i->get<ir::GetTupleElementAttrs>().index)];
-    } else if (i->is(Opcode::call)) {
-      const std::vector<Instruction*> results = on_arrays(b, *i->called(0), operands);
-      out = i->shape.is_tuple ? b.tuple(results) : results[0];
-    } else if (ir::is_elementwise(i->opcode)) {
-      out = b.emit_shaped(i->opcode, Shape(i->shape.dtype, dims), std::move(operands), i->attrs);
-    } else {
-      refuse(scalar, *i);
-    }
-  }
-  return elements_of(b, of(scalar.root()));
+  if (const Instruction* i = ir::not_on_arrays(scalar)) refuse(scalar, *i);
+  return ir::on_arrays(b, scalar, arrays);
 }
 
 std::vector<Instruction*> reduce_by_halves(ir::Builder& b, const Computation& reducer,
@@ -68,7 +46,7 @@ std::vector<Instruction*> reduce_by_halves(ir::Builder& b, const Computation& re
   }
   const auto combine = [&](std::vector<Instruction*> left, const std::vector<Instruction*>& right) {
     left.insert(left.end(), right.begin(), right.end());
-    return on_arrays(b, reducer, left);
+    return apply_to_arrays(b, reducer, left);
   };
   std::int64_t n = arrays[0]->shape.dims[0];
   while (n > 0) {

@@ -13,7 +13,7 @@ namespace tessera::transforms {
 /// result. NotImplementedError if it holds anything but elementwise ops.
 ///
 ///     (a, b) -> add(a, b)    on x: f32[8], y: f32[8]    =>    add(x, y)
-std::vector<ir::Instruction*> on_arrays(ir::Builder& b, const ir::Computation& scalar,
+std::vector<ir::Instruction*> apply_to_arrays(ir::Builder& b, const ir::Computation& scalar,
                                         std::span<ir::Instruction* const> arrays);
 
 /// What reduces several arrays at once, along their leading dim [n, ...], to [...]: a tree of calls

@@ -53,7 +53,7 @@ class PairScan {
 
   Arrays combined(Arrays before, const Arrays& after) const {
     before.insert(before.end(), after.begin(), after.end());
-    return on_arrays(b_, reducer_, before);
+    return apply_to_arrays(b_, reducer_, before);
   }
   Arrays part(const Arrays& x, std::int64_t first, std::int64_t last) const {
     if (first == 0 && last == length(x)) return x;

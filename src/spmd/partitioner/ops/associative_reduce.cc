@@ -1,70 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reducers of any kind: on arrays at once, on elements of which some are not there, and the last
-// step of a reduction whose parts are on several devices.
+// Reducers of any kind: on elements of which some are not there, and the last step of a reduction
+// whose parts are on several devices.
 #include <algorithm>
-#include <unordered_map>
 
 #include "src/base/check.h"
+#include "src/ir/rewrite/on_arrays.h"
 #include "src/spmd/partitioner/ops/ordered.h"
 
 namespace tessera::spmd {
-
-bool works_on_arrays(const ir::Computation& reducer) {
-  for (const auto& i : reducer.instructions()) {
-    switch (i->opcode) {
-      case ir::Opcode::parameter:
-      case ir::Opcode::constant:
-      case ir::Opcode::tuple:
-      case ir::Opcode::copy:
-        break;
-      case ir::Opcode::call:
-        if (!works_on_arrays(*i->called().front())) return false;
-        break;
-      case ir::Opcode::get_tuple_element:
-        if (!i->operand(0)->is(ir::Opcode::call)) return false;
-        break;
-      default:
-        if (!ir::is_elementwise(i->opcode) || !i->shape.is_array()) return false;
-    }
-    if (i->shape.is_array() && !i->shape.is_scalar()) return false;
-    if (i->is(ir::Opcode::tuple) && i.get() != reducer.root()) return false;
-  }
-  return true;
-}
-
-std::vector<ir::Instruction*> on_arrays(ir::Builder& b, const ir::Computation& reducer,
-                                        const std::vector<ir::Instruction*>& arguments) {
-  const Dims dims = arguments.front()->shape.dims;
-  std::unordered_map<const ir::Instruction*, std::vector<ir::Instruction*>> done;
-  for (const auto& i : reducer.instructions()) {
-    std::vector<ir::Instruction*> operands;
-    for (const ir::Instruction* o : i->operands()) {
-      operands.insert(operands.end(), done.at(o).begin(), done.at(o).end());
-    }
-    std::vector<ir::Instruction*>& out = done[i.get()];
-    switch (i->opcode) {
-      case ir::Opcode::parameter:
-        out = {arguments[std::size_t(i->get<ir::ParameterAttrs>().number)]};
-        break;
-      case ir::Opcode::constant:
-        out = {b.splat(b.constant(i->get<ir::ConstantAttrs>().value), dims)};
-        break;
-      case ir::Opcode::tuple:
-      case ir::Opcode::copy:
-        out = operands;
-        break;
-      case ir::Opcode::call:
-        out = on_arrays(b, *i->called().front(), operands);
-        break;
-      case ir::Opcode::get_tuple_element:
-        out = {operands[std::size_t(i->get<ir::GetTupleElementAttrs>().index)]};
-        break;
-      default:
-        out = {b.emit_shaped(i->opcode, Shape(i->shape.dtype, dims), operands, i->attrs)};
-    }
-  }
-  return done.at(reducer.root());
-}
 
 ir::Computation* flagged(PartitionContext& p, const ir::Instruction& source) {
   ir::Computation* reducer = p.emit.import_called(source).front();

@@ -24,11 +24,6 @@ ComputeLayout layout_of_step(const PartitionContext& p, const Dims& dims,
                              const std::vector<Shape>& out, const std::vector<TensorSharding>& to);
 
 // associative_reduce.cc
-/// The reducer is made of scalar ops that have a form on arrays.
-bool works_on_arrays(const ir::Computation& reducer);
-/// The reducer, or any function of scalars that works_on_arrays, element by element.
-std::vector<ir::Instruction*> on_arrays(ir::Builder& b, const ir::Computation& reducer,
-                                        const std::vector<ir::Instruction*>& arguments);
 /// The reducer of `source` on elements that may be absent: takes and gives a pred besides, and
 /// absent is neutral, whatever else the reducer's neutral element may be.
 ir::Computation* flagged(PartitionContext& p, const ir::Instruction& source);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prefix sums and other scans along a split dim: each device scans its own rows and receives one
 // total from each of the others.
+#include "src/ir/rewrite/on_arrays.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/partitioner/ops/ordered.h"
 
@@ -36,7 +37,7 @@ std::optional<std::int64_t> scan_dim(const ir::Instruction& source, const Tensor
     for (std::size_t i = 0; i < count; ++i) {
       if (!is_constant(*source.operand(count + i))) return std::nullopt;
     }
-    if (!works_on_arrays(reducer)) return std::nullopt;
+    if (ir::not_on_arrays(reducer)) return std::nullopt;
   }
   const auto& window = source.get<ir::WindowAttrs>().dims;
   const Dims& dims = source.operand(0)->shape.dims;
@@ -114,7 +115,7 @@ std::vector<ir::Instruction*> prefix_scan(PartitionContext& p, const ir::Instruc
   std::vector<ir::Instruction*> arguments = forward ? carry : inner;
   const std::vector<ir::Instruction*>& later = forward ? inner : carry;
   arguments.insert(arguments.end(), later.begin(), later.end());
-  return on_arrays(b, *source.called().front(), arguments);
+  return ir::on_arrays(b, *source.called().front(), arguments);
 }
 
 }  // namespace tessera::spmd

@@ -8,6 +8,7 @@
 
 #include "src/base/check.h"
 #include "src/cost/collectives.h"
+#include "src/ir/rewrite/on_arrays.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/partitioner/ops/ordered.h"
 
@@ -19,7 +20,7 @@ using ir::Opcode;
 
 /// Any two sorts by it agree on all data: no comparison of floats that NaN makes no order.
 bool is_order(const ir::Computation& comparator) {
-  if (!works_on_arrays(comparator) || !comparator.root()->shape.is_array()) return false;
+  if (ir::not_on_arrays(comparator) || !comparator.root()->shape.is_array()) return false;
   for (const auto& i : comparator.instructions()) {
     if (i->is(Opcode::call) && !is_order(*i->called().front())) return false;
     if (!i->is(Opcode::compare)) continue;
@@ -91,9 +92,9 @@ struct LocalSort {
       forth.insert(forth.end(), {pair[0], pair[1]});
       back.insert(back.end(), {pair[1], pair[0]});
     }
-    ir::Instruction* out = on_arrays(b, theirs, forth).front();
+    ir::Instruction* out = ir::on_arrays(b, theirs, forth).front();
     if (places >= 0) {
-      ir::Instruction* after = on_arrays(b, theirs, back).front();
+      ir::Instruction* after = ir::on_arrays(b, theirs, back).front();
       ir::Instruction* earlier = b.compare(ir::Direction::lt, place[0], place[1]);
       ir::Instruction* tie = b.binary(Opcode::and_, b.unary(Opcode::not_, after), earlier);
       out = b.binary(Opcode::or_, out, tie);

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions of a few arrays that were stacked for them.
+#pragma once
+
+#include <cstddef>
+
+#include "src/ir/module.h"
+
+namespace tessera::passes {
+
+/// Reductions along the dim in which a few arrays are stacked become the reducer's ops on those
+/// arrays, so that no stack is held: argmax(stack([a, b])) is selects. Returns how many.
+std::size_t unroll_reductions(ir::Module* module);
+
+}  // namespace tessera::passes
