@@ -15,6 +15,7 @@
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
 #include "src/passes/flatten_gathers.h"
+#include "src/passes/flatten_scatters.h"
 #include "src/passes/inline_calls.h"
 #include "src/passes/join_async.h"
 #include "src/passes/loop_carries.h"
@@ -191,6 +192,8 @@ constexpr Pass kPasses[] = {
      counted<passes::unroll_reductions>},
     {"flatten-gathers", "Gather single elements by one index each, of an array of one dim",
      counted<passes::flatten_gathers>},
+    {"flatten-scatters", "Scatter elements and rows by one index each, along one dim",
+     counted<passes::flatten_scatters>},
     {"split-reductions", "Reduce long stretches side by side, then their results",
      counted<passes::split_reductions>},
     {"fuse", "Make a fusion of what one loop computes, as the plan chooses",

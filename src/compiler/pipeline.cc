@@ -28,6 +28,7 @@
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
 #include "src/passes/flatten_gathers.h"
+#include "src/passes/flatten_scatters.h"
 #include "src/passes/inline_calls.h"
 #include "src/passes/join_async.h"
 #include "src/passes/loop_carries.h"
@@ -335,6 +336,7 @@ std::unique_ptr<ir::Module> fused_program(const Compilation& c) {
 void make_elementwise(Compilation& c) {
   if (passes::unroll_reductions(c.module.get()) > 0) simplify(c);
   passes::flatten_gathers(c.module.get());
+  passes::flatten_scatters(c.module.get());
 }
 void split_reductions(Compilation& c) { passes::split_reductions(c.module.get()); }
 void plan_memory(Compilation& c) { codegen::plan_memory(&c.built.plan); }

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "src/base/contains.h"
-#include "src/ir/rewrite/builder.h"
+#include "src/passes/index_numbers.h"
 #include "src/passes/replace_each.h"
 
 namespace tessera::passes {
@@ -53,7 +53,7 @@ class Flattener {
     };
     for (std::size_t k = 0; k < attrs_.start_index_map.size(); ++k) {
       const std::int64_t d = attrs_.start_index_map[k];
-      add(times(start(k, d), strides_[std::size_t(d)]));
+      add(times(b_, start(k, d), strides_[std::size_t(d)]));
     }
     if (at != nullptr && !attrs_.offset_dims.empty()) {
       at = b_.broadcast(at, gather_.shape.dims, batch_);
@@ -110,24 +110,10 @@ class Flattener {
     return (last && run == all) || run * std::int64_t(byte_size(array_.dtype)) >= kLongRun;
   }
 
-  /// Number k of each index vector, an array over the batch.
+  /// Of each index vector, an array over the batch.
   Instruction* number(std::size_t k) {
-    Instruction* from = gather_.operand(1);
-    auto at = std::int64_t(k);
-    const std::int64_t dim = attrs_.index_vector_dim;
-    if (dim == from->shape.rank()) return from;
-    while (from->is(Opcode::concatenate) && from->get<ir::DimensionsAttrs>().dims.at(0) == dim) {
-      std::size_t part = 0;
-      while (at >= from->operand(part)->shape.dim(dim)) at -= from->operand(part++)->shape.dim(dim);
-      from = from->operand(part);
-    }
-    if (from->shape.dim(dim) > 1) {
-      Dims starts(std::size_t(from->shape.rank()), 0), limits = from->shape.dims;
-      starts[std::size_t(dim)] = at;
-      limits[std::size_t(dim)] = at + 1;
-      from = b_.slice(from, std::move(starts), std::move(limits));
-    }
-    return b_.reshape(from, batch_dims_);
+    return index_number(b_, gather_.operand(1), attrs_.index_vector_dim, std::int64_t(k),
+                        batch_dims_);
   }
 
   /// Where windows start in a dim, of s32.
@@ -147,14 +133,8 @@ class Flattener {
     return b_.convert(n, DType::s32);
   }
 
-  Instruction* times(Instruction* n, std::int64_t stride) {
-    if (stride == 1) return n;
-    return b_.binary(Opcode::multiply, n,
-                     b_.splat(b_.scalar(DType::s32, double(stride)), n->shape.dims));
-  }
-
   Instruction* coordinate(std::int64_t dim, std::int64_t stride) {
-    return times(b_.iota(Shape(DType::s32, gather_.shape.dims), dim), stride);
+    return times(b_, b_.iota(Shape(DType::s32, gather_.shape.dims), dim), stride);
   }
 
   /// The one window.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers of any kind as reads at an index, alone and inside loops that make and use them.
+// Gathers of any kind as reads at an index, alone and inside loops that make and use them; scatters
+// with one index for each row.
 #include "src/passes/flatten_gathers.h"
 
+#include "src/base/contains.h"
 #include "src/ir/shapes/shape_inference.h"
+#include "src/passes/flatten_scatters.h"
 #include "tests/codegen/random_case.h"
 
 namespace tessera::testing {
@@ -116,6 +119,66 @@ TEST(ElementGathers, AreTheGathersTheyWere) {
     }
   }
   EXPECT_GT(flattened, kPrograms / 2);
+}
+
+/// What a gather with these attributes gives has the updates' dims.
+TEST(ElementScatters, AreTheScattersTheyWere) {
+  std::size_t flattened = 0;
+  for (std::uint64_t seed = 0; seed < 2 * kPrograms; ++seed) {
+    Random r(seed);
+    Program p;
+    const DType t = r.pick(std::vector<DType>{DType::s32, DType::u8, DType::f32, DType::c64});
+    const DType index_type = r.pick(
+        std::vector<DType>{DType::s32, DType::u32, DType::s64, DType::s8, DType::u8, DType::u64});
+    const Dims batch = r.chance(0.1) ? Dims{2500} : r.dims(r.below(3), 9);
+    RandomGather g = random_gather(r, batch);
+    const bool rows = r.chance(0.7);
+    for (std::size_t d = 0; d < g.array.size() && rows; ++d) {
+      // Whole rows, or elements.
+      g.attrs.slice_sizes[d] = std::min<std::int64_t>(1, g.array[d]);
+    }
+    for (auto d = std::int64_t(g.array.size()) - 1; d >= 0 && rows && r.chance(0.6); --d) {
+      if (contains(g.attrs.collapsed_slice_dims, d) || contains(g.attrs.start_index_map, d) ||
+          contains(g.attrs.operand_batching_dims, d)) {
+        break;
+      }
+      g.attrs.slice_sizes[std::size_t(d)] = g.array[std::size_t(d)];
+    }
+    if (rows && r.chance(0.5)) {
+      // Behind those of the batch.
+      for (std::size_t k = 0; k < g.attrs.offset_dims.size(); ++k) {
+        g.attrs.offset_dims[k] = std::int64_t(batch.size() + k);
+      }
+    }
+    Instruction* array = p.argument(r.literal(t, g.array));
+    Instruction* at = p.argument(random_indices(r, index_type, g.indices));
+    const Shape updates = p.b.emit(Opcode::gather, {array, at}, g.attrs)->shape;
+    ir::ScatterAttrs s;
+    s.update_window_dims = g.attrs.offset_dims;
+    s.inserted_window_dims = g.attrs.collapsed_slice_dims;
+    s.scatter_dims_to_operand_dims = g.attrs.start_index_map;
+    s.input_batching_dims = g.attrs.operand_batching_dims;
+    s.scatter_indices_batching_dims = g.attrs.start_indices_batching_dims;
+    s.index_vector_dim = g.attrs.index_vector_dim;
+    ir::Computation* combiner = ir::scalar_computation(&p.module, Opcode::add, t);
+    if (r.chance(0.4)) {
+      combiner = p.module.add_computation("last");
+      ir::Builder b(combiner);
+      b.parameter(0, Shape(t, {}));
+      combiner->set_root(b.parameter(1, Shape(t, {})));
+    }
+    p.entry->set_root(p.b.emit(Opcode::scatter, {array, at, p.argument(r.literal(t, updates.dims))},
+                               s, {combiner}));
+    p.entry->remove_dead();
+    const Literal want = evaluator::evaluate(p.module, p.arguments);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(p.module));
+    flattened += passes::flatten_scatters(&p.module);
+    ir::verify(p.module);
+    const std::vector<Literal> got = run_module(p.module, p.arguments);
+    ASSERT_EQ(got.size(), 1U);
+    EXPECT_EQ(difference(got[0], want, Program::tolerance(t, 1000)), "");
+  }
+  EXPECT_GT(flattened, kPrograms / 4);
 }
 
 /// One loop makes the indices, takes the elements and uses them: nothing else is held.

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// The place of a row is a sum: of the numbers of an index vector, and of its own coordinates in the
+// batch, each by a stride. If one of the numbers is outside, so is the sum that takes its place.
+#include "src/passes/flatten_scatters.h"
+
+#include <limits>
+
+#include "src/base/contains.h"
+#include "src/passes/index_numbers.h"
+#include "src/passes/replace_each.h"
+
+namespace tessera::passes {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+/// How many of the array's dims come last, whole in each window; -1 if windows aren't such rows.
+std::int64_t row_dims(const Instruction& scatter) {
+  const auto& s = scatter.get<ir::ScatterAttrs>();
+  const Shape &array = scatter.operand(0)->shape, &updates = scatter.operand(2)->shape;
+  const auto windows = std::int64_t(s.update_window_dims.size());
+  for (std::int64_t k = 0; k < windows; ++k) {
+    if (s.update_window_dims[std::size_t(k)] != updates.rank() - windows + k) return -1;
+  }
+  std::int64_t rows = 0, window = windows;
+  bool in_row = true;
+  for (std::int64_t d = array.rank() - 1; d >= 0; --d) {
+    const bool dropped = contains(s.inserted_window_dims, d) || contains(s.input_batching_dims, d);
+    const std::int64_t size =
+        dropped ? 1 : updates.dim(s.update_window_dims[std::size_t(--window)]);
+    in_row =
+        in_row && !dropped && size == array.dim(d) && !contains(s.scatter_dims_to_operand_dims, d);
+    if (in_row) {
+      ++rows;
+    } else if (size != 1) {
+      return -1;
+    }
+  }
+  return rows;
+}
+
+/// pred: the number is one of a place in the dim.
+Instruction* is_inside(ir::Builder& b, Instruction* n, std::int64_t size) {
+  const DType t = n->shape.dtype;
+  const auto splat = [&](double v) { return b.splat(b.scalar(t, v), n->shape.dims); };
+  const int bits = int(byte_size(t)) * 8 - (is_signed_integer(t) ? 1 : 0);
+  Instruction* out = nullptr;
+  const auto add = [&](Instruction* more) {
+    out = out == nullptr ? more : b.binary(Opcode::and_, out, more);
+  };
+  if (is_signed_integer(t)) add(b.compare(ir::Direction::ge, n, splat(0)));
+  // No number of a small type may be beyond it.
+  if (bits >= 63 || size < (std::int64_t(1) << bits)) {
+    add(b.compare(ir::Direction::lt, n, splat(double(size))));
+  }
+  return out;
+}
+
+Instruction* one_index_each(const Instruction& scatter, ir::Builder& b) {
+  if (scatter.operands().size() != 3 || !scatter.control_predecessors().empty()) return nullptr;
+  const auto& s = scatter.get<ir::ScatterAttrs>();
+  const Shape &array = scatter.operand(0)->shape, &updates = scatter.operand(2)->shape;
+  if (array.element_count() == 0 || updates.element_count() == 0) return nullptr;
+  // These have one index each as they are.
+  if (s.scatter_dims_to_operand_dims.size() == 1 && s.input_batching_dims.empty() &&
+      s.scatter_dims_to_operand_dims[0] == 0) {
+    return nullptr;
+  }
+  const std::int64_t in_row = row_dims(scatter);
+  if (in_row < 0 || in_row == array.rank()) return nullptr;
+  const std::int64_t outer = array.rank() - in_row;
+  const Dims first(array.dims.begin(), array.dims.begin() + outer);
+  const std::int64_t count = element_count(first);
+  if (count > std::numeric_limits<std::int32_t>::max() / 2) return nullptr;
+  const Dims strides = row_major_strides(first);
+  Dims batch(updates.dims.begin(),
+             updates.dims.end() - std::ptrdiff_t(s.update_window_dims.size()));
+  Instruction *at = nullptr, *inside = nullptr;
+  const auto add = [&](Instruction* more) {
+    at = at == nullptr ? more : b.binary(Opcode::add, at, more);
+  };
+  for (std::size_t k = 0; k < s.scatter_dims_to_operand_dims.size(); ++k) {
+    const auto d = std::size_t(s.scatter_dims_to_operand_dims[k]);
+    Instruction* n =
+        index_number(b, scatter.operand(1), s.index_vector_dim, std::int64_t(k), batch);
+    if (Instruction* fits = is_inside(b, n, first[d])) {
+      inside = inside == nullptr ? fits : b.binary(Opcode::and_, inside, fits);
+    }
+    add(times(b, b.convert(n, DType::s32), strides[d]));
+  }
+  for (std::size_t k = 0; k < s.input_batching_dims.size(); ++k) {
+    std::int64_t place = s.scatter_indices_batching_dims[k];
+    if (place > s.index_vector_dim) --place;
+    add(times(b, b.iota(Shape(DType::s32, batch), place),
+              strides[std::size_t(s.input_batching_dims[k])]));
+  }
+  if (at == nullptr) at = b.splat(b.zero(DType::s32), batch);
+  if (inside != nullptr) {
+    at = b.select(inside, at, b.splat(b.scalar(DType::s32, double(count)), batch));
+  }
+  Dims rows = {count}, parts = batch;
+  rows.insert(rows.end(), array.dims.begin() + outer, array.dims.end());
+  parts.insert(parts.end(), array.dims.begin() + outer, array.dims.end());
+  ir::ScatterAttrs flat;
+  flat.indices_are_sorted = s.indices_are_sorted;
+  flat.unique_indices = s.unique_indices;
+  flat.inserted_window_dims = flat.scatter_dims_to_operand_dims = {0};
+  flat.index_vector_dim = std::int64_t(batch.size());
+  for (std::int64_t k = 0; k < in_row; ++k) {
+    flat.update_window_dims.push_back(std::int64_t(batch.size()) + k);
+  }
+  Instruction* out =
+      b.emit(Opcode::scatter,
+             {b.reshape(scatter.operand(0), rows), at, b.reshape(scatter.operand(2), parts)}, flat,
+             {scatter.called().front()});
+  return b.reshape(out, scatter.shape.dims);
+}
+
+}  // namespace
+
+std::size_t flatten_scatters(ir::Module* module) {
+  return replace_each(module, Opcode::scatter, one_index_each);
+}
+
+}  // namespace tessera::passes

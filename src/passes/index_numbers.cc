@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numbers that index vectors of gathers and scatters are made of.
+#include "src/passes/index_numbers.h"
+
+#include <utility>
+
+namespace tessera::passes {
+
+using ir::Instruction;
+using ir::Opcode;
+
+Instruction* index_number(ir::Builder& b, Instruction* indices, std::int64_t index_vector_dim,
+                          std::int64_t k, const Dims& batch_dims) {
+  const std::int64_t dim = index_vector_dim;
+  if (dim == indices->shape.rank()) return indices;
+  while (indices->is(Opcode::concatenate) &&
+         indices->get<ir::DimensionsAttrs>().dims.at(0) == dim) {
+    std::size_t part = 0;
+    while (k >= indices->operand(part)->shape.dim(dim)) {
+      k -= indices->operand(part++)->shape.dim(dim);
+    }
+    indices = indices->operand(part);
+  }
+  if (indices->shape.dim(dim) > 1) {
+    Dims starts(std::size_t(indices->shape.rank()), 0), limits = indices->shape.dims;
+    starts[std::size_t(dim)] = k;
+    limits[std::size_t(dim)] = k + 1;
+    indices = b.slice(indices, std::move(starts), std::move(limits));
+  }
+  return b.reshape(indices, batch_dims);
+}
+
+Instruction* times(ir::Builder& b, Instruction* n, std::int64_t stride) {
+  if (stride == 1) return n;
+  return b.binary(Opcode::multiply, n,
+                  b.splat(b.scalar(DType::s32, double(stride)), n->shape.dims));
+}
+
+}  // namespace tessera::passes
