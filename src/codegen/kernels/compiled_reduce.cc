@@ -108,6 +108,19 @@ std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, bool by
                                                const std::vector<ReduceOperand>& operands,
                                                const std::vector<DType>& types,
                                                const LoopExpr& reducer, int init) {
+  // Short rows become columns.
+  const bool turned =
+      !has_code(shape) && shape.b == 1 && shape.reduced < kLongRow && shape.a >= kFewColumns;
+  if (turned) {
+    std::vector<ReduceOperand> columns = operands;
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      columns[k].program = permuted_loop(*elements_of(operands[k], types[k]),
+                                         {shape.a, shape.reduced, 1}, {1, 0, 2});
+      if (!columns[k].program) return std::nullopt;
+    }
+    return compiled_reduce({1, shape.reduced, shape.a}, /*by_planes=*/false, columns, types,
+                           reducer, init);
+  }
   if (!has_code(shape)) return std::nullopt;
   std::vector<std::shared_ptr<const LoopExpr>> programs;
   std::vector<LoopNest> nests;
