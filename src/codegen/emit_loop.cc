@@ -155,10 +155,12 @@ Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
   for (const ir::Instruction* o : concatenate.operands()) {
     Part made = part(*o, stack == 0 ? Dims() : order);
     for (const SlotId s : made.inputs) add_input(s);
-    nanoseconds += made.program->nanoseconds * double(o->shape.element_count());
+    const double time = made.program->nanoseconds * double(o->shape.element_count());
+    const bool compiled = worth_compiling(time, made.program.get());
+    nanoseconds += time;
     inputs += int(made.inputs.size());
     parts.push_back({std::move(made.program), int(made.inputs.size()),
-                     codegen::transposed(o->shape, order).dims});
+                     codegen::transposed(o->shape, order).dims, compiled});
   }
   nanoseconds /= std::max<double>(1, double(concatenate.shape.element_count()));
   return builder_.source(concatenate.shape.dtype,

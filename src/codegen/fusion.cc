@@ -401,6 +401,15 @@ class Fuser {
     return out;
   }
 
+  /// Whether each of these places sees a part of its own, so that no element is made twice.
+  bool in_parts(const Instruction& i, const Contexts& contexts) {
+    const bool parts = contexts.size() <= kMaxReads && repetitions(i, contexts) <= 1 &&
+                       std::all_of(contexts.begin(), contexts.end(),
+                                   [](const Context& c) { return c.stack != 0; });
+    mattered_.views |= parts;
+    return parts && options_.views;
+  }
+
   /// Whether it may be made in all these places.
   bool recompute(const Instruction& i, const Contexts& contexts) {
     if (contexts.size() <= kMaxRepeats) return recompute(i);
@@ -448,7 +457,7 @@ class Fuser {
         return contexts.size() == 1 &&
                (stack == 0 || (i.is(Opcode::concatenate) && only_transposes(stack)));
       }
-      return contexts.size() == 1 || recompute(i, contexts);
+      return contexts.size() == 1 || in_parts(i, contexts) || recompute(i, contexts);
     }
     if (i.is(Opcode::iota)) {
       for (const Context& c : contexts) {

@@ -25,7 +25,7 @@ class Concatenation : public ElementSource {
   Concatenation(DType type, std::size_t dim, const std::vector<ConcatenationPart>& parts)
       : bytes_(std::int64_t(byte_size(type))) {
     for (const ConcatenationPart& part : parts) {
-      parts_.push_back({make_loop(part.program), part.inputs});
+      parts_.push_back({make_loop(part.program, part.compiled), part.inputs});
       std::int64_t run = 1;
       for (std::size_t d = dim; d < part.dims.size(); ++d) run *= part.dims[d];
       firsts_.push_back(row_);
@@ -98,7 +98,8 @@ class Concatenation : public ElementSource {
 SourceDescriptor concatenation(DType type, std::size_t dim, std::vector<ConcatenationPart> parts) {
   KeyWriter key("concatenation");
   key.add_all(type, dim, parts.size());
-  for (const ConcatenationPart& p : parts) key.add_all(p.program->key(), p.inputs, p.dims);
+  for (const ConcatenationPart& p : parts)
+    key.add_all(p.program->key(), p.inputs, p.dims, p.compiled);
   return {key.take(), [type, dim, parts = std::move(parts)] {
             return std::make_shared<const Concatenation>(type, dim, parts);
           }};

@@ -13,6 +13,7 @@ struct ConcatenationPart {
   std::shared_ptr<const LoopExpr> program;  ///< of its elements, row-major
   int inputs = 0;                           ///< how many of the source's inputs are its own
   Dims dims;
+  bool compiled = false;
 };
 
 /// Of parts that follow one another along `dim`, as their inputs do.

@@ -305,10 +305,13 @@ SourceDescriptor gathered_rows(const ir::Instruction& gather,
   IndexWindows w = gather_windows(gather);
   const std::int64_t row = element_count(g.slice_sizes);
   const auto vector = std::int64_t(g.start_index_map.size());
-  std::string key =
-      kernel_key("gathered-rows", w.key(), row, vector, indices ? indices->key() : std::string());
-  return {std::move(key), [w = std::move(w), row, vector, indices = std::move(indices)] {
-            return std::make_shared<const GatheredRows>(w, row, vector, make_loop(indices));
+  const auto count = double(gather.operand(1)->shape.element_count());
+  const bool compiled = indices && worth_compiling(indices->nanoseconds * count, indices.get());
+  std::string key = kernel_key("gathered-rows", w.key(), row, vector,
+                               indices ? indices->key() : std::string(), compiled);
+  return {std::move(key), [w = std::move(w), row, vector, indices = std::move(indices), compiled] {
+            return std::make_shared<const GatheredRows>(w, row, vector,
+                                                        make_loop(indices, compiled));
           }};
 }
 
