@@ -62,7 +62,7 @@ int Loop::add_input(SlotId slot) {
 Value Loop::make(const ir::Instruction& i, int stack) {
   if (const auto c = e_->splat(i)) return builder_.constant(*c);
   if (e_->facts(i).known || !e_->inlined(i)) return leaf(i, stack);
-  if (i.is(Opcode::iota)) return iota(i);
+  if (i.is(Opcode::iota)) return stack == 0 ? iota(i) : affine(i, stack);
   if (e_->fuses_producers(i)) return with_producers(i, stack);
   if (is_element_gather(i)) return taken(i, stack);
   if (i.is(Opcode::gather)) return gathered(i);
@@ -97,6 +97,20 @@ Value Loop::view(const ir::Instruction& i) {
 
 Value Loop::iota(const ir::Instruction& i) {
   return builder_.iota(i.shape.dtype, i.shape.dims, i.get<ir::IotaAttrs>().dim);
+}
+
+Value Loop::affine(const ir::Instruction& iota, int stack) {
+  ComposedView m = ComposedView::numbers(iota.shape.dims, iota.get<ir::IotaAttrs>().dim);
+  see_through(stack, iota, &m);
+  m.simplify();
+  const ComposedView::Piece& p = m.pieces[0];
+  std::int64_t base = p.base;
+  Dims strides;
+  for (const ComposedView::Side& s : p.sides) {
+    strides.push_back(s.stride);
+    base -= s.origin * s.stride;
+  }
+  return builder_.affine(iota.shape.dtype, m.dims, base, strides);
 }
 
 Value Loop::taken(const ir::Instruction& gather, int stack) {
@@ -320,12 +334,16 @@ Value Loop::selected(DType t, const ComposedView& m) {
 
 Value Loop::leaf(const ir::Instruction& i, int stack) {
   ComposedView m = composed(i, false);
+  see_through(stack, i, &m);
+  return read(i.shape.dtype, std::move(m));
+}
+
+void Loop::see_through(int stack, const ir::Instruction& i, ComposedView* m) {
   for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
     const Frame& f = frames_[std::size_t(s)];
-    TESSERA_CHECK(f.view ? apply_view(*f.view, f.operand, *this, &m) : apply_transpose(f.order, &m),
+    TESSERA_CHECK(f.view ? apply_view(*f.view, f.operand, *this, m) : apply_transpose(f.order, m),
                   "no way to read " + i.name + " as " + (f.view ? f.view->name : "transposed"));
   }
-  return read(i.shape.dtype, std::move(m));
 }
 
 /// `made`: this one is not read from memory though it is not inlined.

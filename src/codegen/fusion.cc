@@ -10,13 +10,10 @@
 #include <set>
 #include <tuple>
 
+#include "src/codegen/fusion_survey.h"
 #include "src/codegen/kernels/composed_view.h"
-#include "src/codegen/kernels/convolution.h"
-#include "src/codegen/kernels/dot.h"
 #include "src/codegen/kernels/gather.h"
 #include "src/codegen/kernels/loop_expr.h"
-#include "src/codegen/kernels/reduce.h"
-#include "src/codegen/kernels/reduce_window.h"
 
 namespace tessera::codegen {
 namespace {
@@ -26,24 +23,12 @@ using ir::Opcode;
 
 /// Of one loop.
 constexpr int kMaxOps = 256;
-/// So often may a view be read, and a cheap value be made.
-constexpr std::size_t kMaxReads = 6, kMaxRepeats = 3;
-/// What one element of a cheap value takes, in those of an addition; of one that is made again for
-/// less memory; and from how many arrays it may be made.
-constexpr double kCheap = 1.3, kExpensive = 8;
-constexpr int kCheapArrays = 1, kExpensiveArrays = 2;
-/// What is made from none, and so costs less than an array would.
-constexpr double kCheaperThanReading = 4;
-/// And through how many ops it is followed.
-constexpr std::size_t kShortChain = 8, kLongChain = 24;
+/// So often may a view be read.
+constexpr std::size_t kMaxReads = 6;
 /// A chain of views, and the boxes of a composed view: each row looks at all of them.
 constexpr std::size_t kMaxViews = 16, kMaxPieces = 12;
 /// Sources whose elements may be read in any order.
 constexpr std::int64_t kSmall = 64 << 10;
-
-/// By operand of an instruction.
-template <class T>
-using ByOperand = std::map<std::pair<std::int64_t, std::size_t>, T>;
 
 /// Where a value is made: in the loop of `root`, seen through a stack of views. The parts of a
 /// concatenation, and the indices of a gather, are loops of their own, numbered after the
@@ -60,99 +45,6 @@ class Numbers : public ViewScalars {
  public:
   int input(const Instruction& scalar) override { return int(scalar.index); }
 };
-
-/// The order in which the user's kernel takes an operand; empty if it takes it as it is.
-Dims operand_order(const Instruction& user, std::size_t k) {
-  if (user.is(Opcode::reduce)) return reduce_order(user);
-  for (const Instruction* side : user.operands()) {
-    if (side->shape.dtype != user.shape.dtype) return {};
-  }
-  if (user.is(Opcode::dot)) {
-    const DotPlan plan = dot_kernel(user);
-    return plan.kernel ? (k == 0 ? plan.lhs : plan.rhs).transpose : Dims();
-  }
-  if (is_floating(user.shape.dtype) && byte_size(user.shape.dtype) < 4) return {};
-  const ConvolutionPlan plan = convolution_kernel(user, user.shape.dtype);
-  return plan.kernel ? (k == 0 ? plan.input : plan.filter) : Dims();
-}
-
-}  // namespace
-
-/// What holds of a computation whatever the options are.
-struct FusionPlanner::Survey {
-  Survey(const ir::Computation& of, const passes::UniformityFacts& of_facts)
-      : computation(of), facts(of_facts) {
-    const auto& list = computation.instructions();
-    is_loop_op.resize(list.size());
-    stored.resize(list.size());
-    users.reserve(list.size());
-    for (const auto& i : list) {
-      is_loop_op[at(*i)] = codegen::is_loop_op(*i);
-      users.push_back(i->users());
-    }
-    for (const auto& i : list) {
-      stored[at(*i)] = users[at(*i)].size() > kMaxRepeats &&
-                       !costs_at_most(*i, kCheap, kCheapArrays, kShortChain);
-    }
-  }
-
-  static std::size_t at(const Instruction& i) { return std::size_t(i.index); }
-
-  bool known(const Instruction& i) const {
-    const auto& leaves = facts.leaves[at(i)];
-    return leaves.size() == 1 && leaves[0].known;
-  }
-  /// What takes no more time, and is made from no more arrays.
-  bool costs_at_most(const Instruction& i, double most, int most_arrays, std::size_t chain) const {
-    int arrays = 0;
-    std::set<const Instruction*> seen;
-    return cost(i, chain, &seen, &arrays) <= most && arrays <= most_arrays;
-  }
-  bool takes_programs(const Instruction& user) {
-    const auto [it, added] = takes_programs_.try_emplace(user.index, false);
-    if (added) {
-      it->second = user.is(Opcode::reduce) ? reduce_takes_programs(user)
-                                           : reduce_window_takes_programs(user);
-    }
-    return it->second;
-  }
-  const Dims& order_of(const Instruction& user, std::size_t k) {
-    const auto [it, added] = orders_.try_emplace({user.index, k});
-    if (added) it->second = operand_order(user, k);
-    return it->second;
-  }
-
-  const ir::Computation& computation;
-  const passes::UniformityFacts& facts;
-  std::vector<bool> is_loop_op;
-  std::vector<bool> stored;  ///< so many need it that it will not be made for each
-  std::vector<ir::UserList> users;
-
- private:
-  /// Of an element, up to what is surely in memory.
-  double cost(const Instruction& i, std::size_t chain, std::set<const Instruction*>* seen,
-              int* arrays) const {
-    if (!seen->insert(&i).second || known(i) || i.shape.element_count() == 1) return 0;
-    if (i.is(Opcode::iota)) return 0.3;
-    if (i.is(Opcode::broadcast)) return i.operand(0)->shape.is_scalar() ? 0 : 0.3;
-    if ((seen->size() > 1 && stored[at(i)]) || !is_loop_op[at(i)] || seen->size() > chain) {
-      ++*arrays;
-      return 0;
-    }
-    double out = operation_cost(i);
-    if (is_element_gather(i)) {
-      ++*arrays;
-      return out + cost(*i.operand(1), chain, seen, arrays);
-    }
-    for (const Instruction* o : i.operands()) out += cost(*o, chain, seen, arrays);
-    return out;
-  }
-
-  std::map<std::int64_t, bool> takes_programs_;
-  ByOperand<Dims> orders_;
-};
-
-namespace {
 
 using Survey = FusionPlanner::Survey;
 
@@ -460,10 +352,8 @@ class Fuser {
       return contexts.size() == 1 || in_parts(i, contexts) || recompute(i, contexts);
     }
     if (i.is(Opcode::iota)) {
-      for (const Context& c : contexts) {
-        if (c.stack != 0) return false;
-      }
-      return true;
+      return std::all_of(contexts.begin(), contexts.end(),
+                         [&](const Context& c) { return is_affine(i, c.stack); });
     }
     if (i.is(Opcode::gather)) {
       // Finding the rows takes longer than reading them.
@@ -510,26 +400,42 @@ class Fuser {
     return 2 * read < source->shape.byte_count();
   }
 
+  /// Whether the numbers of an iota, seen through the views, are sums of multiples of coordinates.
+  bool is_affine(const Instruction& iota, int stack) const {
+    if (stack == 0) return true;
+    if (frames_[std::size_t(stack)].leaves_only || !LoopBuilder::has_affine_iotas(iota.shape)) {
+      return false;
+    }
+    ComposedView m = ComposedView::numbers(iota.shape.dims, iota.get<ir::IotaAttrs>().dim);
+    if (!seen_through(stack, &m)) return false;
+    return m.is_moved_box() && m.pieces[0].starts.empty();
+  }
+
   /// Whether a composed view can show this source through the views, and cheaply.
   bool reads(const Instruction& source, int stack) const {
     if (stack == 0) return true;
-    Numbers numbers;
     ComposedView m = ComposedView::identity(0, source.shape.dims);
+    if (!seen_through(stack, &m)) return false;
+    if (source.shape.byte_count() <= kSmall) return true;
+    for (const ComposedView::Piece& p : m.pieces) {
+      if (!p.sides.empty() && std::llabs(p.sides.back().stride) > 4) return false;
+    }
+    return true;
+  }
+
+  bool seen_through(int stack, ComposedView* m) const {
+    Numbers numbers;
     std::size_t depth = 0, pieces = 1;
     for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
       const Frame& f = frames_[std::size_t(s)];
       if (f.view && f.view->is(Opcode::concatenate)) pieces *= f.view->operands().size();
       if (++depth > kMaxViews || pieces > kMaxPieces) return false;
-      if (!(f.order ? apply_transpose(*f.order, &m)
-                    : apply_view(*f.view, std::size_t(f.operand), numbers, &m))) {
+      if (!(f.order ? apply_transpose(*f.order, m)
+                    : apply_view(*f.view, std::size_t(f.operand), numbers, m))) {
         return false;
       }
     }
-    m.simplify();
-    if (source.shape.byte_count() <= kSmall) return true;
-    for (const ComposedView::Piece& p : m.pieces) {
-      if (!p.sides.empty() && std::llabs(p.sides.back().stride) > 4) return false;
-    }
+    m->simplify();
     return true;
   }
 

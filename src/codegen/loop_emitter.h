@@ -59,6 +59,9 @@ class Loop : private ViewScalars {
   Value make(const ir::Instruction& i, int stack);
   Value operation(const ir::Instruction& i, int stack);
   Value leaf(const ir::Instruction& i, int stack);
+  Value affine(const ir::Instruction& iota, int stack);
+  /// A view of `i` as what stands in the stack shows it.
+  void see_through(int stack, const ir::Instruction& i, ComposedView* m);
   Value taken(const ir::Instruction& gather, int stack);
   Value gathered(const ir::Instruction& gather);
   Value with_producers(const ir::Instruction& i, int stack);

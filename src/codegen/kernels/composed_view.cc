@@ -254,6 +254,14 @@ ComposedView ComposedView::identity(int input, const Dims& dims) {
   return m;
 }
 
+ComposedView ComposedView::numbers(const Dims& dims, std::int64_t dim) {
+  ComposedView m = identity(0, dims);
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    m.pieces[0].sides[d].stride = std::int64_t(d) == dim ? 1 : 0;
+  }
+  return m;
+}
+
 bool ComposedView::is_one_box() const {
   if (pieces.size() != 1 || !pieces[0].starts.empty()) return false;
   for (std::size_t d = 0; d < dims.size(); ++d) {

@@ -52,6 +52,8 @@ struct ComposedView {
   int fill = -1;              ///< input of the scalar that stands where no piece does
 
   static ComposedView identity(int input, const Dims& dims);
+  /// Of an iota along `dim`: what is read is the element's number in 0, 1, 2, ...
+  static ComposedView numbers(const Dims& dims, std::int64_t dim);
   /// One piece without starts that covers everything.
   bool is_one_box() const;
   /// One piece that covers everything wherever its starts move it.

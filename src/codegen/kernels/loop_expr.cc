@@ -178,6 +178,37 @@ LoopBuilder::Value LoopBuilder::iota(DType t, const Dims& dims, std::int64_t dim
   return add_register(std::move(r), t);
 }
 
+bool LoopBuilder::has_affine_iotas(const Shape& shape) {
+  const DType t = shape.dtype;
+  if (t == DType::f32) return shape.element_count() < std::int64_t(1) << 24;
+  return t == DType::f64 || (is_integer(t) && byte_size(t) >= 4);
+}
+
+LoopBuilder::Value LoopBuilder::affine(DType t, const Dims& dims, std::int64_t base,
+                                       const Dims& strides) {
+  const auto number = [&](std::int64_t n) {
+    Literal out(Shape(t, {}));
+    dispatch_dtype(t, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      out.mutable_data<T>()[0] = convert_element<T>(n);
+    });
+    return constant(out);
+  };
+  const auto op = [&](Opcode opcode, Value a, Value b) {
+    return emit({.kind = BlockOp::Kind::binary, .opcode = opcode, .type = t}, {a, b}, t, false,
+                0.3);
+  };
+  std::optional<Value> out;
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    if (strides[d] == 0 || dims[d] == 1) continue;
+    Value term = iota(t, dims, std::int64_t(d));
+    if (strides[d] != 1) term = op(Opcode::multiply, term, number(strides[d]));
+    out = out ? op(Opcode::add, *out, term) : term;
+  }
+  if (!out) return number(base);
+  return base == 0 ? *out : op(Opcode::add, *out, number(base));
+}
+
 LoopBuilder::Value LoopBuilder::emit(const BlockOp& op, const std::vector<Value>& operands,
                                      DType result, bool lifted, double nanoseconds) {
   const Value out = add_register({}, result, lifted);

@@ -128,6 +128,10 @@ class LoopBuilder {
   Value take(DType t, Value index, std::int64_t elements);
   Value constant(const Literal& scalar);
   Value iota(DType t, const Dims& dims, std::int64_t dim);
+  /// base + the sum of coordinates * strides. Only if has_affine_iotas.
+  Value affine(DType t, const Dims& dims, std::int64_t base, const Dims& strides);
+  /// Whether sums of multiples of coordinates in an array of this shape are exact in its type.
+  static bool has_affine_iotas(const Shape& shape);
   /// pred: v < n, of s32.
   Value below(Value v, std::int64_t n);
   Value select(Value pred, Value yes, Value no);
