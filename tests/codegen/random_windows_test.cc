@@ -82,7 +82,8 @@ TEST(RandomKernels, Convolution) {
   codegen::limit_instruction_set(InstructionSet::avx512);
 }
 
-// To one feature of each group, with positions last: rows are long, and edges see fewer taps.
+// To a few features of each group, positions or features last: rows are long, and edges see fewer
+// taps.
 TEST(RandomKernels, ConvolutionOfRows) {
   using codegen::InstructionSet;
   for (std::uint64_t seed = 0; seed < kPrograms / 2; ++seed) {
@@ -90,12 +91,12 @@ TEST(RandomKernels, ConvolutionOfRows) {
     codegen::limit_instruction_set(InstructionSet(r.below(3)));
     const DType t = r.chance(0.5) ? DType::f32 : DType::f64;
     const std::int64_t spatial = 1 + r.below(3), groups = 1 + r.below(3),
-                       per_group = 1 + r.below(3);
+                       per_group = 1 + r.below(3), columns = r.chance(0.5) ? 1 : 1 + r.below(4);
     ir::ConvolutionAttrs c;
     c.feature_group_count = groups;
     c.input_batch = c.output_batch = c.kernel_output_feature = 0;
     c.input_feature = c.output_feature = c.kernel_input_feature = 1;
-    Dims x = {1 + r.below(3), groups * per_group}, w = {groups, per_group};
+    Dims x = {1 + r.below(3), groups * per_group}, w = {groups * columns, per_group};
     for (std::int64_t d = 0; d < spatial; ++d) {
       for (Dims* dims : {&c.input_spatial, &c.kernel_spatial, &c.output_spatial}) {
         dims->push_back(d + 2);
@@ -113,10 +114,21 @@ TEST(RandomKernels, ConvolutionOfRows) {
       w.push_back(win.size);
       c.window.push_back(win);
     }
+    if (r.chance(0.4)) {
+      // Features last.
+      x.push_back(x[1]);
+      x.erase(x.begin() + 1);
+      c.input_feature = spatial + 1;
+      for (std::int64_t& d : c.input_spatial) --d;
+    }
+    if (r.chance(0.4)) {
+      c.output_feature = spatial + 1;
+      for (std::int64_t& d : c.output_spatial) --d;
+    }
     Program p;
-    p.check(p.b.emit(Opcode::convolution,
-                     {p.argument(r.literal(t, x)), p.argument(r.literal(t, w))}, c),
-            seed, 300);
+    Instruction* input = p.argument(r.literal(t, x));
+    if (r.chance(0.3)) input = p.b.unary(Opcode::negate, input);
+    p.check(p.b.emit(Opcode::convolution, {input, p.argument(r.literal(t, w))}, c), seed, 300);
     if (::testing::Test::HasFailure()) break;
   }
   codegen::limit_instruction_set(InstructionSet::avx512);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions to one feature of each group, of arrays whose rows of positions lie in one piece:
+// Convolutions to a few features of each group, of arrays whose rows of positions lie in one piece:
 // filters of signals and images, and depthwise ones with features first.
 #pragma once
 
