@@ -16,13 +16,15 @@ const Instruction* not_on_arrays(const Computation& scalar) {
         if (const Instruction* inner = not_on_arrays(*i->called().front())) return inner;
         break;
       case Opcode::get_tuple_element:
-        if (!i->operand(0)->is(Opcode::call)) return i.get();
+        if (!i->operand(0)->is(Opcode::call) && !i->operand(0)->is(Opcode::tuple)) return i.get();
         break;
       default:
         if (!is_elementwise(i->opcode) || !i->shape.is_array()) return i.get();
     }
     if (i->shape.is_array() && !i->shape.is_scalar()) return i.get();
-    if (i->is(Opcode::tuple) && i.get() != scalar.root()) return i.get();
+    for (const Instruction* o : i->operands()) {
+      if (o->shape.is_tuple && !i->is(Opcode::get_tuple_element)) return i.get();
+    }
   }
   return nullptr;
 }
