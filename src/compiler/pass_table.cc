@@ -34,6 +34,7 @@
 #include "src/spmd/dedupe_collectives.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/partitioner/partition.h"
+#include "src/spmd/partitioner/stencils/stencils.h"
 #include "src/spmd/propagation/graph.h"
 #include "src/spmd/propagation/propagate.h"
 
@@ -107,6 +108,14 @@ constexpr Pass kPasses[] = {
      }},
     {"gather-before-loops", "Gather what loops slice along a split dim, in a propagated program",
      uncounted<spmd::propagation::gather_before_loops>},
+    {"expand-stencils", "Compute stencils along split dims from windows of rows",
+     [](ModulePtr& m, Argument) {
+       spmd::Origins origins;
+       for (const auto& c : m->computations()) {
+         for (const auto& i : c->instructions()) origins[i.get()] = i.get();
+       }
+       return Count(spmd::expand_stencils(m.get(), {}, &origins));
+     }},
     {"insert-reshards", "Compute each op of a propagated program in the cheapest layout",
      [](ModulePtr& m, Argument) {
        m = spmd::insert_reshards(*m, {}).module;

@@ -4,12 +4,26 @@
 
 #include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/module_partitioner.h"
+#include "src/spmd/partitioner/stencils/stencils.h"
 
 namespace tessera::spmd {
 
 ExplicitProgram insert_reshards(const ir::Module& module, const PartitionOptions& options) {
   ExplicitProgram out;
-  out.module = ModulePartitioner(module, options, &out.origins).run();
+  if (!may_have_stencils(module)) {
+    out.module = ModulePartitioner(module, options, &out.origins).run();
+    return out;
+  }
+  const std::unique_ptr<ir::Module> expanded = module.clone();
+  Origins sources;
+  for (std::size_t k = 0; k < module.computations().size(); ++k) {
+    const auto& from = module.computations()[k]->instructions();
+    const auto& to = expanded->computations()[k]->instructions();
+    for (std::size_t i = 0; i < from.size(); ++i) sources[to[i].get()] = from[i].get();
+  }
+  expand_stencils(expanded.get(), options, &sources);
+  out.module = ModulePartitioner(*expanded, options, &out.origins).run();
+  for (auto& [instruction, origin] : out.origins) origin = sources.at(origin);
   return out;
 }
 

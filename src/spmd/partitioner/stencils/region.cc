@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collects a region, and decides what each device has of its arrays.
+#include "src/spmd/partitioner/stencils/region.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "src/base/contains.h"
+#include "src/spmd/reshard/row_exchange.h"
+#include "src/spmd/sharding_util.h"
+
+namespace tessera::spmd::stencils {
+
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+/// Ops of a region, windows of an array, stretches of a window: beyond, it isn't a stencil.
+constexpr std::size_t kMostOps = 3000, kMostWindows = 4, kMostStretches = 24;
+/// Arrays that are looked at for the price of a window.
+constexpr int kMostVisits = 60;
+/// Rows of a block that may be computed more than once, to save exchanges: one in so many.
+constexpr std::int64_t kRepeatedShare = 4;
+
+}  // namespace
+
+Region::Region(Instruction* seed, std::int64_t dim, MeshRef mesh, const cost::Machine& machine,
+               LayoutOf layout_of)
+    : mesh_(std::move(mesh)), machine_(machine), layout_of_(layout_of) {
+  // The seed is split, or what it is made of.
+  const auto use = row_use(*seed, dim);
+  std::optional<TensorSharding> layout = layout_of_(*seed, mesh_);
+  std::int64_t d = dim;
+  for (std::size_t i = 0; use && i < use->parts.size(); ++i) {
+    if (layout && layout->shards(d) > 1) break;
+    layout = layout_of_(*use->parts[i].array, mesh_);
+    d = use->parts[i].dim;
+  }
+  if (!layout || layout->shards(d) == 1) {
+    consistent_ = false;
+    return;
+  }
+  axes_ = layout->dims[std::size_t(d)].axes;
+  ways_ = layout->shards(d);
+  collect(seed, dim);
+}
+
+const Node* Region::find(const Instruction* x) const {
+  const auto it = index_.find(x);
+  return it == index_.end() ? nullptr : &nodes_[it->second];
+}
+Node* Region::node(const Instruction* x) {
+  const auto it = index_.find(x);
+  return it == index_.end() ? nullptr : &nodes_[it->second];
+}
+
+void Region::collect(Instruction* seed, std::int64_t dim) {
+  std::vector<std::pair<Instruction*, std::int64_t>> open;
+  auto enter = [&](Instruction* x, std::int64_t d) {
+    if (!x->shape.is_array()) return;
+    const auto [it, is_new] = index_.emplace(x, nodes_.size());
+    if (!is_new) {
+      if (nodes_[it->second].dim != d) consistent_ = false;
+      return;
+    }
+    Node n;
+    n.x = x;
+    n.dim = d;
+    n.use = row_use(*x, d);
+    nodes_.push_back(std::move(n));
+    open.emplace_back(x, d);
+  };
+  enter(seed, dim);
+  while (!open.empty() && consistent_) {
+    const auto [x, d] = open.back();
+    open.pop_back();
+    if (nodes_.size() > kMostOps) {
+      consistent_ = false;
+      return;
+    }
+    // A copy: nodes move as others are entered.
+    const std::optional<RowUse> use = nodes_[index_[x]].use;
+    for (std::size_t i = 0; use && i < use->parts.size(); ++i) {
+      enter(use->parts[i].array, use->parts[i].dim);
+    }
+    for (Instruction* user : x->users()) {
+      if (!user->shape.is_array()) continue;
+      for (std::int64_t to = 0; to < user->shape.rank(); ++to) {
+        const std::optional<RowUse> by = row_use(*user, to);
+        const bool takes = by && std::any_of(by->parts.begin(), by->parts.end(),
+                                             [&, x = x, d = d](const RowPart& p) {
+                                               return p.array == x && p.dim == d;
+                                             });
+        if (!takes) continue;
+        enter(user, to);
+        break;
+      }
+    }
+  }
+  std::sort(nodes_.begin(), nodes_.end(),
+            [](const Node& a, const Node& b) { return a.x->index < b.x->index; });
+  for (std::size_t i = 0; i < nodes_.size(); ++i) index_[nodes_[i].x] = i;
+}
+
+bool Region::choose_block() {
+  // The arrays that come in decide, and those that leave.
+  std::map<std::int64_t, double> weights;
+  for (const Node& n : nodes_) {
+    const auto layout = layout_of_(*n.x, mesh_);
+    if (!layout || layout->dims[std::size_t(n.dim)].axes != axes_) continue;
+    const auto users = n.x->users();
+    const bool leaves = n.x == n.x->parent->root() ||
+                        std::any_of(users.begin(), users.end(),
+                                    [&](const Instruction* u) { return find(u) == nullptr; });
+    if (n.use && !leaves) continue;
+    weights[ceil_div(rows(n), ways_)] += double(n.x->shape.byte_count());
+  }
+  double most = 0;
+  for (const auto& [block, weight] : weights) {
+    if (weight > most) {
+      most = weight;
+      block_ = block;
+    }
+  }
+  return block_ > 1;
+}
+
+void Region::choose_computed() {
+  std::vector<char> able;
+  for (Node& n : nodes_) {
+    const auto layout = layout_of_(*n.x, mesh_);
+    n.plain = layout && layout->unreduced.empty() &&
+              layout->dims[std::size_t(n.dim)].axes == axes_ &&
+              ceil_div(rows(n), ways_) == block_ && rows(n) > (ways_ - 1) * block_;
+    able.push_back(n.use.has_value() && rows(n) > 0);
+  }
+  auto is_able = [&](const Instruction* x) {
+    const auto it = index_.find(x);
+    return it != index_.end() && able[it->second] != 0;
+  };
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      Node& n = nodes_[i];
+      if (!able[i]) continue;
+      bool ok = std::all_of(n.use->parts.begin(), n.use->parts.end(), [&](const RowPart& p) {
+        const Node* part = find(p.array);
+        return part && part->dim == p.dim && (part->plain || is_able(p.array));
+      });
+      if (ok && !n.plain) {
+        const auto users = n.x->users();
+        ok = n.x != n.x->parent->root() && std::all_of(users.begin(), users.end(), is_able);
+        // By another dim than the region's.
+        for (const Instruction* u : users) {
+          if (!ok) break;
+          const Node* user = find(u);
+          std::size_t seen = 0;
+          for (const RowPart& p : user->use->parts) seen += p.array == n.x ? 1 : 0;
+          ok = seen > 0;
+        }
+      }
+      if (ok) continue;
+      able[i] = 0;
+      changed = true;
+    }
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    Node& n = nodes_[i];
+    if (!able[i]) continue;
+    n.computed = n.use->moves_rows() || n.use->parts.empty() || !n.plain ||
+                 std::any_of(n.use->parts.begin(), n.use->parts.end(),
+                             [&](const RowPart& p) { return find(p.array)->computed; });
+    if (!n.computed) n.use.reset();
+  }
+  // What can't be computed so is as it was.
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (!able[i]) nodes_[i].use.reset();
+  }
+}
+
+std::optional<Window> Region::valid(const Node& n, Window w) const {
+  if (n.plain) {
+    // Rows that are so far away are those of the other end.
+    const std::int64_t size = rows(n);
+    if (size == ways_ * block_) {
+      const std::int64_t by = floor_div(w.lo + w.hi - block_ + size, 2 * size) * size;
+      if (by != 0) w = {w.lo - by, w.hi - by, true};
+    }
+    return w;
+  }
+  if (w.cyclic) return w;
+  Window out{w.hi, w.lo, false};
+  for (std::int64_t c = 0; c < ways_; ++c) {
+    const std::int64_t lo = std::max(w.lo, -c * block_), hi = std::min(w.hi, rows(n) - c * block_);
+    if (lo >= hi) continue;
+    out.lo = std::min(out.lo, lo);
+    out.hi = std::max(out.hi, hi);
+  }
+  if (out.lo >= out.hi) return std::nullopt;
+  return out;
+}
+
+Composition Region::composition(const Node& n, const Window& w) const {
+  Composition out;
+  const std::int64_t size = rows(n);
+  std::vector<std::int64_t> cuts{0, w.rows()};
+  struct Placed {
+    std::int64_t begin, end;  // in rows of the result, of its repetition
+  };
+  std::vector<Placed> placed;
+  const std::int64_t around = w.cyclic ? 1 : 0;
+  for (std::int64_t k = -around; k <= around; ++k) {
+    for (std::size_t p = 0; p < n.use->parts.size(); ++p) {
+      const RowPart& part = n.use->parts[p];
+      out.pieces.push_back({p, w.lo - k * size + part.offset});
+      placed.push_back({part.begin + k * size, part.end + k * size});
+      for (std::int64_t c = 0; c < ways_; ++c) {
+        for (const std::int64_t row : {placed.back().begin, placed.back().end}) {
+          const std::int64_t j = row - c * block_ - w.lo;
+          if (j > 0 && j < w.rows()) cuts.push_back(j);
+        }
+      }
+    }
+  }
+  for (std::int64_t c = 0; c < ways_ && !w.cyclic; ++c) {
+    for (const std::int64_t row : {std::int64_t(0), size}) {
+      const std::int64_t j = row - c * block_ - w.lo;
+      if (j > 0 && j < w.rows()) cuts.push_back(j);
+    }
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+    Stretch s{cuts[i], cuts[i + 1], {}};
+    for (std::int64_t c = 0; c < ways_; ++c) {
+      const std::int64_t row = c * block_ + w.lo + s.begin;
+      int choice = !w.cyclic && (row < 0 || row >= size) ? Stretch::kAny : Stretch::kPadding;
+      for (std::size_t p = 0; p < placed.size() && choice != Stretch::kAny; ++p) {
+        // Of an update the later part wins.
+        if (placed[p].begin <= row && row < placed[p].end) choice = int(p);
+      }
+      s.choice.push_back(choice);
+    }
+    if (!out.stretches.empty()) {
+      // Where a device may have anything, it has what suits the neighbouring rows.
+      Stretch& last = out.stretches.back();
+      bool agree = true;
+      for (std::size_t c = 0; c < s.choice.size(); ++c) {
+        agree &= s.choice[c] == last.choice[c] || s.choice[c] == Stretch::kAny ||
+                 last.choice[c] == Stretch::kAny;
+      }
+      if (agree) {
+        for (std::size_t c = 0; c < s.choice.size(); ++c) {
+          if (last.choice[c] == Stretch::kAny) last.choice[c] = s.choice[c];
+        }
+        last.end = s.end;
+        continue;
+      }
+    }
+    out.stretches.push_back(std::move(s));
+  }
+  return out;
+}
+
+void Region::parts_of(const Node& n, const Window& w,
+                      std::vector<std::pair<const Instruction*, Window>>* out) const {
+  if (!n.use->moves_rows()) {
+    for (const RowPart& p : n.use->parts) out->emplace_back(p.array, w);
+    return;
+  }
+  const Composition c = composition(n, w);
+  auto take = [&](std::size_t piece, const Stretch& s) {
+    const Piece& p = c.pieces[piece];
+    out->emplace_back(n.use->parts[p.part].array, Window{p.lo + s.begin, p.lo + s.end, false});
+  };
+  for (const Stretch& s : c.stretches) {
+    std::vector<char> used(c.pieces.size(), 0);
+    for (const int choice : s.choice) {
+      if (choice < 0) continue;
+      used[std::size_t(choice)] = 1;
+      // What is updated is there as well.
+      if (n.use->kind == RowUse::Kind::update && c.pieces[std::size_t(choice)].part == 1) {
+        used[std::size_t(choice) - 1] = 1;
+      }
+    }
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      if (used[i]) take(i, s);
+    }
+  }
+}
+
+bool Region::add_window(const Instruction* x, Window w) {
+  Node& n = *node(x);
+  const auto clipped = valid(n, w);
+  if (!clipped) return true;
+  w = *clipped;
+  if (n.plain) {
+    if (n.taken) {
+      w = {std::min(w.lo, n.taken->lo), std::max(w.hi, n.taken->hi), w.cyclic || n.taken->cyclic};
+    }
+    n.taken = w;
+    // Of the next devices only.
+    return w.lo >= -block_ && w.hi <= 2 * block_;
+  }
+  std::vector<Window> apart;
+  for (const Window& other : n.windows) {
+    if (other.cyclic == w.cyclic && other.lo <= w.hi + 1 && w.lo <= other.hi + 1) {
+      w = {std::min(w.lo, other.lo), std::max(w.hi, other.hi), w.cyclic};
+    } else {
+      apart.push_back(other);
+    }
+  }
+  apart.push_back(w);
+  n.windows = std::move(apart);
+  return n.windows.size() <= kMostWindows && w.rows() <= 3 * block_;
+}
+
+double Region::row_bytes(const Node& n) const {
+  const auto layout = layout_of_(*n.x, mesh_);
+  return layout ? spmd::row_bytes(n.x->shape, *layout, n.dim)
+                : double(n.x->shape.byte_count()) / double(rows(n));
+}
+
+/// Of the rows that other devices have.
+double Region::price_of_window(const Node& n, const Window& w) const {
+  const std::int64_t below = std::max<std::int64_t>(-w.lo, 0);
+  const std::int64_t above = std::max<std::int64_t>(w.hi - block_, 0);
+  if (below + above == 0) return 0;
+  return machine_.permutes(double(below + above) * row_bytes(n), int(below > 0) + int(above > 0),
+                           machine_.route(*mesh_, axes_));
+}
+
+double Region::price_of_more(const Instruction* x, const Window& w, int* visits) const {
+  if (++*visits > kMostVisits) return 1e30;
+  const Node& n = *find(x);
+  const auto clipped = valid(n, w);
+  if (!clipped) return 0;
+  if (n.plain) {
+    Window all = *clipped;
+    if (n.taken) all = {std::min(all.lo, n.taken->lo), std::max(all.hi, n.taken->hi), false};
+    if (all.lo < -block_ || all.hi > 2 * block_) return 1e30;
+    return price_of_window(n, all) - (n.taken ? price_of_window(n, *n.taken) : 0);
+  }
+  double price = 2 * machine_.pass(row_bytes(n) * double(clipped->rows()));
+  std::vector<std::pair<const Instruction*, Window>> parts;
+  parts_of(n, *clipped, &parts);
+  for (const auto& [part, window] : parts) price += price_of_more(part, window, visits);
+  return price;
+}
+
+bool Region::demand(Node* n) {
+  const Window own{0, block_, false};
+  if (n->plain && n->computed) {
+    const auto users = n->x->users();
+    n->wanted = n->x == n->x->parent->root() ||
+                std::any_of(users.begin(), users.end(), [&](const Instruction* u) {
+                  const Node* user = find(u);
+                  if (!user || !user->computed) return true;
+                  // Also in another place than that of rows.
+                  std::size_t rows = 0, all = 0;
+                  for (const Instruction* o : u->operands()) all += o == n->x ? 1 : 0;
+                  for (const RowPart& p : user->use->parts) rows += p.array == n->x ? 1 : 0;
+                  return rows == 0 || rows < all;
+                });
+    if (n->taken && !own.has(*n->taken)) {
+      // More rows than its own: fetched, or computed here as well.
+      const Window all{std::min<std::int64_t>(n->taken->lo, 0), std::max(n->taken->hi, block_),
+                       n->taken->cyclic};
+      n->cut = true;
+      if ((all.rows() - block_) * kRepeatedShare <= block_) {
+        std::vector<std::pair<const Instruction*, Window>> parts;
+        parts_of(*n, all, &parts);
+        int visits = 0;
+        double price = 2 * machine_.pass(row_bytes(*n) * double(all.rows() - block_));
+        for (const auto& [part, window] : parts) price += price_of_more(part, window, &visits);
+        if (price < price_of_window(*n, all)) n->cut = false;
+      }
+    }
+    if (n->cut) {
+      n->windows = {own};
+    } else if (n->taken && n->wanted) {
+      n->windows = {{std::min<std::int64_t>(n->taken->lo, 0), std::max(n->taken->hi, block_),
+                     n->taken->cyclic}};
+    } else if (n->taken) {
+      n->windows = {*n->taken};
+    } else if (n->wanted) {
+      n->windows = {own};
+    }
+  }
+  if (!n->computed) return true;
+  for (const Window& w : n->windows) {
+    if (n->use->moves_rows() && composition(*n, w).stretches.size() > kMostStretches) return false;
+    std::vector<std::pair<const Instruction*, Window>> parts;
+    parts_of(*n, w, &parts);
+    for (auto& [part, window] : parts) {
+      if (!n->use->moves_rows()) window.cyclic = w.cyclic;
+      if (!add_window(part, window)) return false;
+    }
+  }
+  return true;
+}
+
+bool Region::demand_rows() {
+  for (std::size_t i = nodes_.size(); i-- > 0;) {
+    if (!demand(&nodes_[i])) return false;
+  }
+  return true;
+}
+
+/// Only concatenations along the dim use it, which take its rows from where they are.
+bool Region::taken_through(const Node& n) const {
+  if (!n.x->is(Opcode::slice)) return false;
+  const auto users = n.x->users();
+  return !users.empty() && std::all_of(users.begin(), users.end(), [&](const Instruction* u) {
+    const Node* user = find(u);
+    return u->is(Opcode::concatenate) && user && user->use && user->use->moves_rows();
+  });
+}
+
+double Region::price_as_it_is() const {
+  double price = 0;
+  for (const Node& n : nodes_) {
+    if (!n.computed || !n.use->moves_rows() || taken_through(n)) continue;
+    std::vector<RowSource> sources;
+    for (const RowPart& p : n.use->parts) {
+      std::int64_t size = p.array->shape.dim(p.dim), offset = p.offset;
+      if (const Node* part = find(p.array); part->computed && taken_through(*part)) {
+        size = part->use->parts[0].array->shape.dim(p.dim);
+        offset += part->use->parts[0].offset;
+      }
+      RowSource s;
+      const std::int64_t block = ceil_div(size, ways_);
+      s.array = sources.size();
+      s.rows = block;
+      for (std::int64_t c = 0; c < ways_; ++c) {
+        s.start.push_back(c * block - offset);
+        s.lo.push_back(std::max(c * block - offset, p.begin));
+        s.hi.push_back(std::min(std::min((c + 1) * block, size) - offset, p.end));
+      }
+      sources.push_back(std::move(s));
+    }
+    const RowExchangePlan plan =
+        plan_row_exchange(sources, ways_, rows(n), ceil_div(rows(n), ways_));
+    price += machine_.permutes(double(plan.rows_moved) * row_bytes(n), plan.permutes,
+                               machine_.route(*mesh_, axes_));
+  }
+  return price;
+}
+
+double Region::price_by_windows() const {
+  double price = 0;
+  for (const Node& n : nodes_) {
+    if (n.taken && (!n.computed || n.cut)) price += price_of_window(n, *n.taken);
+    for (const Window& w : n.windows) {
+      const std::int64_t more = w.rows() - block_;
+      if (n.computed && more > 0) price += 2 * machine_.pass(row_bytes(n) * double(more));
+    }
+  }
+  return price;
+}
+
+bool Region::pays() {
+  if (!consistent_ || !choose_block()) return false;
+  choose_computed();
+  const bool any = std::any_of(nodes_.begin(), nodes_.end(),
+                               [](const Node& n) { return n.computed && n.use->moves_rows(); });
+  if (!any || !demand_rows()) return false;
+  return price_by_windows() < price_as_it_is();
+}
+
+}  // namespace tessera::spmd::stencils

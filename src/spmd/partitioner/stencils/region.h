@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stencil along a split dim: ops that take rows of a few arrays at offsets and put them together,
+// and the rows that each device needs of every array for its own rows of the results.
+//
+// A device at coordinate c along the axes that split the dim owns rows [c b, c b + b) of an array
+// that is laid out plainly. Of any array in the region it may have a window instead: rows
+// [c b + lo, c b + hi), whatever the length of the array. Windows of one array differ in where they
+// begin only, so that rows at an offset are a slice of the window on every device. Only windows of
+// arrays that are there already (or that it is cheaper to compute once) need rows of neighbours.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "src/cost/machine.h"
+#include "src/ir/module.h"
+#include "src/spmd/partitioner/stencils/row_use.h"
+
+namespace tessera::spmd::stencils {
+
+/// Rows [c b + lo, c b + hi) on the device at c.
+struct Window {
+  std::int64_t lo = 0, hi = 0;
+  /// The array goes on with its first row behind its last one.
+  bool cyclic = false;
+
+  std::int64_t rows() const { return hi - lo; }
+  bool has(const Window& other) const { return lo <= other.lo && other.hi <= hi; }
+};
+
+/// How an array along one dim is had.
+struct Node {
+  ir::Instruction* x = nullptr;
+  std::int64_t dim = 0;
+  std::optional<RowUse> use;
+  /// Plainly laid out, split by the region's axes into blocks of its size.
+  bool plain = false;
+  bool computed = false;  ///< by windows
+  /// Users outside need it as it is.
+  bool wanted = false;
+  /// Computed by windows that are the blocks, of which larger ones are put together again.
+  bool cut = false;
+  std::vector<Window> windows;  ///< of what is computed so, apart from each other
+  std::optional<Window> taken;  ///< of what is there
+};
+
+/// Rows [begin, end) of a window, and where they come from.
+struct Stretch {
+  static constexpr int kAny = -1, kPadding = -2;
+  std::int64_t begin = 0, end = 0;
+  /// By device coordinate: which piece, or one of these.
+  std::vector<int> choice;
+};
+
+/// A part of an op as it is seen from a window: row j of the window is row lo + j of the part's.
+struct Piece {
+  std::size_t part = 0;
+  std::int64_t lo = 0;
+};
+
+struct Composition {
+  std::vector<Piece> pieces;
+  std::vector<Stretch> stretches;
+};
+
+/// The layout of an array on the prime axes of a mesh; none if it has none there.
+using LayoutOf = std::optional<TensorSharding> (*)(const ir::Instruction& x, const MeshRef& mesh);
+
+class Region {
+ public:
+  /// All ops that are connected to that one along the dim.
+  Region(ir::Instruction* seed, std::int64_t dim, MeshRef mesh, const cost::Machine& machine,
+         LayoutOf layout_of);
+
+  /// Whether it pays to compute it by windows.
+  bool pays();
+
+  /// In the order of the computation.
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const IndexList& axes() const { return axes_; }
+  std::int64_t ways() const { return ways_; }
+  std::int64_t block() const { return block_; }
+  const Node* find(const ir::Instruction* x) const;
+  /// The rows of a window that some device has, or where those of a cyclic one are; none if none
+  /// has.
+  std::optional<Window> valid(const Node& n, Window w) const;
+  /// Of a window of an op that moves rows.
+  Composition composition(const Node& node, const Window& window) const;
+
+ private:
+  Node* node(const ir::Instruction* x);
+  std::int64_t rows(const Node& n) const { return n.x->shape.dim(n.dim); }
+  void collect(ir::Instruction* seed, std::int64_t dim);
+  bool choose_block();
+  void choose_computed();
+  /// False if rows from further than the next device are needed.
+  bool demand_rows();
+  bool demand(Node* n);
+  bool add_window(const ir::Instruction* x, Window w);
+  /// What computing this window takes of the parts.
+  void parts_of(const Node& n, const Window& w,
+                std::vector<std::pair<const ir::Instruction*, Window>>* out) const;
+  double row_bytes(const Node& n) const;
+  double price_of_window(const Node& n, const Window& w) const;
+  double price_of_more(const ir::Instruction* x, const Window& w, int* visits) const;
+  double price_as_it_is() const;
+  double price_by_windows() const;
+  bool taken_through(const Node& n) const;
+
+  std::vector<Node> nodes_;
+  std::unordered_map<const ir::Instruction*, std::size_t> index_;
+  MeshRef mesh_;
+  const cost::Machine& machine_;
+  LayoutOf layout_of_;
+  IndexList axes_;
+  std::int64_t ways_ = 1, block_ = 0;
+  bool consistent_ = true;
+};
+
+}  // namespace tessera::spmd::stencils

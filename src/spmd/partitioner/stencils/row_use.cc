@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of results in terms of rows of operands, op by op.
+#include "src/spmd/partitioner/stencils/row_use.h"
+
+#include <algorithm>
+
+#include "src/base/contains.h"
+
+namespace tessera::spmd::stencils {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+/// Rows that are taken one by one, of reversals and repetitions.
+constexpr std::int64_t kMostSingleRows = 16;
+/// Elements of constants that are written once more, by windows.
+constexpr std::int64_t kMostConstants = 1 << 16;
+
+RowPart all_rows(const Instruction& x, std::size_t operand, std::int64_t dim) {
+  Instruction* array = x.operand(operand);
+  return {array, operand, dim, 0, 0, array->shape.dim(dim)};
+}
+
+std::optional<RowUse> of_elementwise(const Instruction& x, std::int64_t dim) {
+  RowUse use;
+  for (std::size_t i = 0; i < x.operands().size(); ++i) {
+    const Shape& shape = x.operand(i)->shape;
+    if (!shape.is_array()) return std::nullopt;
+    if (shape.rank() == 0 && x.shape.rank() > 0) continue;
+    if (shape.dims != x.shape.dims) return std::nullopt;
+    use.parts.push_back(all_rows(x, i, dim));
+  }
+  return use;
+}
+
+/// The dim of `from` that has the same rows as this one of `to`, an array of as many elements.
+std::optional<std::int64_t> same_rows(const Dims& from, const Dims& to, std::int64_t dim) {
+  std::int64_t before = 1, outer = 1;
+  for (std::int64_t d = 0; d < dim; ++d) before *= to[std::size_t(d)];
+  for (std::size_t d = 0; d < from.size() && outer <= before; ++d) {
+    if (outer == before && from[d] == to[std::size_t(dim)]) return std::int64_t(d);
+    outer *= from[d];
+  }
+  return std::nullopt;
+}
+
+/// One row after the other of the same array.
+RowUse single_rows(Instruction* array, std::int64_t dim, std::int64_t first, std::int64_t step,
+                   std::int64_t count) {
+  RowUse use{RowUse::Kind::moved, {}};
+  for (std::int64_t i = 0; i < count; ++i) {
+    use.parts.push_back({array, 0, dim, first + step * i - i, i, i + 1});
+  }
+  return use;
+}
+
+std::optional<RowUse> of_reshape(const Instruction& x, std::int64_t dim) {
+  Instruction* in = x.operand(0);
+  if (x.shape.element_count() == 0) return std::nullopt;
+  if (const auto d = same_rows(in->shape.dims, x.shape.dims, dim)) {
+    return RowUse{RowUse::Kind::alike, {all_rows(x, 0, *d)}};
+  }
+  // [1, m] broadcast to [1, n, m], n rows of m: one row n times.
+  const std::int64_t n = x.shape.dim(dim);
+  if (!in->is(Opcode::broadcast) || in->shape.rank() != x.shape.rank() + 1 || n > kMostSingleRows ||
+      in->operand(0)->shape.rank() != x.shape.rank()) {
+    return std::nullopt;
+  }
+  Instruction* row = in->operand(0);
+  Dims repeated = row->shape.dims, with_row = x.shape.dims, to;
+  if (repeated[std::size_t(dim)] != 1) return std::nullopt;
+  with_row.insert(with_row.begin() + dim, 1);
+  for (std::int64_t d = 0; d < x.shape.rank(); ++d) to.push_back(d <= dim ? d : d + 1);
+  repeated[std::size_t(dim)] = n;
+  if (in->shape.dims != with_row || in->get<ir::DimensionsAttrs>().dims != to ||
+      repeated != x.shape.dims) {
+    return std::nullopt;
+  }
+  return single_rows(row, dim, 0, 0, n);
+}
+
+std::optional<RowUse> of_slice(const Instruction& x, std::int64_t dim) {
+  const auto& attrs = x.get<ir::SliceAttrs>();
+  const std::size_t d = std::size_t(dim);
+  if (!attrs.strides.empty() && attrs.strides[d] != 1) return std::nullopt;
+  RowPart part = all_rows(x, 0, dim);
+  const bool all = part.end == x.shape.dim(dim);
+  part.offset = attrs.starts[d];
+  part.end = x.shape.dim(dim);
+  return RowUse{all ? RowUse::Kind::alike : RowUse::Kind::moved, {part}};
+}
+
+std::optional<RowUse> of_pad(const Instruction& x, std::int64_t dim) {
+  const ir::PadDim& by = x.get<ir::PadAttrs>().dims[std::size_t(dim)];
+  RowPart part = all_rows(x, 0, dim);
+  if (by == ir::PadDim{}) return RowUse{RowUse::Kind::alike, {part}};
+  if (by.interior != 0) return std::nullopt;
+  part.offset = -by.low;
+  part.begin = std::max<std::int64_t>(by.low, 0);
+  part.end = std::min(part.end + by.low, x.shape.dim(dim));
+  if (part.begin >= part.end) return std::nullopt;
+  return RowUse{RowUse::Kind::moved, {part}};
+}
+
+std::optional<RowUse> of_concatenation(const Instruction& x, std::int64_t dim) {
+  RowUse use;
+  if (x.get<ir::DimensionsAttrs>().dims.front() != dim) {
+    for (std::size_t i = 0; i < x.operands().size(); ++i) use.parts.push_back(all_rows(x, i, dim));
+    return use;
+  }
+  use.kind = RowUse::Kind::moved;
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < x.operands().size(); ++i) {
+    RowPart part = all_rows(x, i, dim);
+    part.offset = -at;
+    part.begin = at;
+    part.end = at += part.end;
+    if (part.begin < part.end) use.parts.push_back(part);
+  }
+  return use;
+}
+
+std::optional<std::int64_t> constant_index(const Instruction* x) {
+  while (x->is(Opcode::copy)) x = x->operand(0);
+  if (!x->is(Opcode::constant) || x->get<ir::ConstantAttrs>().elided) return std::nullopt;
+  const Literal& l = x->get<ir::ConstantAttrs>().value;
+  if (l.dtype() == DType::s32) return l.data<std::int32_t>()[0];
+  if (l.dtype() == DType::s64) return l.data<std::int64_t>()[0];
+  return std::nullopt;
+}
+
+std::optional<RowUse> of_update(const Instruction& x, std::int64_t dim) {
+  const std::int64_t n = x.shape.dim(dim), rows = x.operand(1)->shape.dim(dim);
+  RowPart all = all_rows(x, 0, dim), changed = all_rows(x, 1, dim);
+  if (rows == n) return RowUse{RowUse::Kind::alike, {all, changed}};
+  const auto start = constant_index(x.operand(2 + std::size_t(dim)));
+  if (!start || rows == 0) return std::nullopt;
+  const std::int64_t at = std::clamp<std::int64_t>(*start, 0, n - rows);
+  changed.offset = -at;
+  changed.begin = at;
+  changed.end = at + rows;
+  return RowUse{RowUse::Kind::update, {all, changed}};
+}
+
+}  // namespace
+
+std::optional<RowUse> row_use(const Instruction& x, std::int64_t dim) {
+  if (!x.shape.is_array() || !x.control_predecessors().empty() || !x.control_successors().empty() ||
+      x.has_side_effect()) {
+    return std::nullopt;
+  }
+  switch (x.opcode) {
+    case Opcode::slice:
+      return of_slice(x, dim);
+    case Opcode::pad:
+      return of_pad(x, dim);
+    case Opcode::concatenate:
+      return of_concatenation(x, dim);
+    case Opcode::dynamic_update_slice:
+      return of_update(x, dim);
+    case Opcode::reshape:
+      return of_reshape(x, dim);
+    case Opcode::reverse: {
+      const std::int64_t n = x.shape.dim(dim);
+      if (!contains(x.get<ir::DimensionsAttrs>().dims, dim)) return of_elementwise(x, dim);
+      if (n > kMostSingleRows || x.get<ir::DimensionsAttrs>().dims.size() > 1) return std::nullopt;
+      return single_rows(x.operand(0), dim, n - 1, -1, n);
+    }
+    case Opcode::broadcast: {
+      const Dims& to = x.get<ir::DimensionsAttrs>().dims;
+      RowUse use;
+      for (std::size_t d = 0; d < to.size(); ++d) {
+        if (to[d] == dim) use.parts.push_back(all_rows(x, 0, std::int64_t(d)));
+      }
+      return use;
+    }
+    case Opcode::transpose:
+      return RowUse{RowUse::Kind::alike,
+                    {all_rows(x, 0, x.get<ir::DimensionsAttrs>().dims[std::size_t(dim)])}};
+    case Opcode::reduce: {
+      if (x.operands().size() != 2) return std::nullopt;
+      std::int64_t kept = -1;
+      for (std::int64_t d = 0; d < x.operand(0)->shape.rank(); ++d) {
+        if (contains(x.get<ir::DimensionsAttrs>().dims, d)) continue;
+        if (++kept == dim) return RowUse{RowUse::Kind::alike, {all_rows(x, 0, d)}};
+      }
+      return std::nullopt;
+    }
+    case Opcode::iota:
+      return RowUse{};
+    case Opcode::constant: {
+      const auto& attrs = x.get<ir::ConstantAttrs>();
+      if (attrs.elided || x.shape.element_count() > kMostConstants) return std::nullopt;
+      return RowUse{};
+    }
+    default:
+      if (!ir::is_elementwise(x.opcode) || x.is(Opcode::bitcast_convert)) return std::nullopt;
+      return of_elementwise(x, dim);
+  }
+}
+
+}  // namespace tessera::spmd::stencils

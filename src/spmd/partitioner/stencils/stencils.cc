@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts the windows of regions into the program.
+#include "src/spmd/partitioner/stencils/stencils.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/base/contains.h"
+#include "src/ir/analysis/device_computations.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/spmd/partitioner/stencils/region.h"
+#include "src/spmd/reshard/device_orders.h"
+#include "src/spmd/sharding_util.h"
+
+namespace tessera::spmd {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+using stencils::Node;
+using stencils::Region;
+using stencils::RowPart;
+using stencils::RowUse;
+using stencils::Stretch;
+using stencils::Window;
+
+std::optional<TensorSharding> layout_of(const Instruction& x, const MeshRef& mesh) {
+  if (!x.shape.is_array()) return std::nullopt;
+  if (x.sharding.empty()) return TensorSharding::replicated_on(mesh, x.shape.rank());
+  const TensorSharding& s = x.sharding.front();
+  if (s.kind != TensorSharding::Kind::axes || s.is_manual()) return std::nullopt;
+  if (!s.mesh) return TensorSharding::replicated_on(mesh, x.shape.rank());
+  if (!representable_on(s, mesh)) return std::nullopt;
+  return s.on(mesh);
+}
+
+Dims with_dim(Dims dims, std::int64_t d, std::int64_t size) {
+  dims[std::size_t(d)] = size;
+  return dims;
+}
+
+/// Arrays are had in two forms: with a dim of w r rows, or with dims [w, r].
+class Windows {
+ public:
+  Windows(const Region& region, ir::Computation* computation, MeshRef mesh, Origins* origins,
+          std::unordered_set<const Instruction*>* made)
+      : region_(region), b_(computation), mesh_(std::move(mesh)), origins_(origins), made_(made) {}
+
+  void emit() {
+    std::vector<std::pair<Instruction*, Instruction*>> plain;
+    for (const Node& n : region_.nodes()) {
+      at(n);
+      if (n.computed) {
+        for (const Window& w : n.windows) blocks_[key(n, w)] = computed(n, w);
+        if (n.wanted || n.cut) plain.emplace_back(n.x, plainly(n));
+      }
+    }
+    for (const auto& [from, to] : plain) from->replace_all_uses_with(to);
+  }
+
+ private:
+  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>;
+  static Key key(const Node& n, const Window& w) { return {n.x->index, w.lo, w.hi, w.cyclic}; }
+
+  // ----- what is made is laid out as the region is
+
+  void at(const Node& n) {
+    now_ = &n;
+    b_.metadata = n.x->metadata;
+    layout_ = layout_of(*n.x, mesh_).value_or(TensorSharding::replicated_on(mesh_, 0));
+    layout_.unreduced.clear();
+    layout_.replicated.clear();
+    layout_.dims.resize(std::size_t(n.x->shape.rank()));
+    for (DimSharding& d : layout_.dims) {
+      IndexList rest;
+      for (const int a : d.axes) {
+        if (!contains(region_.axes(), a)) rest.push_back(a);
+      }
+      // Pieces of an axis stand in the order of the mesh.
+      if (rest.size() != d.axes.size()) d.axes = {};
+      d.open = false;
+    }
+    layout_.dims[std::size_t(n.dim)].axes = region_.axes();
+  }
+
+  Instruction* laid_out(Instruction* x, const TensorSharding& s) {
+    if (!made_->insert(x).second) return x;
+    x->sharding = {s};
+    (*origins_)[x] = origins_->at(now_->x);
+    return x;
+  }
+  /// Of a form with the dims [w, r] at `dim` and of one with w r rows.
+  Instruction* blocked(Instruction* x, std::int64_t dim, TensorSharding s) {
+    s.dims.insert(s.dims.begin() + dim + 1, DimSharding{});
+    return laid_out(x, s);
+  }
+  Instruction* flat(Instruction* x, const TensorSharding& s) { return laid_out(x, s); }
+
+  Instruction* as_blocks(Instruction* x, std::int64_t dim, const TensorSharding& s) {
+    Dims dims = x->shape.dims;
+    const std::int64_t rows = dims[std::size_t(dim)] / region_.ways();
+    dims[std::size_t(dim)] = region_.ways();
+    dims.insert(dims.begin() + dim + 1, rows);
+    return blocked(b_.reshape(x, dims), dim, s);
+  }
+  Instruction* as_rows(Instruction* x, std::int64_t dim, const TensorSharding& s) {
+    Dims dims = x->shape.dims;
+    dims[std::size_t(dim)] *= dims[std::size_t(dim) + 1];
+    dims.erase(dims.begin() + dim + 1);
+    return flat(b_.reshape(x, dims), s);
+  }
+  Instruction* cut(Instruction* x, std::int64_t d, std::int64_t begin, std::int64_t end) {
+    if (begin == 0 && end == x->shape.dim(d)) return x;
+    Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims;
+    starts[std::size_t(d)] = begin;
+    limits[std::size_t(d)] = end;
+    return b_.slice(x, starts, limits);
+  }
+  Instruction* joined(const std::vector<Instruction*>& parts, std::int64_t d) {
+    return parts.size() == 1 ? parts.front() : b_.concatenate(parts, d);
+  }
+  Instruction* padded(Instruction* x, Instruction* fill, std::int64_t d, ir::PadDim by) {
+    std::vector<ir::PadDim> dims(x->shape.dims.size());
+    dims[std::size_t(d)] = by;
+    return b_.pad(x, fill, dims);
+  }
+  Instruction* zero(DType dtype) {
+    return laid_out(b_.zero(dtype), TensorSharding::replicated_on(mesh_, 0));
+  }
+
+  // ----- arrays that are there
+
+  /// The blocks of an array as those of the devices before or behind, by `step`.
+  Instruction* shifted(Instruction* x, std::int64_t dim, std::int64_t step, bool cyclic,
+                       const TensorSharding& s) {
+    const std::int64_t w = region_.ways();
+    if (!cyclic) {
+      return blocked(padded(x, zero(x->shape.dtype), dim, {step, -step, 0}), dim, s);
+    }
+    const std::int64_t at = step > 0 ? w - 1 : 1;
+    Instruction* last = blocked(cut(x, dim, at, w), dim, s);
+    Instruction* first = blocked(cut(x, dim, 0, at), dim, s);
+    return blocked(b_.concatenate({last, first}, dim), dim, s);
+  }
+
+  /// The window of a plain array.
+  Instruction* fetched(const Node& n, Instruction* x, const Window& w, const TensorSharding& s) {
+    const std::int64_t block = region_.block(), size = block * region_.ways(), d = n.dim;
+    if (x->shape.dim(d) < size) {
+      x = flat(padded(x, zero(x->shape.dtype), d, {0, size - x->shape.dim(d), 0}), s);
+    }
+    x = as_blocks(x, d, s);
+    std::vector<Instruction*> parts;
+    auto rows = [&](std::int64_t begin, std::int64_t end) {
+      return blocked(cut(x, d + 1, begin, end), d, s);
+    };
+    if (w.lo < 0) {
+      parts.push_back(
+          shifted(rows(block + w.lo, std::min(block, block + w.hi)), d, 1, w.cyclic, s));
+    }
+    if (std::max<std::int64_t>(w.lo, 0) < std::min(w.hi, block)) {
+      parts.push_back(rows(std::max<std::int64_t>(w.lo, 0), std::min(w.hi, block)));
+    }
+    if (w.hi > block) {
+      parts.push_back(
+          shifted(rows(std::max<std::int64_t>(w.lo - block, 0), w.hi - block), d, -1, w.cyclic, s));
+    }
+    return blocked(joined(parts, d + 1), d, s);
+  }
+
+  /// Rows of an array on each device, as [w, r].
+  Instruction* rows_of(const Instruction* x, Window w) {
+    const Node& n = *region_.find(x);
+    Instruction*& out = rows_[key(n, w)];
+    if (out) return out;
+    const auto clipped = region_.valid(n, w);
+    // Rows of this part that nobody has aren't looked at.
+    const Window has = clipped.value_or(Window{w.lo, w.lo, false});
+    Instruction* all = nullptr;
+    std::int64_t begin = 0;
+    const Node* before = now_;
+    const TensorSharding layout = layout_;
+    at(n);
+    if (n.plain && n.taken && (!n.computed || n.cut)) {
+      auto& taken = taken_[n.x->index];
+      Instruction* source = n.cut ? plainly(n) : n.x;
+      if (!taken) taken = fetched(n, source, *n.taken, layout_);
+      all = taken;
+      begin = n.taken->lo;
+    } else {
+      for (const Window& window : n.windows) {
+        if (!window.has(has) || (!n.plain && window.cyclic != has.cyclic)) continue;
+        all = blocks_.at(key(n, window));
+        begin = window.lo;
+        break;
+      }
+    }
+    TESSERA_CHECK(all, "rows of " + n.x->describe() + " that no window has");
+    Instruction* taken =
+        blocked(cut(all, n.dim + 1, has.lo - begin, has.hi - begin), n.dim, layout_);
+    const std::int64_t moved = n.plain ? 0 : has.lo - w.lo;
+    if (has.rows() < w.rows()) {
+      taken = blocked(padded(taken, zero(taken->shape.dtype), n.dim + 1,
+                             {moved, w.rows() - has.rows() - moved, 0}),
+                      n.dim, layout_);
+    }
+    now_ = before;
+    layout_ = layout;
+    b_.metadata = now_->x->metadata;
+    return rows_[key(n, w)] = taken;
+  }
+  Instruction* flat_rows_of(const Instruction* x, const Window& w) {
+    const Node& n = *region_.find(x);
+    Instruction*& out = flat_[key(n, w)];
+    if (out) return out;
+    Instruction* blocks = rows_of(x, w);
+    TensorSharding s = blocks->sharding.front();
+    s.dims.erase(s.dims.begin() + n.dim + 1);
+    return flat_[key(n, w)] = as_rows(blocks, n.dim, s);
+  }
+
+  /// An array as the rest of the program has it.
+  Instruction* plainly(const Node& n) {
+    Instruction*& out = plain_[n.x->index];
+    if (out) return out;
+    const Window own{0, region_.block(), false};
+    Instruction* x = nullptr;
+    for (const Window& w : n.windows) {
+      if (w.has(own)) {
+        x = blocked(cut(blocks_.at(key(n, w)), n.dim + 1, -w.lo, region_.block() - w.lo), n.dim,
+                    layout_);
+      }
+    }
+    TESSERA_CHECK(x, "no window of " + n.x->describe() + " has its own rows");
+    x = as_rows(x, n.dim, layout_);
+    x = flat(cut(x, n.dim, 0, n.x->shape.dim(n.dim)), layout_);
+    if (x->sharding != n.x->sharding) {
+      // A result of the program is where it is said to be.
+      if (n.x->parent->root() == n.x) x->sharding = n.x->sharding;
+    }
+    return out = x;
+  }
+
+  // ----- arrays that are computed
+
+  Instruction* computed(const Node& n, const Window& w) {
+    switch (n.use->kind) {
+      case RowUse::Kind::alike:
+        return as_blocks(alike(n, w), n.dim, layout_);
+      case RowUse::Kind::moved:
+      case RowUse::Kind::update:
+        return moved(n, w);
+    }
+    TESSERA_CHECK(false, "a kind of use that isn't known");
+  }
+
+  Instruction* alike(const Node& n, const Window& w) {
+    if (n.x->is(Opcode::iota) && n.x->get<ir::IotaAttrs>().dim == n.dim) return counted(n, w);
+    if (n.x->is(Opcode::constant)) return constant(n, w);
+    std::vector<Instruction*> operands = n.x->operands();
+    for (const RowPart& p : n.use->parts) operands[p.operand] = flat_rows_of(p.array, w);
+    return row_by_row(n, std::move(operands), w.rows() * region_.ways(), n.x->attrs);
+  }
+
+  /// The op on other rows of its operands.
+  Instruction* row_by_row(const Node& n, std::vector<Instruction*> operands, std::int64_t rows,
+                          ir::Attributes attrs) {
+    if (auto* slice = attrs.edit_if<ir::SliceAttrs>()) {
+      slice->starts[std::size_t(n.dim)] = 0;
+      slice->limits[std::size_t(n.dim)] = rows;
+    }
+    const Shape shape(n.x->shape.dtype, with_dim(n.x->shape.dims, n.dim, rows));
+    Instruction* x =
+        b_.emit_shaped(n.x->opcode, shape, std::move(operands), std::move(attrs), n.x->called());
+    x->frontend_attributes = n.x->frontend_attributes;
+    x->backend_config = n.x->backend_config;
+    return flat(x, layout_);
+  }
+
+  /// Indices of rows.
+  Instruction* counted(const Node& n, const Window& w) {
+    const std::int64_t size = n.x->shape.dim(n.dim);
+    const Dims dims{region_.ways(), w.rows()};
+    TensorSharding line = TensorSharding::replicated_on(mesh_, 1);
+    line.dims[0].axes = region_.axes();
+    auto count = [&](std::int64_t dim) {
+      return blocked(b_.iota(Shape(DType::s32, dims), dim), 0, line);
+    };
+    auto with = [&](Opcode op, Instruction* x, std::int64_t number) {
+      Instruction* scalar =
+          laid_out(b_.scalar(DType::s32, double(number)), TensorSharding::replicated_on(mesh_, 0));
+      return blocked(b_.binary(op, x, blocked(b_.splat(scalar, dims), 0, line)), 0, line);
+    };
+    Instruction* x = with(Opcode::multiply, count(0), region_.block());
+    x = blocked(b_.binary(Opcode::add, x, count(1)), 0, line);
+    x = with(Opcode::add, x, w.cyclic ? w.lo + size : w.lo);
+    if (w.cyclic) x = with(Opcode::remainder, x, size);
+    x = laid_out(b_.convert(as_rows(x, 0, line), n.x->shape.dtype), line);
+    const Dims all = with_dim(n.x->shape.dims, n.dim, w.rows() * region_.ways());
+    return flat(b_.broadcast(x, all, {n.dim}), layout_);
+  }
+
+  Instruction* constant(const Node& n, const Window& w) {
+    const Literal& from = n.x->get<ir::ConstantAttrs>().value;
+    const Dims& dims = n.x->shape.dims;
+    Literal to(Shape(from.dtype(), with_dim(dims, n.dim, w.rows() * region_.ways())));
+    std::int64_t outer = 1, size = dims[std::size_t(n.dim)];
+    for (std::int64_t d = 0; d < n.dim; ++d) outer *= dims[std::size_t(d)];
+    const std::size_t row_bytes = from.byte_count() / std::size_t(outer * size);
+    std::byte* out = to.mutable_bytes();
+    for (std::int64_t o = 0; o < outer; ++o) {
+      for (std::int64_t i = 0; i < w.rows() * region_.ways(); ++i, out += row_bytes) {
+        std::int64_t row = i / w.rows() * region_.block() + w.lo + i % w.rows();
+        row = ((row % size) + size) % size;
+        std::copy_n(from.bytes() + std::size_t(o * size + row) * row_bytes, row_bytes, out);
+      }
+    }
+    return flat(b_.constant(std::move(to)), layout_);
+  }
+
+  /// Which devices have rows of a piece, as an array of that form.
+  Instruction* mask(const std::vector<char>& mine, std::int64_t dim, const Dims& dims) {
+    const std::int64_t w = region_.ways();
+    std::int64_t first = 0, end = w;
+    while (first < w && !mine[std::size_t(first)]) ++first;
+    while (end > first && !mine[std::size_t(end) - 1]) --end;
+    TensorSharding line = TensorSharding::replicated_on(mesh_, 1);
+    line.dims[0].axes = region_.axes();
+    Instruction* is = nullptr;
+    if (std::count(mine.begin(), mine.end(), 1) == end - first) {
+      Instruction* c = laid_out(b_.iota(Shape(DType::s32, {w}), 0), line);
+      auto test = [&](ir::Direction direction, std::int64_t bound) {
+        Instruction* scalar =
+            laid_out(b_.scalar(DType::s32, double(bound)), TensorSharding::replicated_on(mesh_, 0));
+        Instruction* to = laid_out(b_.splat(scalar, {w}), line);
+        Instruction* one = laid_out(b_.compare(direction, c, to), line);
+        is = is ? laid_out(b_.binary(Opcode::and_, is, one), line) : one;
+      };
+      if (first > 0) test(ir::Direction::ge, first);
+      if (end < w) test(ir::Direction::lt, end);
+    } else {
+      Literal values(Shape(DType::pred, {w}));
+      std::byte* data = values.mutable_bytes();
+      for (std::int64_t c = 0; c < w; ++c) data[c] = std::byte(mine[std::size_t(c)]);
+      is = laid_out(b_.constant(std::move(values)), line);
+    }
+    return blocked(b_.broadcast(is, dims, {dim}), dim, layout_);
+  }
+
+  /// Rows of a part, with what the op does along other dims.
+  Instruction* piece(const Node& n, const stencils::Piece& from, const Stretch& s) {
+    const RowPart& part = n.use->parts[from.part];
+    const Window w{from.lo + s.begin, from.lo + s.end, false};
+    const std::int64_t rows = w.rows() * region_.ways();
+    if (n.x->is(Opcode::slice) && others_change(n, part)) {
+      return as_blocks(row_by_row(n, {flat_rows_of(part.array, w)}, rows, n.x->attrs), n.dim,
+                       layout_);
+    }
+    if (n.x->is(Opcode::pad) && others_change(n, part)) {
+      ir::PadAttrs by = n.x->get<ir::PadAttrs>();
+      by.dims[std::size_t(n.dim)] = {};
+      return as_blocks(row_by_row(n, {flat_rows_of(part.array, w), n.x->operands()[1]}, rows, by),
+                       n.dim, layout_);
+    }
+    if (n.use->kind == RowUse::Kind::update && from.part == 1 && others_change(n, part)) {
+      std::vector<Instruction*> operands = n.x->operands();
+      operands[0] =
+          flat_rows_of(n.use->parts[0].array, {updated_.lo + s.begin, updated_.lo + s.end, false});
+      operands[1] = flat_rows_of(part.array, w);
+      operands[2 + std::size_t(n.dim)] =
+          laid_out(b_.zero(operands[2 + std::size_t(n.dim)]->shape.dtype),
+                   TensorSharding::replicated_on(mesh_, 0));
+      return as_blocks(row_by_row(n, std::move(operands), rows, n.x->attrs), n.dim, layout_);
+    }
+    Instruction* x = rows_of(part.array, w);
+    // Of another dim, where rows are repeated.
+    if (part.dim == n.dim && x->shape.rank() == n.x->shape.rank() + 1) return x;
+    return as_blocks(
+        flat(b_.reshape(flat_rows_of(part.array, w), with_dim(n.x->shape.dims, n.dim, rows)),
+             layout_),
+        n.dim, layout_);
+  }
+  static bool others_change(const Node& n, const RowPart& part) {
+    const Dims& from = part.array->shape.dims;
+    return with_dim(from, part.dim, 1) != with_dim(n.x->shape.dims, n.dim, 1);
+  }
+
+  Instruction* padding(const Node& n, std::int64_t rows) {
+    Dims dims = with_dim(n.x->shape.dims, n.dim, region_.ways());
+    dims.insert(dims.begin() + n.dim + 1, rows);
+    Instruction* fill = n.x->is(Opcode::pad) ? n.x->operands()[1] : zero(n.x->shape.dtype);
+    return blocked(b_.splat(fill, dims), n.dim, layout_);
+  }
+
+  Instruction* moved(const Node& n, const Window& w) {
+    const stencils::Composition c = region_.composition(n, w);
+    std::vector<Instruction*> stretches;
+    for (const Stretch& s : c.stretches) {
+      Instruction* x = nullptr;
+      Instruction* same = nullptr;
+      std::vector<int> choices = s.choice;
+      std::sort(choices.begin(), choices.end());
+      choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
+      for (const int choice : choices) {
+        if (choice == Stretch::kAny) continue;
+        Instruction* rows;
+        if (choice == Stretch::kPadding) {
+          rows = padding(n, s.end - s.begin);
+        } else {
+          const stencils::Piece& from = c.pieces[std::size_t(choice)];
+          if (n.use->kind == RowUse::Kind::update && from.part == 1) {
+            updated_ = {c.pieces[std::size_t(choice) - 1].lo, 0, false};
+          }
+          rows = piece(n, from, s);
+        }
+        if (!x) {
+          x = same = rows;
+          continue;
+        }
+        if (rows == same) continue;
+        std::vector<char> mine;
+        for (const int of : s.choice) mine.push_back(of == choice ? 1 : 0);
+        x = blocked(b_.select(mask(mine, n.dim, x->shape.dims), rows, x), n.dim, layout_);
+        same = nullptr;
+      }
+      stretches.push_back(x ? x : padding(n, s.end - s.begin));
+    }
+    return blocked(joined(stretches, n.dim + 1), n.dim, layout_);
+  }
+
+  const Region& region_;
+  ir::Builder b_;
+  MeshRef mesh_;
+  Origins* origins_;
+  std::unordered_set<const Instruction*>* made_;
+  const Node* now_ = nullptr;  ///< what is being made
+  TensorSharding layout_;      ///< of it, with w r rows
+  Window updated_;             ///< of what an update changes: where its rows begin
+  std::map<Key, Instruction*> blocks_, rows_, flat_;
+  std::map<std::int64_t, Instruction*> taken_, plain_;
+};
+
+bool may_move_rows(const Instruction& x) {
+  return x.is(Opcode::slice) || x.is(Opcode::pad) || x.is(Opcode::concatenate) ||
+         x.is(Opcode::dynamic_update_slice);
+}
+
+}  // namespace
+
+bool may_have_stencils(const ir::Module& module) {
+  for (const ir::Computation* c : ir::device_computations(module)) {
+    for (const auto& i : c->instructions()) {
+      if (!may_move_rows(*i)) continue;
+      const Instruction* operand = i->operand(0);
+      for (const Instruction* x : {static_cast<const Instruction*>(i.get()), operand}) {
+        if (!x->has_sharding() || x->sharding.front().kind != TensorSharding::Kind::axes) continue;
+        const TensorSharding& s = x->sharding.front();
+        for (std::int64_t d = 0; d < s.rank(); ++d) {
+          if (s.shards(d) > 1 && i->shape.dims != operand->shape.dims) return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options, Origins* origins) {
+  if (!module->mesh) return 0;
+  const MeshRef mesh = refine_to_primes(module->mesh);
+  std::size_t count = 0;
+  for (ir::Computation* c : ir::device_computations(*module)) {
+    std::unordered_set<const Instruction*> made, tried;
+    for (std::int64_t dim = 0; dim < 8; ++dim) {
+      tried.clear();
+      for (std::size_t i = 0; i < c->instructions().size(); ++i) {
+        Instruction* seed = c->instructions()[i].get();
+        if (!may_move_rows(*seed) || dim >= seed->shape.rank() || made.count(seed) ||
+            tried.count(seed)) {
+          continue;
+        }
+        const auto use = stencils::row_use(*seed, dim);
+        if (!use || !use->moves_rows()) continue;
+        Region region(seed, dim, mesh, options.machine, layout_of);
+        for (const Node& n : region.nodes()) tried.insert(n.x);
+        if (!region.pays()) continue;
+        Windows(region, c, mesh, origins, &made).emit();
+        c->sort_topologically();
+        c->remove_dead();
+        ++count;
+        i = std::size_t(-1);  // the list is another one
+        std::unordered_set<const Instruction*> left;
+        for (const auto& x : c->instructions()) left.insert(x.get());
+        for (auto* set : {&made, &tried}) {
+          std::erase_if(*set, [&](const Instruction* x) { return left.count(x) == 0; });
+        }
+      }
+    }
+  }
+  return count;
+}
+
+}  // namespace tessera::spmd
