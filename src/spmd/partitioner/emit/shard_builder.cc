@@ -160,8 +160,11 @@ ir::Instruction* ShardBuilder::shard_offset(const TensorSharding& s, std::int64_
 }
 
 ir::Instruction* ShardBuilder::constant_of(const ir::Instruction& origin, const Literal& value) {
+  // Several constants may be for one op of the propagated program.
   ir::Instruction*& constant = constants_[&origin];
-  if (!constant) constant = b().constant(value);
+  if (!constant || !(constant->get<ir::ConstantAttrs>().value == value)) {
+    constant = b().constant(value);
+  }
   return constant;
 }
 
