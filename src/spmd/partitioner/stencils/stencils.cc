@@ -100,18 +100,23 @@ class Windows {
   }
   Instruction* flat(Instruction* x, const TensorSharding& s) { return laid_out(x, s); }
 
+  Instruction* seen_as(Instruction* x, const Dims& dims) {
+    const bool back =
+        made_->count(x) && x->is(Opcode::reshape) && x->operand(0)->shape.dims == dims;
+    return back ? x->operands()[0] : b_.reshape(x, dims);
+  }
   Instruction* as_blocks(Instruction* x, std::int64_t dim, const TensorSharding& s) {
     Dims dims = x->shape.dims;
     const std::int64_t rows = dims[std::size_t(dim)] / region_.ways();
     dims[std::size_t(dim)] = region_.ways();
     dims.insert(dims.begin() + dim + 1, rows);
-    return blocked(b_.reshape(x, dims), dim, s);
+    return blocked(seen_as(x, dims), dim, s);
   }
   Instruction* as_rows(Instruction* x, std::int64_t dim, const TensorSharding& s) {
     Dims dims = x->shape.dims;
     dims[std::size_t(dim)] *= dims[std::size_t(dim) + 1];
     dims.erase(dims.begin() + dim + 1);
-    return flat(b_.reshape(x, dims), s);
+    return flat(seen_as(x, dims), s);
   }
   Instruction* cut(Instruction* x, std::int64_t d, std::int64_t begin, std::int64_t end) {
     if (begin == 0 && end == x->shape.dim(d)) return x;
@@ -475,6 +480,7 @@ std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options,
   for (ir::Computation* c : ir::device_computations(*module)) {
     std::unordered_set<const Instruction*> made, tried;
     for (std::int64_t dim = 0; dim < 8; ++dim) {
+      made.clear();
       tried.clear();
       for (std::size_t i = 0; i < c->instructions().size(); ++i) {
         Instruction* seed = c->instructions()[i].get();
