@@ -21,24 +21,36 @@ struct Slot {
 
 bool takes_part(const RowPermute& m, std::size_t target) { return m.lo[target] < m.hi[target]; }
 
-/// The places that are the same on all devices; nothing if they differ.
-std::optional<std::vector<Slot>> slots_of(const RowExchangePlan& plan) {
+/// The places that are the same on all devices; nothing if they differ. Without a filling a device
+/// may have more rows of a move than it is to have.
+std::optional<std::vector<Slot>> slots_of(const RowExchangePlan& plan, bool fills) {
   std::vector<Slot> slots;
   for (std::size_t i = 0; i < plan.moves.size(); ++i) {
     const RowPermute& m = plan.moves[i];
     std::optional<std::size_t> first;
+    std::int64_t lo = 0, hi = 0;
     for (std::size_t t = 0; t < m.lo.size(); ++t) {
       if (!takes_part(m, t)) continue;
-      if (!first) first = t;
-      if (m.lo[t] != m.lo[*first] || m.hi[t] != m.hi[*first] || m.place[t] != m.place[*first]) {
-        return std::nullopt;
+      if (!first) {
+        first = t;
+        lo = m.lo[t];
+        hi = m.hi[t];
       }
+      const bool same = m.lo[t] == m.lo[*first] && m.hi[t] == m.hi[*first];
+      if (m.place[t] != m.place[*first] || (fills && !same)) return std::nullopt;
+      lo = std::min(lo, m.lo[t]);
+      hi = std::max(hi, m.hi[t]);
     }
     if (!first) continue;
-    const std::int64_t lo = m.lo[*first], hi = m.hi[*first];
     auto same = std::find_if(slots.begin(), slots.end(),
                              [&](const Slot& s) { return s.lo == lo && s.hi == hi; });
     if (same != slots.end()) {
+      // Each device has the rows of one of them.
+      for (const std::size_t other : same->moves) {
+        for (std::size_t t = 0; t < m.lo.size(); ++t) {
+          if (takes_part(m, t) && takes_part(plan.moves[other], t)) return std::nullopt;
+        }
+      }
       same->moves.push_back(i);
       continue;
     }
@@ -201,7 +213,7 @@ ir::Instruction* RowExchangeEmitter::placed_rows(const RowExchangePlan& plan,
 ir::Instruction* RowExchangeEmitter::concatenated_rows(const RowExchangePlan& plan,
                                                        const std::vector<ir::Instruction*>& moved,
                                                        const Destination& to) {
-  const auto slots = slots_of(plan);
+  const auto slots = slots_of(plan, to.fill != nullptr);
   if (!slots) return nullptr;
   ir::Builder& b = emit_.b();
   std::vector<ir::Instruction*> parts;

@@ -347,7 +347,15 @@ void partition_pad(PartitionContext& p, const ir::Instruction& source) {
       pads = true;
       continue;
     }
-    x = p.emit.pad_dim(x, d, {0, 0, attrs.dims[i].interior}, fill->local);
+    const ir::PadDim& by = attrs.dims[i];
+    const std::int64_t ways = c.layout.shards(d);
+    if (by.low == 0 && by.interior == 0 &&
+        ceil_div(in[i], ways) == ceil_div(source.shape.dims[i], ways)) {
+      // Within the shards' own padding.
+      if (by.high > 0) x = p.emit.mask_padding(x, c.layout, in, {d}, fill->local);
+      continue;
+    }
+    x = p.emit.pad_dim(x, d, {0, 0, by.interior}, fill->local);
     x = exchanged(p, op, c, d, {x}, fill->local);
   }
   if (pads) x = p.b().pad(x, fill->local, local);

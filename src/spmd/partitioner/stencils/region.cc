@@ -23,6 +23,11 @@ constexpr std::size_t kMostOps = 3000, kMostWindows = 4, kMostStretches = 24;
 constexpr int kMostVisits = 60;
 /// Rows of a block that may be computed more than once, to save exchanges: one in so many.
 constexpr std::int64_t kRepeatedShare = 4;
+constexpr double kNever = 1e30;
+
+Window hull(const Window& a, const Window& b) {
+  return {std::min(a.lo, b.lo), std::max(a.hi, b.hi), a.cyclic || b.cyclic};
+}
 
 }  // namespace
 
@@ -298,9 +303,7 @@ bool Region::add_window(const Instruction* x, Window w) {
   if (!clipped) return true;
   w = *clipped;
   if (n.plain) {
-    if (n.taken) {
-      w = {std::min(w.lo, n.taken->lo), std::max(w.hi, n.taken->hi), w.cyclic || n.taken->cyclic};
-    }
+    if (n.taken) w = hull(w, *n.taken);
     n.taken = w;
     // Of the next devices only.
     return w.lo >= -block_ && w.hi <= 2 * block_;
@@ -308,7 +311,7 @@ bool Region::add_window(const Instruction* x, Window w) {
   std::vector<Window> apart;
   for (const Window& other : n.windows) {
     if (other.cyclic == w.cyclic && other.lo <= w.hi + 1 && w.lo <= other.hi + 1) {
-      w = {std::min(w.lo, other.lo), std::max(w.hi, other.hi), w.cyclic};
+      w = hull(w, other);
     } else {
       apart.push_back(other);
     }
@@ -333,21 +336,35 @@ double Region::price_of_window(const Node& n, const Window& w) const {
                            machine_.route(*mesh_, axes_));
 }
 
-double Region::price_of_more(const Instruction* x, const Window& w, int* visits) const {
-  if (++*visits > kMostVisits) return 1e30;
+/// What a window takes of arrays that are there, and what it takes to compute it.
+bool Region::take(const Instruction* x, const Window& w, Taken* out) const {
+  if (++out->visits > kMostVisits) return false;
   const Node& n = *find(x);
   const auto clipped = valid(n, w);
-  if (!clipped) return 0;
+  if (!clipped) return true;
   if (n.plain) {
-    Window all = *clipped;
-    if (n.taken) all = {std::min(all.lo, n.taken->lo), std::max(all.hi, n.taken->hi), false};
-    if (all.lo < -block_ || all.hi > 2 * block_) return 1e30;
-    return price_of_window(n, all) - (n.taken ? price_of_window(n, *n.taken) : 0);
+    const auto [it, is_new] = out->windows.emplace(n.x->index, std::pair{&n, *clipped});
+    if (is_new && n.taken) it->second.second = hull(*clipped, *n.taken);
+    it->second.second = hull(it->second.second, *clipped);
+    return it->second.second.lo >= -block_ && it->second.second.hi <= 2 * block_;
   }
-  double price = 2 * machine_.pass(row_bytes(n) * double(clipped->rows()));
+  out->work += 2 * machine_.pass(row_bytes(n) * double(clipped->rows()));
   std::vector<std::pair<const Instruction*, Window>> parts;
   parts_of(n, *clipped, &parts);
-  for (const auto& [part, window] : parts) price += price_of_more(part, window, visits);
+  return std::all_of(parts.begin(), parts.end(),
+                     [&](const auto& part) { return take(part.first, part.second, out); });
+}
+
+double Region::price_of(const Node& n, const Window& w) const {
+  Taken taken;
+  taken.work = 2 * machine_.pass(row_bytes(n) * double(w.rows()));
+  std::vector<std::pair<const Instruction*, Window>> parts;
+  parts_of(n, w, &parts);
+  for (const auto& [part, window] : parts) {
+    if (!take(part, window, &taken)) return kNever;
+  }
+  double price = taken.work;
+  for (const auto& [index, had] : taken.windows) price += price_of_window(*had.first, had.second);
   return price;
 }
 
@@ -365,30 +382,15 @@ bool Region::demand(Node* n) {
                   for (const RowPart& p : user->use->parts) rows += p.array == n->x ? 1 : 0;
                   return rows == 0 || rows < all;
                 });
-    if (n->taken && !own.has(*n->taken)) {
+    std::optional<Window> all = n->taken;
+    if (n->wanted) all = all ? hull(*all, own) : own;
+    if (all && !own.has(*all)) {
       // More rows than its own: fetched, or computed here as well.
-      const Window all{std::min<std::int64_t>(n->taken->lo, 0), std::max(n->taken->hi, block_),
-                       n->taken->cyclic};
-      n->cut = true;
-      if ((all.rows() - block_) * kRepeatedShare <= block_) {
-        std::vector<std::pair<const Instruction*, Window>> parts;
-        parts_of(*n, all, &parts);
-        int visits = 0;
-        double price = 2 * machine_.pass(row_bytes(*n) * double(all.rows() - block_));
-        for (const auto& [part, window] : parts) price += price_of_more(part, window, &visits);
-        if (price < price_of_window(*n, all)) n->cut = false;
-      }
+      const bool few = (all->rows() - block_) * kRepeatedShare <= block_;
+      n->cut = !few || price_of(*n, *all) >= price_of(*n, own) + price_of_window(*n, *n->taken);
     }
-    if (n->cut) {
-      n->windows = {own};
-    } else if (n->taken && n->wanted) {
-      n->windows = {{std::min<std::int64_t>(n->taken->lo, 0), std::max(n->taken->hi, block_),
-                     n->taken->cyclic}};
-    } else if (n->taken) {
-      n->windows = {*n->taken};
-    } else if (n->wanted) {
-      n->windows = {own};
-    }
+    if (n->cut) all = own;
+    if (all) n->windows = {*all};
   }
   if (!n->computed) return true;
   for (const Window& w : n->windows) {

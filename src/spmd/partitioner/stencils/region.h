@@ -10,8 +10,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "src/cost/machine.h"
@@ -104,7 +106,15 @@ class Region {
                 std::vector<std::pair<const ir::Instruction*, Window>>* out) const;
   double row_bytes(const Node& n) const;
   double price_of_window(const Node& n, const Window& w) const;
-  double price_of_more(const ir::Instruction* x, const Window& w, int* visits) const;
+  /// By index in the computation: an array that is there, and what is taken of it.
+  struct Taken {
+    std::map<std::int64_t, std::pair<const Node*, Window>> windows;
+    double work = 0;
+    int visits = 0;
+  };
+  bool take(const ir::Instruction* x, const Window& w, Taken* out) const;
+  /// Of a window and all that it takes.
+  double price_of(const Node& n, const Window& w) const;
   double price_as_it_is() const;
   double price_by_windows() const;
   bool taken_through(const Node& n) const;
