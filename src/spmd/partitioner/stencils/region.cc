@@ -20,7 +20,7 @@ namespace {
 /// Ops of a region, windows of an array, stretches of a window: beyond, it isn't a stencil.
 constexpr std::size_t kMostOps = 3000, kMostWindows = 4, kMostStretches = 24;
 /// Arrays that are looked at for the price of a window.
-constexpr int kMostVisits = 60;
+constexpr int kMostVisits = 400;
 /// Rows of a block that may be computed more than once, to save exchanges: one in so many.
 constexpr std::int64_t kRepeatedShare = 4;
 constexpr double kNever = 1e30;
@@ -327,6 +327,11 @@ double Region::row_bytes(const Node& n) const {
                 : double(n.x->shape.byte_count()) / double(rows(n));
 }
 
+/// Of rows that are written, and read.
+double Region::price_of_copy(const Node& n, std::int64_t count) const {
+  return 2 * machine_.pass(row_bytes(n) * double(count));
+}
+
 /// Of the rows that other devices have.
 double Region::price_of_window(const Node& n, const Window& w) const {
   const std::int64_t below = std::max<std::int64_t>(-w.lo, 0);
@@ -342,13 +347,14 @@ bool Region::take(const Instruction* x, const Window& w, Taken* out) const {
   const Node& n = *find(x);
   const auto clipped = valid(n, w);
   if (!clipped) return true;
-  if (n.plain) {
+  if (n.computed && n.use->parts.empty()) return true;
+  if (!n.computed) {
     const auto [it, is_new] = out->windows.emplace(n.x->index, std::pair{&n, *clipped});
     if (is_new && n.taken) it->second.second = hull(*clipped, *n.taken);
     it->second.second = hull(it->second.second, *clipped);
     return it->second.second.lo >= -block_ && it->second.second.hi <= 2 * block_;
   }
-  out->work += 2 * machine_.pass(row_bytes(n) * double(clipped->rows()));
+  out->work += price_of_copy(n, clipped->rows());
   std::vector<std::pair<const Instruction*, Window>> parts;
   parts_of(n, *clipped, &parts);
   return std::all_of(parts.begin(), parts.end(),
@@ -357,10 +363,11 @@ bool Region::take(const Instruction* x, const Window& w, Taken* out) const {
 
 double Region::price_of(const Node& n, const Window& w) const {
   Taken taken;
-  taken.work = 2 * machine_.pass(row_bytes(n) * double(w.rows()));
+  taken.work = price_of_copy(n, w.rows());
   std::vector<std::pair<const Instruction*, Window>> parts;
   parts_of(n, w, &parts);
-  for (const auto& [part, window] : parts) {
+  for (auto& [part, window] : parts) {
+    if (!n.use->moves_rows()) window.cyclic = w.cyclic;
     if (!take(part, window, &taken)) return kNever;
   }
   double price = taken.work;
@@ -387,7 +394,7 @@ bool Region::demand(Node* n) {
     if (all && !own.has(*all)) {
       // More rows than its own: fetched, or computed here as well.
       const bool few = (all->rows() - block_) * kRepeatedShare <= block_;
-      n->cut = !few || price_of(*n, *all) >= price_of(*n, own) + price_of_window(*n, *n->taken);
+      n->cut = !few || price_of(*n, *all) > price_of(*n, own) + price_of_window(*n, *n->taken);
     }
     if (n->cut) all = own;
     if (all) n->windows = {*all};
@@ -448,6 +455,12 @@ double Region::price_as_it_is() const {
         plan_row_exchange(sources, ways_, rows(n), ceil_div(rows(n), ways_));
     price += machine_.permutes(double(plan.rows_moved) * row_bytes(n), plan.permutes,
                                machine_.route(*mesh_, axes_));
+    // Blocks of other lengths don't lie in the same place on each device: rows are picked one by
+    // one.
+    const bool aligned = std::all_of(sources.begin(), sources.end(), [&](const RowSource& s) {
+      return s.rows == plan.block || s.rows < plan.block / 2;
+    });
+    if (!aligned) price += price_of_copy(n, plan.block);
   }
   return price;
 }
@@ -455,10 +468,12 @@ double Region::price_as_it_is() const {
 double Region::price_by_windows() const {
   double price = 0;
   for (const Node& n : nodes_) {
-    if (n.taken && (!n.computed || n.cut)) price += price_of_window(n, *n.taken);
+    if (n.taken && (!n.computed || n.cut) && !Window{0, block_, false}.has(*n.taken)) {
+      price += price_of_window(n, *n.taken) + price_of_copy(n, n.taken->rows());
+    }
     for (const Window& w : n.windows) {
       const std::int64_t more = w.rows() - block_;
-      if (n.computed && more > 0) price += 2 * machine_.pass(row_bytes(n) * double(more));
+      if (n.computed && more > 0) price += price_of_copy(n, more);
     }
   }
   return price;

@@ -105,6 +105,7 @@ class Region {
   void parts_of(const Node& n, const Window& w,
                 std::vector<std::pair<const ir::Instruction*, Window>>* out) const;
   double row_bytes(const Node& n) const;
+  double price_of_copy(const Node& n, std::int64_t count) const;
   double price_of_window(const Node& n, const Window& w) const;
   /// By index in the computation: an array that is there, and what is taken of it.
   struct Taken {
