@@ -429,8 +429,8 @@ bool Region::taken_through(const Node& n) const {
   });
 }
 
-double Region::price_as_it_is() const {
-  double price = 0;
+Region::Price Region::price_as_it_is() const {
+  Price price;
   for (const Node& n : nodes_) {
     if (!n.computed || !n.use->moves_rows() || taken_through(n)) continue;
     std::vector<RowSource> sources;
@@ -453,27 +453,28 @@ double Region::price_as_it_is() const {
     }
     const RowExchangePlan plan =
         plan_row_exchange(sources, ways_, rows(n), ceil_div(rows(n), ways_));
-    price += machine_.permutes(double(plan.rows_moved) * row_bytes(n), plan.permutes,
-                               machine_.route(*mesh_, axes_));
+    price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(n), plan.permutes,
+                                     machine_.route(*mesh_, axes_));
     // Blocks of other lengths don't lie in the same place on each device: rows are picked one by
     // one.
     const bool aligned = std::all_of(sources.begin(), sources.end(), [&](const RowSource& s) {
       return s.rows == plan.block || s.rows < plan.block / 2;
     });
-    if (!aligned) price += price_of_copy(n, plan.block);
+    if (!aligned) price.copied += price_of_copy(n, plan.block);
   }
   return price;
 }
 
-double Region::price_by_windows() const {
-  double price = 0;
+Region::Price Region::price_by_windows() const {
+  Price price;
   for (const Node& n : nodes_) {
     if (n.taken && (!n.computed || n.cut) && !Window{0, block_, false}.has(*n.taken)) {
-      price += price_of_window(n, *n.taken) + price_of_copy(n, n.taken->rows());
+      price.moved += price_of_window(n, *n.taken);
+      price.copied += price_of_copy(n, n.taken->rows());
     }
     for (const Window& w : n.windows) {
       const std::int64_t more = w.rows() - block_;
-      if (n.computed && more > 0) price += price_of_copy(n, more);
+      if (n.computed && more > 0) price.moved += price_of_copy(n, more);
     }
   }
   return price;
@@ -485,7 +486,9 @@ bool Region::pays() {
   const bool any = std::any_of(nodes_.begin(), nodes_.end(),
                                [](const Node& n) { return n.computed && n.use->moves_rows(); });
   if (!any || !demand_rows()) return false;
-  return price_by_windows() < price_as_it_is();
+  const Price by_windows = price_by_windows(), as_it_is = price_as_it_is();
+  return by_windows.moved < as_it_is.moved ||
+         (by_windows.moved == as_it_is.moved && by_windows.copied < as_it_is.copied);
 }
 
 }  // namespace tessera::spmd::stencils

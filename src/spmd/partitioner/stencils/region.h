@@ -116,8 +116,13 @@ class Region {
   bool take(const ir::Instruction* x, const Window& w, Taken* out) const;
   /// Of a window and all that it takes.
   double price_of(const Node& n, const Window& w) const;
-  double price_as_it_is() const;
-  double price_by_windows() const;
+  /// Copies decide between what moves as much.
+  struct Price {
+    double moved = 0;   ///< also of what is computed more than once
+    double copied = 0;  ///< of arrays that are put together from rows
+  };
+  Price price_as_it_is() const;
+  Price price_by_windows() const;
   bool taken_through(const Node& n) const;
 
   std::vector<Node> nodes_;
