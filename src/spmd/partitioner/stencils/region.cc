@@ -90,7 +90,7 @@ void Region::collect(Instruction* seed, std::int64_t dim) {
     for (std::size_t i = 0; use && i < use->parts.size(); ++i) {
       enter(use->parts[i].array, use->parts[i].dim);
     }
-    for (Instruction* user : x->users()) {
+    for (Instruction* user : row_users(*x)) {
       if (!user->shape.is_array()) continue;
       for (std::int64_t to = 0; to < user->shape.rank(); ++to) {
         const std::optional<RowUse> by = row_use(*user, to);
@@ -115,7 +115,7 @@ bool Region::choose_block() {
   for (const Node& n : nodes_) {
     const auto layout = layout_of_(*n.x, mesh_);
     if (!layout || layout->dims[std::size_t(n.dim)].axes != axes_) continue;
-    const auto users = n.x->users();
+    const auto users = row_users(*n.x);
     const bool leaves = n.x == n.x->parent->root() ||
                         std::any_of(users.begin(), users.end(),
                                     [&](const Instruction* u) { return find(u) == nullptr; });
@@ -156,7 +156,7 @@ void Region::choose_computed() {
         return part && part->dim == p.dim && (part->plain || is_able(p.array));
       });
       if (ok && !n.plain) {
-        const auto users = n.x->users();
+        const auto users = row_users(*n.x);
         ok = n.x != n.x->parent->root() && std::all_of(users.begin(), users.end(), is_able);
         // By another dim than the region's.
         for (const Instruction* u : users) {
@@ -378,7 +378,7 @@ double Region::price_of(const Node& n, const Window& w) const {
 bool Region::demand(Node* n) {
   const Window own{0, block_, false};
   if (n->plain && n->computed) {
-    const auto users = n->x->users();
+    const auto users = row_users(*n->x);
     n->wanted = n->x == n->x->parent->root() ||
                 std::any_of(users.begin(), users.end(), [&](const Instruction* u) {
                   const Node* user = find(u);
@@ -422,7 +422,7 @@ bool Region::demand_rows() {
 /// Only concatenations along the dim use it, which take its rows from where they are.
 bool Region::taken_through(const Node& n) const {
   if (!n.x->is(Opcode::slice)) return false;
-  const auto users = n.x->users();
+  const auto users = row_users(*n.x);
   return !users.empty() && std::all_of(users.begin(), users.end(), [&](const Instruction* u) {
     const Node* user = find(u);
     return u->is(Opcode::concatenate) && user && user->use && user->use->moves_rows();

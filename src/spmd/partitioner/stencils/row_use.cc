@@ -55,29 +55,34 @@ RowUse single_rows(Instruction* array, std::int64_t dim, std::int64_t first, std
   return use;
 }
 
-std::optional<RowUse> of_reshape(const Instruction& x, std::int64_t dim) {
-  Instruction* in = x.operand(0);
-  if (x.shape.element_count() == 0) return std::nullopt;
-  if (const auto d = same_rows(in->shape.dims, x.shape.dims, dim)) {
-    return RowUse{RowUse::Kind::alike, {all_rows(x, 0, *d)}};
-  }
-  // [1, m] broadcast to [1, n, m], n rows of m: one row n times.
+/// The row of which a reshape of a broadcast, [1, m] to [1, n, m], is n copies along the dim.
+Instruction* repeated_row(const Instruction& x, std::int64_t dim) {
+  const Instruction* in = x.operand(0);
   const std::int64_t n = x.shape.dim(dim);
-  if (!in->is(Opcode::broadcast) || in->shape.rank() != x.shape.rank() + 1 || n > kMostSingleRows ||
-      in->operand(0)->shape.rank() != x.shape.rank()) {
-    return std::nullopt;
+  if (!in->is(Opcode::broadcast) || in->shape.rank() != x.shape.rank() + 1 || n == 1 ||
+      n > kMostSingleRows || in->operand(0)->shape.rank() != x.shape.rank()) {
+    return nullptr;
   }
   Instruction* row = in->operand(0);
   Dims repeated = row->shape.dims, with_row = x.shape.dims, to;
-  if (repeated[std::size_t(dim)] != 1) return std::nullopt;
+  if (repeated[std::size_t(dim)] != 1) return nullptr;
   with_row.insert(with_row.begin() + dim, 1);
   for (std::int64_t d = 0; d < x.shape.rank(); ++d) to.push_back(d <= dim ? d : d + 1);
   repeated[std::size_t(dim)] = n;
-  if (in->shape.dims != with_row || in->get<ir::DimensionsAttrs>().dims != to ||
-      repeated != x.shape.dims) {
-    return std::nullopt;
+  const bool repeats = in->shape.dims == with_row && repeated == x.shape.dims &&
+                       in->get<ir::DimensionsAttrs>().dims == to;
+  return repeats ? row : nullptr;
+}
+
+std::optional<RowUse> of_reshape(const Instruction& x, std::int64_t dim) {
+  Instruction* in = x.operand(0);
+  if (x.shape.element_count() == 0) return std::nullopt;
+  if (Instruction* row = repeated_row(x, dim)) {
+    return single_rows(row, dim, 0, 0, x.shape.dim(dim));
   }
-  return single_rows(row, dim, 0, 0, n);
+  const auto d = same_rows(in->shape.dims, x.shape.dims, dim);
+  if (!d) return std::nullopt;
+  return RowUse{RowUse::Kind::alike, {all_rows(x, 0, *d)}};
 }
 
 std::optional<RowUse> of_slice(const Instruction& x, std::int64_t dim) {
@@ -144,6 +149,27 @@ std::optional<RowUse> of_update(const Instruction& x, std::int64_t dim) {
 }
 
 }  // namespace
+
+std::vector<Instruction*> row_users(const Instruction& x) {
+  std::vector<Instruction*> out;
+  const auto repeats = [&x](const Instruction* user) {
+    if (!user->is(Opcode::reshape)) return false;
+    for (std::int64_t d = 0; d < user->shape.rank(); ++d) {
+      if (repeated_row(*user, d) == &x) return true;
+    }
+    return false;
+  };
+  for (Instruction* user : x.users()) {
+    const ir::UserList next = user->is(Opcode::broadcast) ? user->users() : ir::UserList{};
+    if (!next.empty() && user != x.parent->root() &&
+        std::all_of(next.begin(), next.end(), repeats)) {
+      out.insert(out.end(), next.begin(), next.end());
+    } else {
+      out.push_back(user);
+    }
+  }
+  return out;
+}
 
 std::optional<RowUse> row_use(const Instruction& x, std::int64_t dim) {
   if (!x.shape.is_array() || !x.control_predecessors().empty() || !x.control_successors().empty() ||

@@ -32,5 +32,7 @@ struct RowUse {
 
 /// None if rows of the result need more than that, or it isn't known. Of `dim` of an array.
 std::optional<RowUse> row_use(const ir::Instruction& x, std::int64_t dim);
+/// The users of an array, those in place of broadcasts that only they use to repeat its row.
+std::vector<ir::Instruction*> row_users(const ir::Instruction& x);
 
 }  // namespace tessera::spmd::stencils
