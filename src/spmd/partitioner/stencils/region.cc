@@ -109,6 +109,26 @@ void Region::collect(Instruction* seed, std::int64_t dim) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) index_[nodes_[i].x] = i;
 }
 
+/// Its own rows of the result of these blocks can be made the array.
+bool Region::may_leave(const Node& n) const {
+  return rows(n) <= ways_ * block_ && rows(n) > (ways_ - 1) * block_;
+}
+
+/// Somebody else takes it than the rows of what is computed so.
+bool Region::is_wanted(const Node& n,
+                       const std::function<bool(const Instruction*)>& computed) const {
+  const auto users = row_users(*n.x);
+  return n.x == n.x->parent->root() ||
+         std::any_of(users.begin(), users.end(), [&](const Instruction* u) {
+           if (!computed(u)) return true;
+           // Also in another place than that of rows.
+           std::size_t rows = 0, all = 0;
+           for (const Instruction* o : u->operands()) all += o == n.x ? 1 : 0;
+           for (const RowPart& p : find(u)->use->parts) rows += p.array == n.x ? 1 : 0;
+           return rows == 0 || rows < all;
+         });
+}
+
 bool Region::choose_block() {
   // The arrays that come in decide, and those that leave.
   std::map<std::int64_t, double> weights;
@@ -155,18 +175,7 @@ void Region::choose_computed() {
         const Node* part = find(p.array);
         return part && part->dim == p.dim && (part->plain || is_able(p.array));
       });
-      if (ok && !n.plain) {
-        const auto users = row_users(*n.x);
-        ok = n.x != n.x->parent->root() && std::all_of(users.begin(), users.end(), is_able);
-        // By another dim than the region's.
-        for (const Instruction* u : users) {
-          if (!ok) break;
-          const Node* user = find(u);
-          std::size_t seen = 0;
-          for (const RowPart& p : user->use->parts) seen += p.array == n.x ? 1 : 0;
-          ok = seen > 0;
-        }
-      }
+      if (ok && !n.plain && !may_leave(n)) ok = !is_wanted(n, is_able);
       if (ok) continue;
       able[i] = 0;
       changed = true;
@@ -178,7 +187,6 @@ void Region::choose_computed() {
     n.computed = n.use->moves_rows() || n.use->parts.empty() || !n.plain ||
                  std::any_of(n.use->parts.begin(), n.use->parts.end(),
                              [&](const RowPart& p) { return find(p.array)->computed; });
-    if (!n.computed) n.use.reset();
   }
   // What can't be computed so is as it was.
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -327,6 +335,15 @@ double Region::row_bytes(const Node& n) const {
                 : double(n.x->shape.byte_count()) / double(rows(n));
 }
 
+double Region::price_of_work(const Node& n, std::int64_t count) const {
+  // What only moves elements is read where they are.
+  if (ir::has_trait(n.x->opcode, ir::traits::alias | ir::traits::repeats | ir::traits::permutes) ||
+      n.x->is(Opcode::slice) || n.x->is(Opcode::pad) || n.x->is(Opcode::concatenate)) {
+    return 0;
+  }
+  return price_of_copy(n, count);
+}
+
 /// Of rows that are written, and read.
 double Region::price_of_copy(const Node& n, std::int64_t count) const {
   return 2 * machine_.pass(row_bytes(n) * double(count));
@@ -354,7 +371,7 @@ bool Region::take(const Instruction* x, const Window& w, Taken* out) const {
     it->second.second = hull(it->second.second, *clipped);
     return it->second.second.lo >= -block_ && it->second.second.hi <= 2 * block_;
   }
-  out->work += price_of_copy(n, clipped->rows());
+  out->work += price_of_work(n, clipped->rows());
   std::vector<std::pair<const Instruction*, Window>> parts;
   parts_of(n, *clipped, &parts);
   return std::all_of(parts.begin(), parts.end(),
@@ -363,7 +380,7 @@ bool Region::take(const Instruction* x, const Window& w, Taken* out) const {
 
 double Region::price_of(const Node& n, const Window& w) const {
   Taken taken;
-  taken.work = price_of_copy(n, w.rows());
+  taken.work = price_of_work(n, w.rows());
   std::vector<std::pair<const Instruction*, Window>> parts;
   parts_of(n, w, &parts);
   for (auto& [part, window] : parts) {
@@ -371,33 +388,39 @@ double Region::price_of(const Node& n, const Window& w) const {
     if (!take(part, window, &taken)) return kNever;
   }
   double price = taken.work;
-  for (const auto& [index, had] : taken.windows) price += price_of_window(*had.first, had.second);
+  for (const auto& [index, had] : taken.windows) {
+    const Node& part = *had.first;
+    price += price_of_window(part, had.second);
+    if (part.taken) price -= price_of_window(part, *part.taken);
+  }
   return price;
 }
 
 bool Region::demand(Node* n) {
   const Window own{0, block_, false};
-  if (n->plain && n->computed) {
-    const auto users = row_users(*n->x);
-    n->wanted = n->x == n->x->parent->root() ||
-                std::any_of(users.begin(), users.end(), [&](const Instruction* u) {
-                  const Node* user = find(u);
-                  if (!user || !user->computed) return true;
-                  // Also in another place than that of rows.
-                  std::size_t rows = 0, all = 0;
-                  for (const Instruction* o : u->operands()) all += o == n->x ? 1 : 0;
-                  for (const RowPart& p : user->use->parts) rows += p.array == n->x ? 1 : 0;
-                  return rows == 0 || rows < all;
-                });
+  const auto computed = [&](const Instruction* x) {
+    const Node* user = find(x);
+    return user && user->computed;
+  };
+  if (n->computed) n->wanted = is_wanted(*n, computed);
+  if (n->computed && n->wanted && !n->plain && !add_window(n->x, own)) return false;
+  if (n->plain && n->use) {
     std::optional<Window> all = n->taken;
-    if (n->wanted) all = all ? hull(*all, own) : own;
+    if (all && n->wanted) all = hull(*all, own);
     if (all && !own.has(*all)) {
       // More rows than its own: fetched, or computed here as well.
       const bool few = (all->rows() - block_) * kRepeatedShare <= block_;
-      n->cut = !few || price_of(*n, *all) > price_of(*n, own) + price_of_window(*n, *n->taken);
+      const double fetched = (n->computed ? price_of(*n, own) : 0) + price_of_window(*n, *n->taken);
+      const bool fetch = !few || price_of(*n, *all) > fetched;
+      if (!fetch && !n->computed) {
+        n->computed = true;
+        n->wanted = is_wanted(*n, computed);
+        if (n->wanted) all = hull(*all, own);
+      }
+      n->cut = fetch && n->computed;
     }
-    if (n->cut) all = own;
-    if (all) n->windows = {*all};
+    if (n->cut || (n->wanted && !all)) all = own;
+    if (n->computed && all) n->windows = {*all};
   }
   if (!n->computed) return true;
   for (const Window& w : n->windows) {
@@ -472,9 +495,16 @@ Region::Price Region::price_by_windows() const {
       price.moved += price_of_window(n, *n.taken);
       price.copied += price_of_copy(n, n.taken->rows());
     }
+    if (n.wanted && !n.plain) {
+      const RowExchangePlan plan = plan_row_exchange({block_part(ways_, rows(n), block_)}, ways_,
+                                                     rows(n), ceil_div(rows(n), ways_));
+      price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(n), plan.permutes,
+                                       machine_.route(*mesh_, axes_));
+      price.copied += price_of_copy(n, plan.block);
+    }
     for (const Window& w : n.windows) {
       const std::int64_t more = w.rows() - block_;
-      if (n.computed && more > 0) price.moved += price_of_copy(n, more);
+      if (n.computed && more > 0) price.moved += price_of_work(n, more);
     }
   }
   return price;

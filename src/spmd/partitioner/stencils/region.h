@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -96,6 +97,8 @@ class Region {
   std::int64_t rows(const Node& n) const { return n.x->shape.dim(n.dim); }
   void collect(ir::Instruction* seed, std::int64_t dim);
   bool choose_block();
+  bool may_leave(const Node& n) const;
+  bool is_wanted(const Node& n, const std::function<bool(const ir::Instruction*)>& computed) const;
   void choose_computed();
   /// False if rows from further than the next device are needed.
   bool demand_rows();
@@ -105,6 +108,7 @@ class Region {
   void parts_of(const Node& n, const Window& w,
                 std::vector<std::pair<const ir::Instruction*, Window>>* out) const;
   double row_bytes(const Node& n) const;
+  double price_of_work(const Node& n, std::int64_t count) const;
   double price_of_copy(const Node& n, std::int64_t count) const;
   double price_of_window(const Node& n, const Window& w) const;
   /// By index in the computation: an array that is there, and what is taken of it.
