@@ -134,10 +134,12 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
     for (const ReduceOperand& o : operands) {
       const std::size_t end =
           &o == &operands.back() ? inputs.size() : std::size_t((&o + 1)->first_input);
-      const std::size_t count = end - std::size_t(o.first_input);
+      const std::vector<SlotId> own(inputs.begin() + o.first_input,
+                                    inputs.begin() + std::ptrdiff_t(end));
       const std::vector<bool> of_operand =
-          o.program ? shared_inputs(*o.program, i.operand(0)->shape.element_count(), count)
-                    : std::vector<bool>(count, true);
+          o.program
+              ? shared_inputs(*o.program, i.operand(0)->shape.element_count(), e.byte_counts(own))
+              : std::vector<bool>(own.size(), true);
       auto& all = plan.kernel.shares_inputs;
       all.insert(all.end(), of_operand.begin(), of_operand.end());
     }

@@ -453,7 +453,7 @@ void Loop::store(const ir::Instruction& of, std::shared_ptr<const LoopExpr> made
                         : 1;
   KernelDescriptor kernel = loop_kernel(made, count_, inputs_.size(), apart);
   kernel.shares_outputs = true;
-  kernel.shares_inputs = shared_inputs(*made, count_, inputs_.size());
+  kernel.shares_inputs = shared_inputs(*made, count_, e_->byte_counts(inputs_));
   e_->task(of, std::move(kernel), inputs_, {to}, std::move(reuse));
 }
 

@@ -182,6 +182,12 @@ void Emitter::name_step(const std::vector<ir::Opcode>& computed) {
   }
 }
 
+std::vector<std::int64_t> Emitter::byte_counts(const std::vector<SlotId>& slots) const {
+  std::vector<std::int64_t> out;
+  for (const SlotId s : slots) out.push_back(state_->plan().slots[std::size_t(s)].bytes);
+  return out;
+}
+
 void Emitter::task(const ir::Instruction& i, KernelDescriptor kernel, std::vector<SlotId> inputs,
                    std::vector<SlotId> outputs, std::vector<runtime::KernelTask::Reuse> reuse) {
   runtime::KernelTask t;

@@ -59,6 +59,7 @@ class Emitter {
   /// The slot that holds an operand's leaf.
   SlotId slot(const ir::Instruction& i, std::size_t leaf = 0);
   std::vector<SlotId> slots(const ir::Instruction& i);
+  std::vector<std::int64_t> byte_counts(const std::vector<SlotId>& slots) const;
   /// A slot for a leaf of the instruction's result, entered as such.
   SlotId result(const ir::Instruction& i, std::size_t leaf = 0);
   std::vector<SlotId> results(const ir::Instruction& i);

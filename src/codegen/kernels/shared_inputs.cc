@@ -7,25 +7,27 @@
 namespace tessera::codegen {
 namespace {
 
-/// Element i reads element i / q, where q elements stand for each row.
-bool is_by_rows(const LoopExpr::Register& r, std::int64_t elements) {
+/// How many elements it has of which element i reads element i / q, where q elements stand for each
+/// row; 0 if it reads others.
+std::int64_t rows_read(const LoopExpr::Register& r, std::int64_t elements) {
   std::int64_t all = 1, step = 1;
   bool row = true;
   for (std::size_t d = r.dims.size(); d-- > 0;) {
     all *= r.dims[d];
     if (row && r.strides[d] == 0) continue;
     row = false;
-    if (r.dims[d] != 1 && r.strides[d] != step) return false;
+    if (r.dims[d] != 1 && r.strides[d] != step) return 0;
     step *= r.dims[d];
   }
-  return r.offset == 0 && all == elements;
+  return r.offset == 0 && all == elements ? step : 0;
 }
 
 }  // namespace
 
 std::vector<bool> shared_inputs(const LoopExpr& program, std::int64_t elements,
-                                std::size_t inputs) {
+                                const std::vector<std::int64_t>& bytes) {
   using Kind = LoopExpr::Kind;
+  const std::size_t inputs = bytes.size();
   std::vector<bool> out(inputs, false), read_otherwise(inputs, false);
   for (const LoopExpr::Register& r : program.registers) {
     // Views and sources number their inputs themselves: none of those is marked.
@@ -35,10 +37,13 @@ std::vector<bool> shared_inputs(const LoopExpr& program, std::int64_t elements,
       if (std::size_t(s.input) < inputs) read_otherwise[std::size_t(s.input)] = true;
     }
     if (k >= inputs) continue;
-    const bool shared = !r.starts.empty() || r.window ? false
-                        : r.kind == Kind::contiguous
-                            ? r.offset == 0
-                            : r.kind == Kind::broadcast && is_by_rows(r, elements);
+    std::int64_t read = 0;
+    if (r.starts.empty() && !r.window) {
+      if (r.kind == Kind::contiguous && r.offset == 0) read = elements;
+      if (r.kind == Kind::broadcast) read = rows_read(r, elements);
+    }
+    // Of the first rows of a longer array the shares are others.
+    const bool shared = read > 0 && read * r.element_bytes == bytes[k];
     (shared ? out : read_otherwise)[k] = true;
   }
   for (std::size_t k = 0; k < inputs; ++k) out[k] = out[k] && !read_otherwise[k];

@@ -9,9 +9,10 @@
 
 namespace tessera::codegen {
 
-/// For each of `inputs` inputs of a loop over so many elements: whether a run of elements reads the
-/// share of the input that it is of the loop (KernelDescriptor::shares_inputs). Such are arrays
-/// read element by element, and those that have one element for each row.
-std::vector<bool> shared_inputs(const LoopExpr& program, std::int64_t elements, std::size_t inputs);
+/// For each input, of so many bytes, of a loop over so many elements: whether a run of elements
+/// reads the share of the input that it is of the loop (KernelDescriptor::shares_inputs). Such are
+/// arrays read element by element, and those that have one element for each row.
+std::vector<bool> shared_inputs(const LoopExpr& program, std::int64_t elements,
+                                const std::vector<std::int64_t>& bytes);
 
 }  // namespace tessera::codegen

@@ -410,7 +410,9 @@ bool Region::demand(Node* n) {
     if (all && !own.has(*all)) {
       // More rows than its own: fetched, or computed here as well.
       const bool few = (all->rows() - block_) * kRepeatedShare <= block_;
-      const double fetched = (n->computed ? price_of(*n, own) : 0) + price_of_window(*n, *n->taken);
+      double fetched = (n->computed ? price_of(*n, own) : 0) + price_of_window(*n, *n->taken);
+      // Rows that are read where they are would be written for that.
+      fetched += price_of_copy(*n, n->taken->rows());
       const bool fetch = !few || price_of(*n, *all) > fetched;
       if (!fetch && !n->computed) {
         n->computed = true;

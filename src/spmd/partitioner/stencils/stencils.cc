@@ -286,25 +286,36 @@ class Windows {
     return flat(x, layout_);
   }
 
-  /// Indices of rows.
+  TensorSharding line() const {
+    TensorSharding s = TensorSharding::replicated_on(mesh_, 1);
+    s.dims[0].axes = region_.axes();
+    return s;
+  }
+  /// A number in the form [w, r].
+  Instruction* everywhere(std::int64_t number, std::int64_t rows) {
+    Instruction* scalar =
+        laid_out(b_.scalar(DType::s32, double(number)), TensorSharding::replicated_on(mesh_, 0));
+    return blocked(b_.splat(scalar, {region_.ways(), rows}), 0, line());
+  }
+  /// s32[w, r], the numbers of a window's rows.
+  Instruction* row_numbers(std::int64_t lo, std::int64_t rows) {
+    const Shape shape(DType::s32, {region_.ways(), rows});
+    Instruction* x = blocked(b_.binary(Opcode::multiply, blocked(b_.iota(shape, 0), 0, line()),
+                                       everywhere(region_.block(), rows)),
+                             0, line());
+    x = blocked(b_.binary(Opcode::add, x, blocked(b_.iota(shape, 1), 0, line())), 0, line());
+    if (lo == 0) return x;
+    return blocked(b_.binary(Opcode::add, x, everywhere(lo, rows)), 0, line());
+  }
+
+  /// An iota along the rows.
   Instruction* counted(const Node& n, const Window& w) {
     const std::int64_t size = n.x->shape.dim(n.dim);
-    const Dims dims{region_.ways(), w.rows()};
-    TensorSharding line = TensorSharding::replicated_on(mesh_, 1);
-    line.dims[0].axes = region_.axes();
-    auto count = [&](std::int64_t dim) {
-      return blocked(b_.iota(Shape(DType::s32, dims), dim), 0, line);
-    };
-    auto with = [&](Opcode op, Instruction* x, std::int64_t number) {
-      Instruction* scalar =
-          laid_out(b_.scalar(DType::s32, double(number)), TensorSharding::replicated_on(mesh_, 0));
-      return blocked(b_.binary(op, x, blocked(b_.splat(scalar, dims), 0, line)), 0, line);
-    };
-    Instruction* x = with(Opcode::multiply, count(0), region_.block());
-    x = blocked(b_.binary(Opcode::add, x, count(1)), 0, line);
-    x = with(Opcode::add, x, w.cyclic ? w.lo + size : w.lo);
-    if (w.cyclic) x = with(Opcode::remainder, x, size);
-    x = laid_out(b_.convert(as_rows(x, 0, line), n.x->shape.dtype), line);
+    Instruction* x = row_numbers(w.cyclic ? w.lo + size : w.lo, w.rows());
+    if (w.cyclic) {
+      x = blocked(b_.binary(Opcode::remainder, x, everywhere(size, w.rows())), 0, line());
+    }
+    x = laid_out(b_.convert(as_rows(x, 0, line()), n.x->shape.dtype), line());
     const Dims all = with_dim(n.x->shape.dims, n.dim, w.rows() * region_.ways());
     return flat(b_.broadcast(x, all, {n.dim}), layout_);
   }
@@ -333,17 +344,15 @@ class Windows {
     std::int64_t first = 0, end = w;
     while (first < w && !mine[std::size_t(first)]) ++first;
     while (end > first && !mine[std::size_t(end) - 1]) --end;
-    TensorSharding line = TensorSharding::replicated_on(mesh_, 1);
-    line.dims[0].axes = region_.axes();
     Instruction* is = nullptr;
     if (std::count(mine.begin(), mine.end(), 1) == end - first) {
-      Instruction* c = laid_out(b_.iota(Shape(DType::s32, {w}), 0), line);
+      Instruction* c = laid_out(b_.iota(Shape(DType::s32, {w}), 0), line());
       auto test = [&](ir::Direction direction, std::int64_t bound) {
         Instruction* scalar =
             laid_out(b_.scalar(DType::s32, double(bound)), TensorSharding::replicated_on(mesh_, 0));
-        Instruction* to = laid_out(b_.splat(scalar, {w}), line);
-        Instruction* one = laid_out(b_.compare(direction, c, to), line);
-        is = is ? laid_out(b_.binary(Opcode::and_, is, one), line) : one;
+        Instruction* to = laid_out(b_.splat(scalar, {w}), line());
+        Instruction* one = laid_out(b_.compare(direction, c, to), line());
+        is = is ? laid_out(b_.binary(Opcode::and_, is, one), line()) : one;
       };
       if (first > 0) test(ir::Direction::ge, first);
       if (end < w) test(ir::Direction::lt, end);
@@ -351,7 +360,7 @@ class Windows {
       Literal values(Shape(DType::pred, {w}));
       std::byte* data = values.mutable_bytes();
       for (std::int64_t c = 0; c < w; ++c) data[c] = std::byte(mine[std::size_t(c)]);
-      is = laid_out(b_.constant(std::move(values)), line);
+      is = laid_out(b_.constant(std::move(values)), line());
     }
     return blocked(b_.broadcast(is, dims, {dim}), dim, layout_);
   }
@@ -401,8 +410,40 @@ class Windows {
     return blocked(b_.splat(fill, dims), n.dim, layout_);
   }
 
+  /// What an op puts into padding, or into another array, in one piece: rows of both in the same
+  /// places, and a choice between them. None if they aren't.
+  Instruction* put_into(const Node& n, const Window& w, const stencils::Composition& c) {
+    if (w.cyclic) return nullptr;
+    const std::size_t top = n.use->parts.size() - 1;
+    if (top != (n.use->kind == RowUse::Kind::update ? 1 : 0)) return nullptr;
+    const int below = top == 1 ? 0 : Stretch::kPadding;
+    bool both = false;
+    for (const Stretch& s : c.stretches) {
+      if (!contains(s.choice, int(top))) return nullptr;
+      both = both || contains(s.choice, below);
+    }
+    if (!both) return nullptr;
+    const Stretch all{0, w.rows(), {}};
+    const RowPart& part = n.use->parts[top];
+    if (top == 1) updated_ = {c.pieces[0].lo, 0, false};
+    Instruction* on = piece(n, c.pieces[top], all);
+    Instruction* off = top == 1 ? piece(n, c.pieces[0], all) : padding(n, w.rows());
+    Instruction* row = row_numbers(w.lo, w.rows());
+    Instruction* is = nullptr;
+    auto test = [&](ir::Direction direction, std::int64_t bound) {
+      Instruction* one =
+          blocked(b_.compare(direction, row, everywhere(bound, w.rows())), 0, line());
+      is = is ? blocked(b_.binary(Opcode::and_, is, one), 0, line()) : one;
+    };
+    if (part.begin > 0) test(ir::Direction::ge, part.begin);
+    if (part.end < n.x->shape.dim(n.dim)) test(ir::Direction::lt, part.end);
+    is = blocked(b_.broadcast(is, on->shape.dims, {n.dim, n.dim + 1}), n.dim, layout_);
+    return blocked(b_.select(is, on, off), n.dim, layout_);
+  }
+
   Instruction* moved(const Node& n, const Window& w) {
     const stencils::Composition c = region_.composition(n, w);
+    if (Instruction* x = put_into(n, w, c)) return x;
     std::vector<Instruction*> stretches;
     for (const Stretch& s : c.stretches) {
       Instruction* x = nullptr;
