@@ -171,6 +171,24 @@ TEST(TiledChains, ReductionsOfOneArrayAreOneStep) {
   }
 }
 
+// Both go through as many stretches as the numbers of their rows have in common, which are of other
+// rows.
+TEST(TiledChains, TheFirstRowsOfALongerArray) {
+  Random r(1);
+  Program p;
+  ir::Builder& b = p.b;
+  constexpr std::int64_t rows = 128, width = 1023;
+  Instruction* x = p.argument(r.literal(DType::f32, {rows + 1, width}));
+  const auto first = [&](Instruction* a) { return b.slice(a, {0, 0}, {rows, width}); };
+  const auto last = [&](Instruction* a) { return b.slice(a, {1, 0}, {rows + 1, width}); };
+  Instruction* y = b.binary(Opcode::multiply, x, x);
+  Instruction* z =
+      b.binary(Opcode::divide, y, b.unary(Opcode::sqrt, b.unary(Opcode::exponential, y)));
+  Instruction* w = b.binary(Opcode::multiply, first(z), first(y));
+  p.check(b.tuple({b.binary(Opcode::add, last(z), w), z, b.binary(Opcode::subtract, w, first(x))}),
+          1, 100);
+}
+
 // Random elementwise chains with sums of rows in between.
 TEST(TiledChains, RowsOfAnyKind) {
   const std::vector<Opcode> unary = {Opcode::exponential, Opcode::tanh, Opcode::negate,

@@ -412,7 +412,9 @@ bool Region::demand(Node* n) {
       const bool few = (all->rows() - block_) * kRepeatedShare <= block_;
       double fetched = (n->computed ? price_of(*n, own) : 0) + price_of_window(*n, *n->taken);
       // Rows that are read where they are would be written for that.
-      fetched += price_of_copy(*n, n->taken->rows());
+      if (n->use->parts.size() == 1 && price_of_work(*n, 1) == 0) {
+        fetched += price_of_copy(*n, n->taken->rows());
+      }
       const bool fetch = !few || price_of(*n, *all) > fetched;
       if (!fetch && !n->computed) {
         n->computed = true;
