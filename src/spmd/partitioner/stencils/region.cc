@@ -20,7 +20,7 @@ namespace {
 /// Ops of a region, windows of an array, stretches of a window: beyond, it isn't a stencil.
 constexpr std::size_t kMostOps = 3000, kMostWindows = 4, kMostStretches = 24;
 /// Arrays that are looked at for the price of a window.
-constexpr int kMostVisits = 400;
+constexpr int kMostVisits = 200;
 /// Rows of a block that may be computed more than once, to save exchanges: one in so many.
 constexpr std::int64_t kRepeatedShare = 4;
 constexpr double kNever = 1e30;

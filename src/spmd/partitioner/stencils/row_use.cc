@@ -14,6 +14,8 @@ using ir::Opcode;
 
 /// Rows that are taken one by one, of reversals and repetitions.
 constexpr std::int64_t kMostSingleRows = 16;
+/// Parts of a concatenation.
+constexpr std::int64_t kMostParts = 32;
 /// Elements of constants that are written once more, by windows.
 constexpr std::int64_t kMostConstants = 1 << 16;
 
@@ -114,6 +116,7 @@ std::optional<RowUse> of_concatenation(const Instruction& x, std::int64_t dim) {
     for (std::size_t i = 0; i < x.operands().size(); ++i) use.parts.push_back(all_rows(x, i, dim));
     return use;
   }
+  if (std::int64_t(x.operands().size()) > kMostParts) return std::nullopt;
   use.kind = RowUse::Kind::moved;
   std::int64_t at = 0;
   for (std::size_t i = 0; i < x.operands().size(); ++i) {

@@ -48,7 +48,12 @@ class Windows {
  public:
   Windows(const Region& region, ir::Computation* computation, MeshRef mesh, Origins* origins,
           std::unordered_set<const Instruction*>* made)
-      : region_(region), b_(computation), mesh_(std::move(mesh)), origins_(origins), made_(made) {}
+      : region_(region),
+        b_(computation),
+        mesh_(std::move(mesh)),
+        origins_(origins),
+        made_(made),
+        before_(std::int64_t(computation->instructions().size())) {}
 
   void emit() {
     std::vector<std::pair<Instruction*, Instruction*>> plain;
@@ -88,7 +93,8 @@ class Windows {
   }
 
   Instruction* laid_out(Instruction* x, const TensorSharding& s) {
-    if (!made_->insert(x).second) return x;
+    // What was there stays as it is.
+    if (x->index < before_ || !made_->insert(x).second) return x;
     x->sharding = {s};
     (*origins_)[x] = origins_->at(now_->x);
     return x;
@@ -243,9 +249,10 @@ class Windows {
     TESSERA_CHECK(x, "no window of " + n.x->describe() + " has its own rows");
     x = as_rows(x, n.dim, layout_);
     x = flat(cut(x, n.dim, 0, n.x->shape.dim(n.dim)), layout_);
-    if (x->sharding != n.x->sharding) {
-      // A result of the program is where it is said to be.
-      if (n.x->parent->root() == n.x) x->sharding = n.x->sharding;
+    // A result of the program is where it is said to be.
+    if (n.x->parent->root() == n.x) {
+      if (x->index < before_) x = flat(b_.unary(Opcode::copy, x), layout_);
+      x->sharding = n.x->sharding;
     }
     return out = x;
   }
@@ -483,6 +490,7 @@ class Windows {
   MeshRef mesh_;
   Origins* origins_;
   std::unordered_set<const Instruction*>* made_;
+  std::int64_t before_;        ///< instructions that were there
   const Node* now_ = nullptr;  ///< what is being made
   TensorSharding layout_;      ///< of it, with w r rows
   Window updated_;             ///< of what an update changes: where its rows begin
