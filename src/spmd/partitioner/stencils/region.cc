@@ -335,6 +335,11 @@ double Region::row_bytes(const Node& n) const {
                 : double(n.x->shape.byte_count()) / double(rows(n));
 }
 
+/// It only says where elements of one array are.
+bool Region::is_view(const Node& n) const {
+  return n.use && n.use->parts.size() == 1 && price_of_work(n, 1) == 0;
+}
+
 double Region::price_of_work(const Node& n, std::int64_t count) const {
   // What only moves elements is read where they are.
   if (ir::has_trait(n.x->opcode, ir::traits::alias | ir::traits::repeats | ir::traits::permutes) ||
@@ -365,7 +370,8 @@ bool Region::take(const Instruction* x, const Window& w, Taken* out) const {
   const auto clipped = valid(n, w);
   if (!clipped) return true;
   if (n.computed && n.use->parts.empty()) return true;
-  if (!n.computed) {
+  // What several ops take may be fetched, too, and saves looking further.
+  if (!n.computed || (n.plain && !is_view(n) && row_users(*n.x).size() > 1)) {
     const auto [it, is_new] = out->windows.emplace(n.x->index, std::pair{&n, *clipped});
     if (is_new && n.taken) it->second.second = hull(*clipped, *n.taken);
     it->second.second = hull(it->second.second, *clipped);
@@ -412,9 +418,7 @@ bool Region::demand(Node* n) {
       const bool few = (all->rows() - block_) * kRepeatedShare <= block_;
       double fetched = (n->computed ? price_of(*n, own) : 0) + price_of_window(*n, *n->taken);
       // Rows that are read where they are would be written for that.
-      if (n->use->parts.size() == 1 && price_of_work(*n, 1) == 0) {
-        fetched += price_of_copy(*n, n->taken->rows());
-      }
+      if (is_view(*n)) fetched += price_of_copy(*n, n->taken->rows());
       const bool fetch = !few || price_of(*n, *all) > fetched;
       if (!fetch && !n->computed) {
         n->computed = true;

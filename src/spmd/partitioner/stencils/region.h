@@ -108,6 +108,7 @@ class Region {
   void parts_of(const Node& n, const Window& w,
                 std::vector<std::pair<const ir::Instruction*, Window>>* out) const;
   double row_bytes(const Node& n) const;
+  bool is_view(const Node& n) const;
   double price_of_work(const Node& n, std::int64_t count) const;
   double price_of_copy(const Node& n, std::int64_t count) const;
   double price_of_window(const Node& n, const Window& w) const;
