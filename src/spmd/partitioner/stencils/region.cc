@@ -275,6 +275,15 @@ Composition Region::composition(const Node& n, const Window& w) const {
     }
     out.stretches.push_back(std::move(s));
   }
+  const std::size_t top = n.use->kind == RowUse::Kind::update ? 1 : 0;
+  const int below = top == 1 ? 0 : Stretch::kPadding;
+  bool changes = false;
+  out.whole = !w.cyclic && top + 1 == n.use->parts.size();
+  for (const Stretch& s : out.stretches) {
+    out.whole = out.whole && contains(s.choice, int(top));
+    changes = changes || contains(s.choice, below);
+  }
+  out.whole = out.whole && changes;
   return out;
 }
 
@@ -289,6 +298,11 @@ void Region::parts_of(const Node& n, const Window& w,
     const Piece& p = c.pieces[piece];
     out->emplace_back(n.use->parts[p.part].array, Window{p.lo + s.begin, p.lo + s.end, false});
   };
+  if (c.whole) {
+    const Stretch all{0, w.rows(), {}};
+    for (std::size_t i = 0; i < c.pieces.size(); ++i) take(i, all);
+    return;
+  }
   for (const Stretch& s : c.stretches) {
     std::vector<char> used(c.pieces.size(), 0);
     for (const int choice : s.choice) {

@@ -66,6 +66,9 @@ struct Piece {
 struct Composition {
   std::vector<Piece> pieces;
   std::vector<Stretch> stretches;
+  /// Each stretch has rows of the last piece on some device, and on others padding, or rows of the
+  /// first piece that it updates: both are taken whole, and each row is one or the other.
+  bool whole = false;
 };
 
 /// The layout of an array on the prime axes of a mesh; none if it has none there.

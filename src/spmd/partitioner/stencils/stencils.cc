@@ -417,19 +417,9 @@ class Windows {
     return blocked(b_.splat(fill, dims), n.dim, layout_);
   }
 
-  /// What an op puts into padding, or into another array, in one piece: rows of both in the same
-  /// places, and a choice between them. None if they aren't.
+  /// What an op puts into padding, or into another array: a choice between rows of both.
   Instruction* put_into(const Node& n, const Window& w, const stencils::Composition& c) {
-    if (w.cyclic) return nullptr;
-    const std::size_t top = n.use->parts.size() - 1;
-    if (top != (n.use->kind == RowUse::Kind::update ? 1 : 0)) return nullptr;
-    const int below = top == 1 ? 0 : Stretch::kPadding;
-    bool both = false;
-    for (const Stretch& s : c.stretches) {
-      if (!contains(s.choice, int(top))) return nullptr;
-      both = both || contains(s.choice, below);
-    }
-    if (!both) return nullptr;
+    const std::size_t top = c.pieces.size() - 1;
     const Stretch all{0, w.rows(), {}};
     const RowPart& part = n.use->parts[top];
     if (top == 1) updated_ = {c.pieces[0].lo, 0, false};
@@ -450,7 +440,7 @@ class Windows {
 
   Instruction* moved(const Node& n, const Window& w) {
     const stencils::Composition c = region_.composition(n, w);
-    if (Instruction* x = put_into(n, w, c)) return x;
+    if (c.whole) return put_into(n, w, c);
     std::vector<Instruction*> stretches;
     for (const Stretch& s : c.stretches) {
       Instruction* x = nullptr;
