@@ -139,6 +139,21 @@ TEST(Stencils, BothDimsOfAMesh) {
   EXPECT_EQ(c.collectives(), 4) << c.text;
 }
 
+TEST(Stencils, ShiftsAlongTheOtherDimAreKept) {
+  // As many rows are cut off as are put in.
+  const std::string split = ", sharding={devices=[2,4]<=[8]}";
+  const PartitionCase c = check_partition("a = f32[16,16] parameter(0)" + split + R"(
+    n = f32[] constant(9)
+    p = f32[16,18] pad(a, n), padding=0_0x1_1
+    q = f32[16,18] negate(p)
+    s0 = f32[16,16] pad(q, n), padding=-1_1x0_-2
+    s1 = f32[16,16] pad(q, n), padding=1_-1x-1_-1
+    s2 = f32[16,16] slice(q), slice={[0:16], [2:18]}
+    x = f32[16,16] add(s0, s1)
+    ROOT r = f32[16,16] add(x, s2))" + split);
+  EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
+}
+
 /// Random programs of ops that move rows by a few, and of sums of what they give.
 class RandomStencil {
  public:

@@ -20,6 +20,16 @@ HloModule module, entry_computation_layout={(f32[8,3]{1,0})->f32[8,3]{1,0}}, num
 ENTRY main {
   a = f32[8,3]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}
   constant.1 = f32[] constant(1), sharding={replicated}
+  iota = s32[4,3]{1,0} iota(), iota_dimension=0, sharding={devices=[4,1]<=[4]}
+  constant.3 = s32[] constant(2), sharding={replicated}
+  broadcast.1 = s32[4,3]{1,0} broadcast(constant.3), dimensions={}, sharding={devices=[4,1]<=[4]}
+  multiply = s32[4,3]{1,0} multiply(iota, broadcast.1), sharding={devices=[4,1]<=[4]}
+  iota.1 = s32[4,3]{1,0} iota(), iota_dimension=1, sharding={devices=[4,1]<=[4]}
+  add = s32[4,3]{1,0} add(multiply, iota.1), sharding={devices=[4,1]<=[4]}
+  constant.4 = s32[] constant(8), sharding={replicated}
+  broadcast.2 = s32[4,3]{1,0} broadcast(constant.4), dimensions={}, sharding={devices=[4,1]<=[4]}
+  compare = pred[4,3]{1,0} compare(add, broadcast.2), direction=LT, sharding={devices=[4,1]<=[4]}
+  broadcast.3 = pred[4,3,3]{2,1,0} broadcast(compare), dimensions={0,1}, sharding={devices=[4,1,1]<=[4]}
   reshape = f32[4,2,3]{2,1,0} reshape(a), sharding={devices=[4,1,1]<=[4]}
   slice = f32[4,1,3]{2,1,0} slice(reshape), slice={[0:4], [1:2], [0:3]}, sharding={devices=[4,1,1]<=[4]}
   constant = f32[] constant(0), sharding={replicated}
@@ -27,31 +37,23 @@ ENTRY main {
   slice.1 = f32[4,1,3]{2,1,0} slice(reshape), slice={[0:4], [0:1], [0:3]}, sharding={devices=[4,1,1]<=[4]}
   pad.4 = f32[4,1,3]{2,1,0} pad(slice.1, constant), padding=-1_1x0_0x0_0, sharding={devices=[4,1,1]<=[4]}
   concatenate = f32[4,4,3]{2,1,0} concatenate(pad.3, reshape, pad.4), dimensions={1}, sharding={devices=[4,1,1]<=[4]}
-  slice.2 = f32[4,2,3]{2,1,0} slice(concatenate), slice={[0:4], [1:3], [0:3]}, sharding={devices=[4,1,1]<=[4]}
-  iota = s32[4]{0} iota(), iota_dimension=0, sharding={devices=[4]<=[4]}
-  constant.3 = s32[] constant(3), sharding={replicated}
-  broadcast.1 = s32[4]{0} broadcast(constant.3), dimensions={}, sharding={devices=[4]<=[4]}
-  compare = pred[4]{0} compare(iota, broadcast.1), direction=LT, sharding={devices=[4]<=[4]}
-  broadcast.2 = pred[4,1,3]{2,1,0} broadcast(compare), dimensions={0}, sharding={devices=[4,1,1]<=[4]}
-  slice.5 = f32[4,1,3]{2,1,0} slice(concatenate), slice={[0:4], [3:4], [0:3]}, sharding={devices=[4,1,1]<=[4]}
-  broadcast = f32[4,1,3]{2,1,0} broadcast(constant.1), dimensions={}, sharding={devices=[4,1,1]<=[4]}
-  select = f32[4,1,3]{2,1,0} select(broadcast.2, slice.5, broadcast), sharding={devices=[4,1,1]<=[4]}
-  concatenate.1 = f32[4,3,3]{2,1,0} concatenate(slice.2, select), dimensions={1}, sharding={devices=[4,1,1]<=[4]}
-  reshape.1 = f32[12,3]{1,0} reshape(concatenate.1), sharding={devices=[4,1]<=[4]}
-  constant.4 = s32[] constant(1), sharding={replicated}
-  broadcast.4 = s32[4]{0} broadcast(constant.4), dimensions={}, sharding={devices=[4]<=[4]}
-  compare.1 = pred[4]{0} compare(iota, broadcast.4), direction=GE, sharding={devices=[4]<=[4]}
-  broadcast.5 = pred[4,1,3]{2,1,0} broadcast(compare.1), dimensions={0}, sharding={devices=[4,1,1]<=[4]}
-  slice.8 = f32[4,1,3]{2,1,0} slice(concatenate), slice={[0:4], [0:1], [0:3]}, sharding={devices=[4,1,1]<=[4]}
-  select.1 = f32[4,1,3]{2,1,0} select(broadcast.5, slice.8, broadcast), sharding={devices=[4,1,1]<=[4]}
-  concatenate.2 = f32[4,3,3]{2,1,0} concatenate(select.1, slice.2), dimensions={1}, sharding={devices=[4,1,1]<=[4]}
-  reshape.2 = f32[12,3]{1,0} reshape(concatenate.2), sharding={devices=[4,1]<=[4]}
+  slice.2 = f32[4,3,3]{2,1,0} slice(concatenate), slice={[0:4], [1:4], [0:3]}, sharding={devices=[4,1,1]<=[4]}
+  broadcast = f32[4,3,3]{2,1,0} broadcast(constant.1), dimensions={}, sharding={devices=[4,1,1]<=[4]}
+  select = f32[4,3,3]{2,1,0} select(broadcast.3, slice.2, broadcast), sharding={devices=[4,1,1]<=[4]}
+  reshape.1 = f32[12,3]{1,0} reshape(select), sharding={devices=[4,1]<=[4]}
+  constant.6 = s32[] constant(1), sharding={replicated}
+  broadcast.6 = s32[4,3]{1,0} broadcast(constant.6), dimensions={}, sharding={devices=[4,1]<=[4]}
+  compare.1 = pred[4,3]{1,0} compare(add, broadcast.6), direction=GE, sharding={devices=[4,1]<=[4]}
+  broadcast.7 = pred[4,3,3]{2,1,0} broadcast(compare.1), dimensions={0,1}, sharding={devices=[4,1,1]<=[4]}
+  slice.5 = f32[4,3,3]{2,1,0} slice(concatenate), slice={[0:4], [0:3], [0:3]}, sharding={devices=[4,1,1]<=[4]}
+  select.1 = f32[4,3,3]{2,1,0} select(broadcast.7, slice.5, broadcast), sharding={devices=[4,1,1]<=[4]}
+  reshape.2 = f32[12,3]{1,0} reshape(select.1), sharding={devices=[4,1]<=[4]}
   subtract = f32[12,3]{1,0} subtract(reshape.1, reshape.2), sharding={devices=[4,1]<=[4]}
   reshape.3 = f32[4,3,3]{2,1,0} reshape(subtract), sharding={devices=[4,1,1]<=[4]}
-  slice.9 = f32[4,2,3]{2,1,0} slice(reshape.3), slice={[0:4], [1:3], [0:3]}, sharding={devices=[4,1,1]<=[4]}
-  reshape.4 = f32[8,3]{1,0} reshape(slice.9), sharding={devices=[4,1]<=[4]}
-  slice.10 = f32[4,2,3]{2,1,0} slice(reshape.3), slice={[0:4], [0:2], [0:3]}, sharding={devices=[4,1,1]<=[4]}
-  reshape.5 = f32[8,3]{1,0} reshape(slice.10), sharding={devices=[4,1]<=[4]}
+  slice.8 = f32[4,2,3]{2,1,0} slice(reshape.3), slice={[0:4], [1:3], [0:3]}, sharding={devices=[4,1,1]<=[4]}
+  reshape.4 = f32[8,3]{1,0} reshape(slice.8), sharding={devices=[4,1]<=[4]}
+  slice.9 = f32[4,2,3]{2,1,0} slice(reshape.3), slice={[0:4], [0:2], [0:3]}, sharding={devices=[4,1,1]<=[4]}
+  reshape.5 = f32[8,3]{1,0} reshape(slice.9), sharding={devices=[4,1]<=[4]}
   subtract.1 = f32[8,3]{1,0} subtract(reshape.4, reshape.5), sharding={devices=[4,1]<=[4]}
   tuple.9 = (f32[8,3]{1,0}) tuple(subtract.1), sharding={{devices=[4,1]<=[4]}}
   ROOT get-tuple-element.10 = f32[8,3]{1,0} get-tuple-element(tuple.9), index=0, sharding={devices=[4,1]<=[4]}

@@ -405,7 +405,14 @@ class Windows {
              layout_),
         n.dim, layout_);
   }
+  /// The op does something along other dims, too.
   static bool others_change(const Node& n, const RowPart& part) {
+    if (const auto* pad = n.x->attrs.get_if<ir::PadAttrs>()) {
+      // Even where as many rows are cut as are put in.
+      for (std::size_t d = 0; d < pad->dims.size(); ++d) {
+        if (std::int64_t(d) != n.dim && !(pad->dims[d] == ir::PadDim{})) return true;
+      }
+    }
     const Dims& from = part.array->shape.dims;
     return with_dim(from, part.dim, 1) != with_dim(n.x->shape.dims, n.dim, 1);
   }
