@@ -540,7 +540,7 @@ bool Region::pays() {
   if (!any || !demand_rows()) return false;
   const Price by_windows = price_by_windows(), as_it_is = price_as_it_is();
   return by_windows.moved < as_it_is.moved ||
-         (by_windows.moved == as_it_is.moved && by_windows.copied < as_it_is.copied);
+         by_windows.moved + by_windows.copied < as_it_is.moved + as_it_is.copied;
 }
 
 }  // namespace tessera::spmd::stencils

@@ -124,7 +124,7 @@ class Region {
   bool take(const ir::Instruction* x, const Window& w, Taken* out) const;
   /// Of a window and all that it takes.
   double price_of(const Node& n, const Window& w) const;
-  /// Copies decide between what moves as much.
+  /// Copies count only against others: less that moves is worth any.
   struct Price {
     double moved = 0;   ///< also of what is computed more than once
     double copied = 0;  ///< of arrays that are put together from rows
