@@ -81,12 +81,10 @@ class Windows {
     layout_.replicated.clear();
     layout_.dims.resize(std::size_t(n.x->shape.rank()));
     for (DimSharding& d : layout_.dims) {
-      IndexList rest;
-      for (const int a : d.axes) {
-        if (!contains(region_.axes(), a)) rest.push_back(a);
-      }
-      // Pieces of an axis stand in the order of the mesh.
-      if (rest.size() != d.axes.size()) d.axes = {};
+      // A dim that has some of the region's axes is left unsplit.
+      const bool has_some = std::any_of(d.axes.begin(), d.axes.end(),
+                                        [&](int a) { return contains(region_.axes(), a); });
+      if (has_some) d.axes = {};
       d.open = false;
     }
     layout_.dims[std::size_t(n.dim)].axes = region_.axes();
@@ -106,6 +104,7 @@ class Windows {
   }
   Instruction* flat(Instruction* x, const TensorSharding& s) { return laid_out(x, s); }
 
+  /// A reshape, or what was reshaped to this.
   Instruction* seen_as(Instruction* x, const Dims& dims) {
     const bool back =
         made_->count(x) && x->is(Opcode::reshape) && x->operand(0)->shape.dims == dims;
