@@ -506,11 +506,13 @@ bool may_have_stencils(const ir::Module& module) {
     for (const auto& i : c->instructions()) {
       if (!may_move_rows(*i)) continue;
       const Instruction* operand = i->operand(0);
+      // A shift is a pad that leaves as many rows.
+      if (!i->is(Opcode::pad) && i->shape.dims == operand->shape.dims) continue;
       for (const Instruction* x : {static_cast<const Instruction*>(i.get()), operand}) {
         if (!x->has_sharding() || x->sharding.front().kind != TensorSharding::Kind::axes) continue;
         const TensorSharding& s = x->sharding.front();
         for (std::int64_t d = 0; d < s.rank(); ++d) {
-          if (s.shards(d) > 1 && i->shape.dims != operand->shape.dims) return true;
+          if (s.shards(d) > 1) return true;
         }
       }
     }
