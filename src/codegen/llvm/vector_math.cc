@@ -45,7 +45,9 @@ Value* exp_f32(const VectorBuilder& v, Value* x) {
   const auto power = [&](Value* e) {
     return b.CreateBitCast(b.CreateShl(b.CreateAdd(e, v.integer(i, 127)), 23), t);
   };
-  return b.CreateFMul(b.CreateFMul(p, power(half)), power(b.CreateSub(frozen, half)));
+  // An exact zero, as masked scores are: processors take long over products that underflow.
+  Value* rest = v.select(b.CreateFCmpOLE(x, c(-104)), c(0), power(b.CreateSub(frozen, half)));
+  return b.CreateFMul(b.CreateFMul(p, power(half)), rest);
 }
 
 Value* tanh_f32(const VectorBuilder& v, Value* x) {
