@@ -21,6 +21,8 @@ class PlanReaders {
   PlanReaders(const runtime::Plan& plan, const runtime::While& loop) : count_(plan.slots.size()) {
     visit(loop);
   }
+  /// For a new slot of the plan.
+  void add_slot(int readers) { count_.push_back(readers); }
   int of(runtime::SlotId s) const { return count_[std::size_t(s)]; }
 
  private:

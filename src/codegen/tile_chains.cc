@@ -3,6 +3,7 @@
 #include "src/codegen/tile_chains.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -34,6 +35,9 @@ constexpr std::int64_t kBlockBytes = std::int64_t(512) << 10;
 constexpr std::int64_t kLongRow = std::int64_t(32) << 10;
 /// A product packs its right side once more for each block: blocks must not be too short.
 constexpr std::int64_t kProductRows = 128;
+/// Parts of the rows, of all devices, whose sums are made apart, for as many workers at most; and
+/// the fewest. They don't depend on the workers that there are, as results would.
+constexpr std::int64_t kParts = 16, kFewestParts = 8;
 /// And its work on a byte of what it makes or takes must be small, next to loading it from memory.
 constexpr double kProductNanoseconds = 1.7;
 /// So many bytes must be saved for each one by which the peak of memory grows.
@@ -66,8 +70,10 @@ class Tiler {
     std::vector<std::size_t> links;
     std::int64_t matrices = 0;  ///< 0: it goes through rows
     std::int64_t rows = 0;
-    std::set<SlotId> made;    ///< by its links
-    std::set<SlotId> shared;  ///< large ones of which its links read only their rows
+    std::int64_t groups = 0;     ///< of rows that are summed up; 0: there are no sums
+    std::set<std::size_t> sums;  ///< links that are added up, while others go through rows
+    std::set<SlotId> made;       ///< by its links, row by row
+    std::set<SlotId> shared;     ///< large ones of which its links read only their rows
     bool multiplies = false;
   };
 
@@ -101,6 +107,25 @@ class Tiler {
   static bool reads_part(const KernelDescriptor& kernel, std::size_t k, const Chain& chain) {
     return reads_rows(kernel, k) || (chain.matrices > 0 && kernel.batch % chain.matrices == 0);
   }
+  /// Whether a step, as a link of the chain, does so.
+  bool reads_part(const Block& block, std::size_t n, std::size_t k, const Chain& chain) const {
+    return chain.sums.count(n) != 0 ||
+           reads_part(kernels_.at(task_of(block.steps[n])->kernel), k, chain);
+  }
+  /// Whether the task takes what the chain makes otherwise than by rows, but as sums over them.
+  static bool adds_up(const KernelTask& task, const KernelDescriptor& kernel, const Chain& chain) {
+    if (kernel.row_sums == nullptr || chain.matrices > 0) return false;
+    for (std::size_t k = 0; k < task.inputs.size(); ++k) {
+      if (chain.made.count(task.inputs[k]) != 0 && !reads_rows(kernel, k)) return true;
+    }
+    return false;
+  }
+  /// Parts of each group of rows.
+  std::int64_t parts_of(const Chain& chain, ClassesId classes) const {
+    const std::int64_t groups = chain.groups * plan_.classes[std::size_t(classes)].count();
+    return std::max<std::int64_t>(
+        1, std::min((kParts + groups - 1) / groups, chain.rows / chain.groups / kProductRows));
+  }
   /// Whether the task reads the rows of a large array that a link of the chain reads as well.
   bool is_sibling(const KernelTask& task, const Chain& chain) const {
     const KernelDescriptor& kernel = kernels_.at(task.kernel);
@@ -111,8 +136,8 @@ class Tiler {
     return false;
   }
 
-  /// Adds step `n` if it goes through the chain's rows.
-  bool add(const Block& block, std::size_t n, Chain* chain) const {
+  /// Adds step `n` if it goes through the chain's rows. `feeds`: what it makes is read there.
+  bool add(const Block& block, std::size_t n, bool feeds, Chain* chain) const {
     const KernelTask& task = *task_of(block.steps[n]);
     const KernelDescriptor& kernel = kernels_.at(task.kernel);
     if (!kernel.shares_outputs || task.transfers_to || task.outputs.empty() || task.units <= 0) {
@@ -121,7 +146,13 @@ class Tiler {
     const bool first = chain->links.empty();
     const ClassesId mine = classes(task.outputs[0]);
     if (!first && mine != classes(*chain->made.begin())) return false;
-    std::int64_t rows = first ? task.units : std::gcd(chain->rows, task.units);
+    const bool sums = adds_up(task, kernel, *chain);
+    const std::int64_t units = sums ? kernel.row_sums->batch * kernel.row_sums->rows : task.units;
+    const std::int64_t groups = sums ? kernel.row_sums->batch : chain->groups;
+    std::int64_t rows = first ? units : std::gcd(chain->rows, units);
+    if (groups > 0 && (rows % groups != 0 || (chain->groups > 0 && groups != chain->groups))) {
+      return false;
+    }
     if (chain->matrices > 0) {
       rows = chain->matrices;
       if (task.units % rows != 0) return false;
@@ -129,27 +160,57 @@ class Tiler {
     std::int64_t largest = 1;
     for (std::size_t k = 0; k < task.inputs.size(); ++k) {
       if (chain->made.count(task.inputs[k]) == 0) continue;
-      if (!reads_part(kernel, k, *chain)) return false;
+      if (!sums && !reads_part(kernel, k, *chain)) return false;
       largest = std::max(largest, bytes(task.inputs[k]));
     }
     for (const SlotId s : task.outputs) {
       if (plan_.slots[std::size_t(s)].memory != MemoryKind::device || bytes(s) == 0) return false;
-      if (first) largest = std::max(largest, bytes(s));
+      if (first || feeds) largest = std::max(largest, bytes(s));
     }
     const std::int64_t fewest = chain->matrices > 0
                                     ? std::max<std::int64_t>(kFewestMatrices, 2 * worker_count())
                                     : kFewestRows;
-    if (rows * plan_.classes[std::size_t(mine)].count() < fewest) return false;
+    const std::int64_t count = plan_.classes[std::size_t(mine)].count();
+    if (rows * count < fewest) return false;
     if (kernel.rereads_per_call && chain->matrices == 0) {
       if (task.nanoseconds > kProductNanoseconds * double(largest)) return false;
       chain->multiplies = true;
     }
-    chain->rows = rows;
+    Chain more = *chain;
+    more.rows = rows;
+    more.groups = groups;
+    if (groups > 0 && groups * parts_of(more, mine) * count < kFewestParts) return false;
+    *chain = std::move(more);
     chain->links.push_back(n);
-    chain->made.insert(task.outputs.begin(), task.outputs.end());
+    if (sums) {
+      chain->sums.insert(n);
+    } else {
+      chain->made.insert(task.outputs.begin(), task.outputs.end());
+    }
     for (std::size_t k = 0; k < task.inputs.size(); ++k) {
       const SlotId s = task.inputs[k];
-      if (reads_part(kernel, k, *chain) && bytes(s) >= kLeastBytes) chain->shared.insert(s);
+      if (reads_part(block, n, k, *chain) && bytes(s) >= kLeastBytes) chain->shared.insert(s);
+    }
+    return true;
+  }
+
+  /// Adds step `n`, and those from `first` on that make large arrays of which it reads its rows.
+  bool add_fed(const Block& block, std::size_t first, std::size_t n, bool feeds,
+               const std::set<std::size_t>& behind, Chain* chain) const {
+    if (!add(block, n, feeds, chain)) return false;
+    const KernelTask& task = *task_of(block.steps[n]);
+    for (std::size_t k = 0; k < task.inputs.size(); ++k) {
+      const SlotId s = task.inputs[k];
+      if (chain->made.count(s) != 0 || bytes(s) < kLeastBytes || !reads_part(block, n, k, *chain)) {
+        continue;
+      }
+      for (std::size_t maker = first + 1; maker < n; ++maker) {
+        const KernelTask* of = task_of(block.steps[maker]);
+        if (of == nullptr || behind.count(maker) != 0) continue;
+        if (std::find(of->outputs.begin(), of->outputs.end(), s) == of->outputs.end()) continue;
+        add_fed(block, first, maker, true, behind, chain);
+        break;
+      }
     }
     return true;
   }
@@ -163,7 +224,7 @@ class Tiler {
              std::int64_t matrices) const {
     Found found;
     found.chain.matrices = matrices;
-    if (!add(block, n, &found.chain)) return found;
+    if (!add(block, n, false, &found.chain)) return found;
     std::set<SlotId> late;  // what depends on the chain, and is no part of it
     const std::size_t end = std::min(block.steps.size(), n + kWindow);
     for (std::size_t k = n + 1; k < end && found.chain.links.size() < most_links; ++k) {
@@ -180,11 +241,18 @@ class Tiler {
       } else if (!reads_late) {
         const bool follows = reads_any(found.chain.made);
         const bool joins = follows || is_sibling(*task, found.chain);
-        if ((joins && add(block, k, &found.chain)) || !follows) continue;
+        if (joins && add_fed(block, n, k, false, found.behind, &found.chain)) {
+          // Sums are whole only behind it.
+          if (found.chain.sums.count(k) != 0)
+            late.insert(task->outputs.begin(), task->outputs.end());
+          continue;
+        }
+        if (!follows) continue;
       }
       late.insert(operands->outputs.begin(), operands->outputs.end());
       found.behind.insert(k);
     }
+    std::sort(found.chain.links.begin(), found.chain.links.end());
     return found;
   }
 
@@ -196,13 +264,15 @@ class Tiler {
   };
   /// The longest that begins with step `n`.
   std::optional<Joined> joined_from(const Block& block, std::size_t n, std::int64_t matrices) {
+    const std::size_t slots_before = plan_.slots.size();
     for (std::size_t most = kWindow; most > 1; --most) {
+      plan_.slots.resize(slots_before);
       const Found found = find(block, n, most, matrices);
       const std::size_t links = found.chain.links.size();
-      if (links < 2) return std::nullopt;
-      Step joined;
+      if (links < 2) break;
+      std::vector<Step> joined;
       const std::int64_t saved = make(block, found.chain, &joined);
-      if (saved < kLeastBytes) return std::nullopt;
+      if (saved < kLeastBytes) break;
       // What doesn't depend on the chain stands in front of it, the rest behind.
       const std::size_t end = found.chain.links.back() + 1;
       std::vector<const Step*> before, after;
@@ -215,32 +285,36 @@ class Tiler {
       };
       add_if(false);
       const std::size_t at = after.size();
-      after.push_back(&joined);
+      for (const Step& step : joined) after.push_back(&step);
       add_if(true);
       const std::set<SlotId> slots = dying(before);
       if (device_peak(after, slots) > device_peak(before, slots) + saved / kSavedForPeak) {
-        most = links;  // one link less
+        most = std::min(most, links);  // one link less
         continue;
       }
       Joined out{{}, at, end, saved};
       for (const Step* step : after) out.steps.push_back(*step);
       return out;
     }
+    plan_.slots.resize(slots_before);
     return std::nullopt;
   }
 
   /// Joins the best chain that begins with step `n`; returns the step to go on from.
   std::size_t join_from(Block* block, std::size_t n) {
     if (task_of(block->steps[n]) == nullptr) return n;
+    const std::size_t slots_before = plan_.slots.size();
     std::optional<Joined> best = joined_from(*block, n, 0);
     if (const std::int64_t matrices = kernels_.at(task_of(block->steps[n])->kernel).batch;
         matrices > 1) {
       std::optional<Joined> other = joined_from(*block, n, matrices);
       if (other && (!best || double(other->saved) > kMatrixGain * double(best->saved))) {
         best = std::move(other);
+        plan_.slots.resize(slots_before);
       }
     }
     if (!best) return n;
+    for (std::size_t s = slots_before; s < plan_.slots.size(); ++s) readers_.add_slot(1);
     const auto place = block->steps.begin() + std::ptrdiff_t(n);
     std::move(best->steps.begin(), best->steps.end(), place);
     block->steps.erase(place + std::ptrdiff_t(best->steps.size()),
@@ -308,7 +382,8 @@ class Tiler {
   }
 
   /// Returns the bytes of memory traffic that are saved. If they are few, there is no step.
-  std::int64_t make(const Block& block, const Chain& chain, Step* joined) {
+  /// Behind the chain are the sums of what parts of its rows sum up to.
+  std::int64_t make(const Block& block, const Chain& chain, std::vector<Step>* joined) {
     std::map<SlotId, int> read;
     for (const std::size_t n : chain.links) {
       for (const SlotId s : task_of(block.steps[n])->inputs) ++read[s];
@@ -332,10 +407,18 @@ class Tiler {
     KernelTask task;
     TiledChain tiles;
     tiles.rows = chain.rows;
+    tiles.groups = chain.groups;
+    if (chain.groups > 0) tiles.parts = parts_of(chain, classes(*chain.made.begin()));
+    std::vector<Step> sums_of_parts;
     std::map<SlotId, Place> places;
     for (std::size_t l = 0; l < chain.links.size(); ++l) {
-      const KernelTask& t = *task_of(block.steps[chain.links[l]]);
+      const Step& step = block.steps[chain.links[l]];
+      const KernelTask& t = *task_of(step);
       TiledChain::Link link{kernels_.at(t.kernel), t.units, t.nanoseconds, {}, {}};
+      if (chain.sums.count(chain.links[l]) != 0) {
+        link.sums = link.kernel.row_sums;
+        link.units = link.sums->batch * link.sums->rows;
+      }
       for (const SlotId s : t.inputs) {
         auto it = places.find(s);
         if (it == places.end()) {
@@ -347,7 +430,9 @@ class Tiler {
       for (std::size_t o = 0; o < t.outputs.size(); ++o) {
         const SlotId s = t.outputs[o];
         Place place{Place::Kind::output, int(task.outputs.size())};
-        if (inside.count(s) == 0) {
+        if (link.sums) {
+          task.outputs.push_back(slot_of_sums(*link.sums, tiles.parts, step, &sums_of_parts));
+        } else if (inside.count(s) == 0) {
           task.outputs.push_back(s);
         } else {
           place = {Place::Kind::scratch, int(tiles.scratch.size())};
@@ -368,18 +453,41 @@ class Tiler {
                                              std::max<std::int64_t>(shared / chain.rows, 1));
     const std::int64_t fewest = chain.multiplies ? kProductRows : row > kLongRow ? 1 : 8;
     if (chain.matrices > 0 && row > kMatrixBytes) return 0;
+    const std::int64_t rows_at_once = chain.groups > 0 ? chain.rows / chain.groups : chain.rows;
     tiles.block = chain.matrices > 0
                       ? 1
-                      : std::clamp(kBlockBytes / row, std::min(fewest, chain.rows), chain.rows);
+                      : std::clamp(kBlockBytes / row, std::min(fewest, rows_at_once), rows_at_once);
     KernelDescriptor kernel = tiled_chain_kernel(std::move(tiles));
     task.kernel = kernels_.add(kernel);
     task.units = kernel.units;
     task.nanoseconds = kernel.nanoseconds;
     const Step& last = block.steps[chain.links.back()];
-    joined->name = last.name;
-    joined->location = last.location;
-    joined->what = std::move(task);
+    joined->emplace_back();
+    joined->back().name = last.name;
+    joined->back().location = last.location;
+    joined->back().what = std::move(task);
+    std::move(sums_of_parts.begin(), sums_of_parts.end(), std::back_inserter(*joined));
     return saved;
+  }
+
+  /// Where the sums of parts are: in the result of `step`, if those are all; else a step adds them.
+  SlotId slot_of_sums(const RowSums& sums, std::int64_t parts, const Step& step,
+                      std::vector<Step>* sums_of_parts) {
+    const SlotId result = task_of(step)->outputs[0];
+    if (parts == 1 && sums.held == sums.result) return result;
+    Slot slot = plan_.slots[std::size_t(result)];
+    slot.bytes = sums.batch * parts * sums.elements * std::int64_t(byte_size(sums.held));
+    plan_.slots.push_back(slot);
+    const auto out = SlotId(plan_.slots.size() - 1);
+    const KernelDescriptor kernel = sum_of_parts(sums, parts);
+    KernelTask task;
+    task.kernel = kernels_.add(kernel);
+    task.inputs = {out};
+    task.outputs = {result};
+    task.units = kernel.units;
+    task.nanoseconds = kernel.nanoseconds;
+    sums_of_parts->push_back({step.name, step.op, step.location, std::move(task), {}});
+    return out;
   }
 
   /// How many links read only their rows of an array.
@@ -387,9 +495,8 @@ class Tiler {
     int times = 0;
     for (const std::size_t n : chain.links) {
       const KernelTask& t = *task_of(block.steps[n]);
-      const KernelDescriptor& kernel = kernels_.at(t.kernel);
       for (std::size_t k = 0; k < t.inputs.size(); ++k) {
-        if (t.inputs[k] != s || !reads_part(kernel, k, chain)) continue;
+        if (t.inputs[k] != s || !reads_part(block, n, k, chain)) continue;
         ++times;
         break;
       }
@@ -431,15 +538,15 @@ class Tiler {
       bool by_rows = bytes(s) % chain.rows == 0;
       for (const std::size_t n : chain.links) {
         const KernelTask& t = *task_of(block.steps[n]);
-        const KernelDescriptor& kernel = kernels_.at(t.kernel);
         for (std::size_t i = 0; i < t.inputs.size(); ++i) {
-          if (t.inputs[i] == s) by_rows = by_rows && reads_part(kernel, i, chain);
+          if (t.inputs[i] == s) by_rows = by_rows && reads_part(block, n, i, chain);
         }
       }
       if (!by_rows) continue;
       const std::size_t read = last_read(block, chain, s);
       for (std::size_t l = read; l < chain.links.size(); ++l) {
         const KernelTask& t = *task_of(block.steps[chain.links[l]]);
+        if (chain.sums.count(chain.links[l]) != 0) continue;
         for (std::size_t o = 0; o < t.outputs.size(); ++o) {
           const Place& place = places.at(t.outputs[o]);
           if (place.kind != Place::Kind::output || bytes(t.outputs[o]) != bytes(s)) continue;
@@ -457,7 +564,7 @@ class Tiler {
 
   Plan& plan_;
   KernelTable& kernels_;
-  const PlanReaders readers_;
+  PlanReaders readers_;
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/matrix_vector.h"
 #include "src/codegen/kernels/narrow_gemm.h"
+#include "src/codegen/kernels/row_sums.h"
 
 namespace tessera::codegen {
 namespace {
@@ -352,11 +353,13 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
                          dot.location());
     }
     kernel.units = a.split_columns ? a.batch * a.n : a.batch * a.m;
-    // Half floats are widened by whole matrices.
-    kernel.shares_outputs = !a.split_columns && !(is_floating(t) && bytes < 4);
+    kernel.shares_outputs = !a.split_columns;
     kernel.shares_inputs = {!a.lhs_transposed, false};
     kernel.batch = a.batch;
     kernel.rereads_per_call = true;
+    if (a.lhs_transposed && !a.rhs_transposed) {
+      kernel.row_sums = row_sums(l.dtype, r.dtype, t, a.batch, a.k, a.m, a.n);
+    }
     const double rate = l.dtype == DType::bf16 && has_bf16_gemm() ? 0.006
                         : t == DType::f32 || narrow               ? 0.025
                         : t == DType::f64                         ? 0.05

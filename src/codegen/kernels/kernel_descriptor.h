@@ -15,6 +15,7 @@
 namespace tessera::codegen {
 
 struct LoopExpr;
+struct RowSums;
 
 struct KernelDescriptor {
   /// What the kernel computes, completely (see KeyWriter). It does not depend on addresses.
@@ -36,6 +37,8 @@ struct KernelDescriptor {
   /// kernels. Null if it is none.
   std::shared_ptr<const LoopExpr> loop;
   std::int64_t elements_per_unit = 1;
+  /// The same, added up while rows of both inputs are made. Null if it is no such sum.
+  std::shared_ptr<const RowSums> row_sums;
 
   explicit operator bool() const { return make != nullptr; }
 };

@@ -104,7 +104,7 @@ void narrow_gemm(const NarrowGemm& job) {
         pack_rows_of_tiles(a, of_a.data());
         multiply({of_a.data(), of_b.data(), a.across, b.across,
                   (a.depth + tile_depth(bytes) - 1) / tile_depth(bytes),
-                  job.c + 4 * (m0 * job.c_row + n0), job.c_row, k0 > 0});
+                  job.c + 4 * (m0 * job.c_row + n0), job.c_row, job.accumulate || k0 > 0});
       }
     }
   }

@@ -22,6 +22,7 @@ struct NarrowGemm {
   std::int64_t b_row = 0, b_column = 1;
   std::byte* c = nullptr;  ///< s32 or f32
   std::int64_t c_row = 0;
+  bool accumulate = false;  ///< floats alone: what c holds is added
 };
 
 /// Whether this machine has such instructions for bf16. Integers are multiplied without as well.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -21,10 +22,12 @@ struct ChainAttrs {
     runtime::Kernel kernel;
     std::int64_t units_of_row = 1;
     std::vector<Place> inputs, outputs;
-    bool is_read = false;  ///< what it makes, by links behind it or as scratch memory
+    bool is_read = false;        ///< what it makes, by links behind it or as scratch memory
+    std::int64_t sum_bytes = 0;  ///< of the sums of a part; 0: it makes rows
   };
   std::vector<Link> links;
-  std::int64_t block = 1;
+  std::int64_t rows = 1, block = 1;
+  std::int64_t groups = 0, parts = 1;
   std::vector<std::int64_t> row_bytes;  ///< of scratch
   std::size_t operands = 0;             ///< of the link that has most
   std::size_t inputs = 0, outputs = 0;  ///< of the chain
@@ -43,47 +46,94 @@ bool overwrites(const KernelCall& call, const ChainAttrs& a) {
   return false;
 }
 
-void run_chain(const KernelCall& call) {
-  const auto& a = *static_cast<const ChainAttrs*>(call.attributes);
-  const bool may_stream = call.may_stream && !overwrites(call, a);
-  const std::int64_t most = std::min(a.block, call.end - call.begin);
-  std::int64_t bytes = 0;
-  for (const std::int64_t row : a.row_bytes) bytes += rounded(row * most);
-  const ScratchMemory memory{std::size_t(bytes)};
-  // Where row 0 would be, so that kernels find their own rows as in an array of all rows.
-  std::vector<std::byte*> scratch(a.row_bytes.size());
-  std::vector<const std::byte*> inputs(a.operands);
-  std::vector<std::byte*> outputs(a.operands);
-  for (std::int64_t begin = call.begin; begin < call.end; begin += a.block) {
-    const std::int64_t end = std::min(begin + a.block, call.end);
-    std::byte* at = memory.data();
-    for (std::size_t k = 0; k < scratch.size(); ++k) {
-      scratch[k] = at - begin * a.row_bytes[k];
-      at += rounded(a.row_bytes[k] * most);
-    }
-    for (const ChainAttrs::Link& link : a.links) {
-      for (std::size_t k = 0; k < link.inputs.size(); ++k) {
-        const auto [kind, number] = link.inputs[k];
-        inputs[k] = kind == Place::Kind::input    ? call.inputs[number]
-                    : kind == Place::Kind::output ? call.outputs[number]
-                                                  : scratch[std::size_t(number)];
+/// One call: goes through runs of rows.
+class Run {
+ public:
+  explicit Run(const KernelCall& call)
+      : call_(call),
+        a_(*static_cast<const ChainAttrs*>(call.attributes)),
+        may_stream_(call.may_stream && !overwrites(call, a_)),
+        most_(std::min(a_.block, a_.groups > 0 ? a_.rows : call.end - call.begin)),
+        memory_(std::size_t(scratch_bytes())),
+        scratch_(a_.row_bytes.size()),
+        inputs_(a_.operands),
+        outputs_(a_.operands) {}
+
+  void run() {
+    if (a_.groups == 0) return rows(call_.begin, call_.end, 0);
+    const std::int64_t of_group = a_.rows / a_.groups;
+    // Parts are whole blocks, as far as there are rows.
+    const std::int64_t blocks = (of_group + a_.block - 1) / a_.block;
+    const std::int64_t of_part = (blocks + a_.parts - 1) / a_.parts * a_.block;
+    for (std::int64_t part = call_.begin; part < call_.end; ++part) {
+      const std::int64_t first = part / a_.parts * of_group, number = part % a_.parts;
+      for (const ChainAttrs::Link& link : a_.links) {
+        if (link.sum_bytes > 0) std::memset(sums(link, part), 0, std::size_t(link.sum_bytes));
       }
-      for (std::size_t k = 0; k < link.outputs.size(); ++k) {
-        const auto [kind, number] = link.outputs[k];
-        outputs[k] =
-            kind == Place::Kind::output ? call.outputs[number] : scratch[std::size_t(number)];
-      }
-      link.kernel.function({link.kernel.attributes.get(), inputs.data(), outputs.data(),
-                            begin * link.units_of_row, end * link.units_of_row,
-                            may_stream && !link.is_read});
+      rows(first + std::min(number * of_part, of_group),
+           first + std::min((number + 1) * of_part, of_group), part);
     }
   }
-}
+
+ private:
+  std::int64_t scratch_bytes() const {
+    std::int64_t bytes = 0;
+    for (const std::int64_t row : a_.row_bytes) bytes += rounded(row * most_);
+    return bytes;
+  }
+  std::byte* sums(const ChainAttrs::Link& link, std::int64_t part) const {
+    return call_.outputs[link.outputs[0].number] + part * link.sum_bytes;
+  }
+
+  void rows(std::int64_t first, std::int64_t last, std::int64_t part) {
+    for (std::int64_t begin = first; begin < last; begin += a_.block) {
+      const std::int64_t end = std::min(begin + a_.block, last);
+      // Where row 0 would be, so that kernels find their own rows as in an array of all rows.
+      std::byte* at = memory_.data();
+      for (std::size_t k = 0; k < scratch_.size(); ++k) {
+        scratch_[k] = at - begin * a_.row_bytes[k];
+        at += rounded(a_.row_bytes[k] * most_);
+      }
+      for (const ChainAttrs::Link& link : a_.links) {
+        place(link, part);
+        link.kernel.function({link.kernel.attributes.get(), inputs_.data(), outputs_.data(),
+                              begin * link.units_of_row, end * link.units_of_row,
+                              may_stream_ && !link.is_read});
+      }
+    }
+  }
+
+  void place(const ChainAttrs::Link& link, std::int64_t part) {
+    for (std::size_t k = 0; k < link.inputs.size(); ++k) {
+      const auto [kind, number] = link.inputs[k];
+      inputs_[k] = kind == Place::Kind::input    ? call_.inputs[number]
+                   : kind == Place::Kind::output ? call_.outputs[number]
+                                                 : scratch_[std::size_t(number)];
+    }
+    for (std::size_t k = 0; k < link.outputs.size(); ++k) {
+      const auto [kind, number] = link.outputs[k];
+      outputs_[k] =
+          kind == Place::Kind::output ? call_.outputs[number] : scratch_[std::size_t(number)];
+    }
+    if (link.sum_bytes > 0) outputs_[0] = sums(link, part);
+  }
+
+  const KernelCall& call_;
+  const ChainAttrs& a_;
+  const bool may_stream_;
+  const std::int64_t most_;  ///< rows at a time
+  const ScratchMemory memory_;
+  std::vector<std::byte*> scratch_;
+  std::vector<const std::byte*> inputs_;
+  std::vector<std::byte*> outputs_;
+};
+
+void run_chain(const KernelCall& call) { Run(call).run(); }
 
 }  // namespace
 
 void add_to_key(KeyWriter& key, const TiledChain::Link& link) {
-  key.add_all(link.kernel.key, link.units);
+  key.add_all(link.sums ? link.sums->key : link.kernel.key, link.units);
   for (const auto* places : {&link.inputs, &link.outputs}) {
     key.add(places->size());
     for (const Place& p : *places) key.add_all(p.kind, p.number);
@@ -92,15 +142,18 @@ void add_to_key(KeyWriter& key, const TiledChain::Link& link) {
 
 KernelDescriptor tiled_chain_kernel(TiledChain chain) {
   KernelDescriptor kernel;
-  kernel.units = chain.rows;
+  kernel.units = chain.groups > 0 ? chain.groups * chain.parts : chain.rows;
   KeyWriter key("chain");
-  key.add_all(chain.rows, chain.block, chain.scratch);
+  key.add_all(chain.rows, chain.block, chain.groups, chain.parts, chain.scratch);
   key.add(chain.links);
   for (const TiledChain::Link& link : chain.links) kernel.nanoseconds += link.nanoseconds;
   kernel.key = key.take();
   kernel.make = [chain = std::move(chain)] {
     auto made = std::make_shared<ChainAttrs>();
+    made->rows = chain.rows;
     made->block = chain.block;
+    made->groups = chain.groups;
+    made->parts = chain.parts;
     made->row_bytes = chain.scratch;
     std::set<int> read;  // outputs of the chain that later links read
     for (std::size_t l = chain.links.size(); l-- > 0;) {
@@ -118,8 +171,11 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
           made->inputs = std::max(made->inputs, std::size_t(p.number) + 1);
         }
       }
-      made->links.insert(made->links.begin(), {link.kernel.make(), link.units / chain.rows,
-                                               link.inputs, link.outputs, is_read});
+      const std::int64_t sum_bytes =
+          link.sums ? link.sums->elements * std::int64_t(byte_size(link.sums->held)) : 0;
+      made->links.insert(made->links.begin(),
+                         {link.sums ? link.sums->make() : link.kernel.make(),
+                          link.units / chain.rows, link.inputs, link.outputs, is_read, sum_bytes});
       made->operands = std::max({made->operands, link.inputs.size(), link.outputs.size()});
     }
     return runtime::Kernel{run_chain, std::move(made)};

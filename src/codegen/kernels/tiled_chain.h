@@ -8,6 +8,7 @@
 
 #include "src/base/key_writer.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
+#include "src/codegen/kernels/row_sums.h"
 
 namespace tessera::codegen {
 
@@ -22,10 +23,15 @@ struct TiledChain {
     std::int64_t units = 0;  ///< of all rows, as the time
     double nanoseconds = 0;
     std::vector<Place> inputs, outputs;
+    /// Not null: it runs as these sums, and its output has some for each part of the rows.
+    std::shared_ptr<const RowSums> sums = nullptr;
   };
   std::vector<Link> links;
-  std::int64_t rows = 1;              ///< which are the units of the chain
-  std::int64_t block = 1;             ///< rows at a time
+  std::int64_t rows = 1;   ///< which are the units of a chain without sums
+  std::int64_t block = 1;  ///< rows at a time
+  /// Of a chain with sums: rows fall into so many equal groups, and each of them into parts, which
+  /// are its units. Both are known from shapes, so that sums don't depend on who runs them.
+  std::int64_t groups = 0, parts = 1;
   std::vector<std::int64_t> scratch;  ///< bytes of a row
 };
 
