@@ -136,8 +136,8 @@ class Tiler {
     return false;
   }
 
-  /// Adds step `n` if it goes through the chain's rows. `feeds`: what it makes is read there.
-  bool add(const Block& block, std::size_t n, bool feeds, Chain* chain) const {
+  /// Adds step `n` if it goes through the chain's rows.
+  bool add(const Block& block, std::size_t n, Chain* chain) const {
     const KernelTask& task = *task_of(block.steps[n]);
     const KernelDescriptor& kernel = kernels_.at(task.kernel);
     if (!kernel.shares_outputs || task.transfers_to || task.outputs.empty() || task.units <= 0) {
@@ -165,7 +165,7 @@ class Tiler {
     }
     for (const SlotId s : task.outputs) {
       if (plan_.slots[std::size_t(s)].memory != MemoryKind::device || bytes(s) == 0) return false;
-      if (first || feeds) largest = std::max(largest, bytes(s));
+      largest = std::max(largest, bytes(s));
     }
     const std::int64_t fewest = chain->matrices > 0
                                     ? std::max<std::int64_t>(kFewestMatrices, 2 * worker_count())
@@ -195,9 +195,9 @@ class Tiler {
   }
 
   /// Adds step `n`, and those from `first` on that make large arrays of which it reads its rows.
-  bool add_fed(const Block& block, std::size_t first, std::size_t n, bool feeds,
+  bool add_fed(const Block& block, std::size_t first, std::size_t n,
                const std::set<std::size_t>& behind, Chain* chain) const {
-    if (!add(block, n, feeds, chain)) return false;
+    if (!add(block, n, chain)) return false;
     const KernelTask& task = *task_of(block.steps[n]);
     for (std::size_t k = 0; k < task.inputs.size(); ++k) {
       const SlotId s = task.inputs[k];
@@ -208,7 +208,7 @@ class Tiler {
         const KernelTask* of = task_of(block.steps[maker]);
         if (of == nullptr || behind.count(maker) != 0) continue;
         if (std::find(of->outputs.begin(), of->outputs.end(), s) == of->outputs.end()) continue;
-        add_fed(block, first, maker, true, behind, chain);
+        add_fed(block, first, maker, behind, chain);
         break;
       }
     }
@@ -224,7 +224,7 @@ class Tiler {
              std::int64_t matrices) const {
     Found found;
     found.chain.matrices = matrices;
-    if (!add(block, n, false, &found.chain)) return found;
+    if (!add(block, n, &found.chain)) return found;
     std::set<SlotId> late;  // what depends on the chain, and is no part of it
     const std::size_t end = std::min(block.steps.size(), n + kWindow);
     for (std::size_t k = n + 1; k < end && found.chain.links.size() < most_links; ++k) {
@@ -241,7 +241,7 @@ class Tiler {
       } else if (!reads_late) {
         const bool follows = reads_any(found.chain.made);
         const bool joins = follows || is_sibling(*task, found.chain);
-        if (joins && add_fed(block, n, k, false, found.behind, &found.chain)) {
+        if (joins && add_fed(block, n, k, found.behind, &found.chain)) {
           // Sums are whole only behind it.
           if (found.chain.sums.count(k) != 0)
             late.insert(task->outputs.begin(), task->outputs.end());

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A dot whose result is only sent or returned transposed (gradients of weights) is the dot of its
-// operands the other way round, if that is the required order: no array is moved. What is computed
-// from it reads it transposed as it is. A dot of a transposed array is the dot of the array with
+// operands the other way round, if that is the required order: no array is moved. One that is only
+// read with dims of its first operand last is the dot of its operands the other way round, whose
+// elements along that dim are moved together. What else is computed from one reads it transposed as
+// it is. A dot of a transposed array is the dot of the array with
 // other dims named, where kernels take that as it stands.
 #include "src/passes/transposed_dots.h"
 
@@ -29,6 +31,26 @@ Dims swapped_order(const Instruction& dot) {
   return out;
 }
 
+/// The transpose that makes of an array in order `order` what `perm` makes of it as it was.
+Dims after(const Dims& order, const Dims& perm) {
+  Dims out;
+  for (const std::int64_t d : perm) {
+    out.push_back(std::find(order.begin(), order.end(), d) - order.begin());
+  }
+  return out;
+}
+
+/// Whether a transpose of a dot of floats ends with a dim of its first operand, and could end with
+/// one of its second.
+bool ends_with_first(const Instruction& dot, const Dims& perm) {
+  const auto& attrs = dot.get<ir::DotAttrs>();
+  const auto batch = std::int64_t(attrs.lhs_batch.size());
+  const std::int64_t own =
+      dot.operand(0)->shape.rank() - batch - std::int64_t(attrs.lhs_contracting.size());
+  return is_floating(dot.shape.dtype) && batch + own < dot.shape.rank() && perm.back() >= batch &&
+         perm.back() < batch + own;
+}
+
 /// Whether what is made of it is needed as it is: by collectives, or as a result.
 bool leaves(const Instruction& array, std::span<Instruction* const> users) {
   const bool out = std::all_of(users.begin(), users.end(), [](const Instruction* u) {
@@ -52,8 +74,9 @@ std::size_t swap_in(ir::Computation* c) {
     const ir::UserList transposes = dot->users();
     const Dims order = swapped_order(*dot);
     const bool only = std::all_of(transposes.begin(), transposes.end(), [&](const Instruction* u) {
-      return u->is(Opcode::transpose) && u->control_predecessors().empty() &&
-             u->get<ir::DimensionsAttrs>().dims == order && leaves(*u, u->users());
+      if (!u->is(Opcode::transpose) || !u->control_predecessors().empty()) return false;
+      const Dims& perm = u->get<ir::DimensionsAttrs>().dims;
+      return (perm == order && leaves(*u, u->users())) || ends_with_first(*dot, perm);
     });
     if (!only || std::is_sorted(order.begin(), order.end())) continue;
     ir::DotAttrs attrs = dot->get<ir::DotAttrs>();
@@ -61,10 +84,21 @@ std::size_t swap_in(ir::Computation* c) {
     std::swap(attrs.lhs_contracting, attrs.rhs_contracting);
     std::reverse(attrs.operand_precision.begin(), attrs.operand_precision.end());
     builder.metadata = dot->metadata;
-    Instruction* other = builder.emit_shaped(Opcode::dot, transposes.front()->shape,
+    Dims dims;
+    for (const std::int64_t d : order) dims.push_back(dot->shape.dim(d));
+    Instruction* other = builder.emit_shaped(Opcode::dot, Shape(dot->shape.dtype, dims),
                                              {dot->operand(1), dot->operand(0)}, attrs);
-    other->sharding = transposes.front()->sharding;
-    for (Instruction* t : transposes) replaced[t] = other;
+    for (Instruction* t : transposes) {
+      const Dims rest = after(order, t->get<ir::DimensionsAttrs>().dims);
+      if (std::is_sorted(rest.begin(), rest.end())) {
+        other->sharding = t->sharding;
+        replaced[t] = other;
+      } else {
+        builder.metadata = t->metadata;
+        replaced[t] = builder.transpose(other, rest);
+        replaced[t]->sharding = t->sharding;
+      }
+    }
     ++count;
   }
   if (count == 0) return 0;
