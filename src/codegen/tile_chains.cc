@@ -109,16 +109,20 @@ class Tiler {
   }
   /// Whether a step, as a link of the chain, does so.
   bool reads_part(const Block& block, std::size_t n, std::size_t k, const Chain& chain) const {
-    return chain.sums.count(n) != 0 ||
-           reads_part(kernels_.at(task_of(block.steps[n])->kernel), k, chain);
+    const KernelDescriptor& kernel = kernels_.at(task_of(block.steps[n])->kernel);
+    return chain.sums.count(n) != 0 ? kernel.row_sums->sizes.by_rows[k]
+                                    : reads_part(kernel, k, chain);
   }
   /// Whether the task takes what the chain makes otherwise than by rows, but as sums over them.
   static bool adds_up(const KernelTask& task, const KernelDescriptor& kernel, const Chain& chain) {
     if (kernel.row_sums == nullptr || chain.matrices > 0) return false;
+    bool by_rows = true, adds_up = true;
     for (std::size_t k = 0; k < task.inputs.size(); ++k) {
-      if (chain.made.count(task.inputs[k]) != 0 && !reads_rows(kernel, k)) return true;
+      if (chain.made.count(task.inputs[k]) == 0) continue;
+      by_rows = by_rows && reads_rows(kernel, k);
+      adds_up = adds_up && kernel.row_sums->sizes.by_rows[k];
     }
-    return false;
+    return !by_rows && adds_up;
   }
   /// Parts of each group of rows.
   std::int64_t parts_of(const Chain& chain, ClassesId classes) const {
@@ -147,8 +151,8 @@ class Tiler {
     const ClassesId mine = classes(task.outputs[0]);
     if (!first && mine != classes(*chain->made.begin())) return false;
     const bool sums = adds_up(task, kernel, *chain);
-    const std::int64_t units = sums ? kernel.row_sums->batch * kernel.row_sums->rows : task.units;
-    const std::int64_t groups = sums ? kernel.row_sums->batch : chain->groups;
+    const std::int64_t units = sums ? kernel.row_sums->rows() : task.units;
+    const std::int64_t groups = sums ? kernel.row_sums->sizes.batch : chain->groups;
     std::int64_t rows = first ? units : std::gcd(chain->rows, units);
     if (groups > 0 && (rows % groups != 0 || (chain->groups > 0 && groups != chain->groups))) {
       return false;
@@ -417,7 +421,7 @@ class Tiler {
       TiledChain::Link link{kernels_.at(t.kernel), t.units, t.nanoseconds, {}, {}};
       if (chain.sums.count(chain.links[l]) != 0) {
         link.sums = link.kernel.row_sums;
-        link.units = link.sums->batch * link.sums->rows;
+        link.units = link.sums->rows();
       }
       for (const SlotId s : t.inputs) {
         auto it = places.find(s);
@@ -476,7 +480,7 @@ class Tiler {
     const SlotId result = task_of(step)->outputs[0];
     if (parts == 1 && sums.held == sums.result) return result;
     Slot slot = plan_.slots[std::size_t(result)];
-    slot.bytes = sums.batch * parts * sums.elements * std::int64_t(byte_size(sums.held));
+    slot.bytes = sums.sizes.batch * parts * sums.elements() * std::int64_t(byte_size(sums.held));
     plan_.slots.push_back(slot);
     const auto out = SlotId(plan_.slots.size() - 1);
     const KernelDescriptor kernel = sum_of_parts(sums, parts);

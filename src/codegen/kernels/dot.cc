@@ -227,10 +227,10 @@ void run_empty(const KernelCall& call) {
 
 /// Batch dims first, then the free ones and the contracted ones, in either order: all contiguous
 /// groups, so that BLAS's flags do the rest.
-DotSide side(std::int64_t rank, const Dims& batch, const Dims& contracting, bool contracted_first,
+DotSide side(const Dims& dims, const Dims& batch, const Dims& contracting, bool contracted_first,
              bool either) {
   Dims free;
-  for (std::int64_t d = 0; d < rank; ++d) {
+  for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
     if (!contains(batch, d) && !contains(contracting, d)) free.push_back(d);
   }
   const auto order = [&](bool contracted) {
@@ -242,7 +242,9 @@ DotSide side(std::int64_t rank, const Dims& batch, const Dims& contracting, bool
     return out;
   };
   for (const bool contracted : {contracted_first, !contracted_first}) {
-    const Dims perm = order(contracted);
+    Dims perm = order(contracted);
+    // Dims of one are anywhere.
+    std::erase_if(perm, [&](std::int64_t d) { return dims[std::size_t(d)] == 1; });
     if (std::is_sorted(perm.begin(), perm.end()) && (either || contracted == contracted_first)) {
       return {{}, contracted};
     }
@@ -326,8 +328,8 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
 
   // Loops run along rows of the right side; BLAS, and what packs its operands, take either.
   const bool blas = is_floating(t) || is_complex(t);
-  plan.lhs = side(l.rank(), attrs.lhs_batch, attrs.lhs_contracting, false, true);
-  plan.rhs = side(r.rank(), attrs.rhs_batch, attrs.rhs_contracting, true, blas || narrow);
+  plan.lhs = side(l.dims, attrs.lhs_batch, attrs.lhs_contracting, false, true);
+  plan.rhs = side(r.dims, attrs.rhs_batch, attrs.rhs_contracting, true, blas || narrow);
   DotAttrs a;
   a.batch = product(l.dims, attrs.lhs_batch);
   a.k = product(l.dims, attrs.lhs_contracting);
@@ -357,9 +359,8 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
     kernel.shares_inputs = {!a.lhs_transposed, false};
     kernel.batch = a.batch;
     kernel.rereads_per_call = true;
-    if (a.lhs_transposed && !a.rhs_transposed) {
-      kernel.row_sums = row_sums(l.dtype, r.dtype, t, a.batch, a.k, a.m, a.n);
-    }
+    kernel.row_sums = row_sums(l.dtype, r.dtype, t,
+                               {a.batch, a.k, a.m, a.n, {a.lhs_transposed, !a.rhs_transposed}});
     const double rate = l.dtype == DType::bf16 && has_bf16_gemm() ? 0.006
                         : t == DType::f32 || narrow               ? 0.025
                         : t == DType::f64                         ? 0.05

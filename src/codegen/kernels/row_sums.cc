@@ -18,43 +18,59 @@ namespace {
 
 using runtime::KernelCall;
 
+/// One side of some rows: an element for each of them and each of `width` columns.
+struct Side {
+  std::int64_t width = 1, rows = 1;
+  bool by_rows = true;
+
+  /// Of the first of these rows, which are of one batch.
+  std::int64_t first(std::int64_t row) const {
+    return by_rows ? row * width : row / rows * rows * width + row % rows;
+  }
+  std::int64_t row_stride() const { return by_rows ? width : 1; }
+  std::int64_t column_stride() const { return by_rows ? 1 : rows; }
+};
 struct SumAttrs {
-  std::int64_t m = 1, n = 1;
+  Side a, b;
 };
 
 /// c[m, n] += a[rows, m]^T b[rows, n].
 template <class T>
-void add_product(std::int64_t m, std::int64_t n, std::int64_t rows, const T* a, const T* b, T* c) {
-  if (batch_gemm_pays(CblasNoTrans, int(m), int(n), int(rows))) {
+void add_product(const Side& of_a, const Side& of_b, std::int64_t rows, const T* a, const T* b,
+                 T* c) {
+  const auto m = int(of_a.width), n = int(of_b.width);
+  const CBLAS_TRANSPOSE ta = of_a.by_rows ? CblasTrans : CblasNoTrans;
+  const CBLAS_TRANSPOSE tb = of_b.by_rows ? CblasNoTrans : CblasTrans;
+  if (batch_gemm_pays(tb, m, n, int(rows))) {
     const typename BatchGemm<T>::Term term{a, b, rows};
     BatchGemm<T> job;
     job.terms = &term;
     job.count = 1;
     job.m = m;
     job.n = n;
-    job.a_row = 1;
-    job.a_column = m;
-    job.b_row = n;
+    job.a_row = of_a.column_stride();
+    job.a_column = of_a.row_stride();
+    job.b_row = of_b.row_stride();
+    job.b_column = of_b.column_stride();
     job.c = c;
     job.c_row = n;
     job.accumulate = true;
     return batch_gemm(job);
   }
+  const auto lda = int(of_a.by_rows ? m : of_a.rows), ldb = int(of_b.by_rows ? n : of_b.rows);
   if constexpr (std::is_same_v<T, float>) {
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, int(m), int(n), int(rows), 1, a, int(m), b,
-                int(n), 1, c, int(n));
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, int(rows), 1, a, lda, b, ldb, 1, c, n);
   } else {
-    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, int(m), int(n), int(rows), 1, a, int(m), b,
-                int(n), 1, c, int(n));
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, int(rows), 1, a, lda, b, ldb, 1, c, n);
   }
 }
 
 template <class T>
 void run_sums(const KernelCall& call) {
   const auto& s = *static_cast<const SumAttrs*>(call.attributes);
-  add_product(s.m, s.n, call.end - call.begin,
-              reinterpret_cast<const T*>(call.inputs[0]) + call.begin * s.m,
-              reinterpret_cast<const T*>(call.inputs[1]) + call.begin * s.n,
+  add_product(s.a, s.b, call.end - call.begin,
+              reinterpret_cast<const T*>(call.inputs[0]) + s.a.first(call.begin),
+              reinterpret_cast<const T*>(call.inputs[1]) + s.b.first(call.begin),
               reinterpret_cast<T*>(call.outputs[0]));
 }
 
@@ -63,31 +79,41 @@ template <DType half>
 void run_half_sums(const KernelCall& call) {
   const auto& s = *static_cast<const SumAttrs*>(call.attributes);
   const std::int64_t rows = call.end - call.begin;
-  const ScratchMemory wide(std::size_t(4 * rows * (s.m + s.n)));
-  std::byte* const sides[] = {wide.data(), wide.data() + 4 * rows * s.m};
-  const std::int64_t widths[] = {s.m, s.n};
-  for (int k = 0; k < 2; ++k) {
-    const std::byte* in[] = {call.inputs[k] + 2 * call.begin * widths[k]};
-    lift_block(half)({nullptr, sides[k], in, 0, rows * widths[k]});
+  const ScratchMemory wide(std::size_t(4 * rows * (s.a.width + s.b.width)));
+  const Side* from[] = {&s.a, &s.b};
+  Side now[] = {s.a, s.b};
+  std::byte* to[] = {wide.data(), wide.data() + 4 * rows * s.a.width};
+  for (std::size_t k = 0; k < 2; ++k) {
+    const Side& side = *from[k];
+    now[k].rows = rows;
+    // All of it, or a piece of each column.
+    const std::int64_t pieces = side.by_rows ? 1 : side.width;
+    const std::int64_t of_piece = side.by_rows ? rows * side.width : rows;
+    for (std::int64_t p = 0; p < pieces; ++p) {
+      const std::byte* in[] = {call.inputs[k] +
+                               2 * (side.first(call.begin) + p * side.column_stride())};
+      lift_block(half)({nullptr, to[k] + 4 * p * of_piece, in, 0, of_piece});
+    }
   }
-  add_product(s.m, s.n, rows, reinterpret_cast<const float*>(sides[0]),
-              reinterpret_cast<const float*>(sides[1]), reinterpret_cast<float*>(call.outputs[0]));
+  add_product(now[0], now[1], rows, reinterpret_cast<const float*>(to[0]),
+              reinterpret_cast<const float*>(to[1]), reinterpret_cast<float*>(call.outputs[0]));
 }
 
 void run_bf16_sums(const KernelCall& call) {
   const auto& s = *static_cast<const SumAttrs*>(call.attributes);
   NarrowGemm job;
   job.a_type = job.b_type = DType::bf16;
-  job.m = s.m;
-  job.n = s.n;
+  job.m = s.a.width;
+  job.n = s.b.width;
   job.k = call.end - call.begin;
-  job.a_row = 1;
-  job.a_column = s.m;
-  job.b_row = s.n;
-  job.a = call.inputs[0] + 2 * call.begin * s.m;
-  job.b = call.inputs[1] + 2 * call.begin * s.n;
+  job.a_row = s.a.column_stride();
+  job.a_column = s.a.row_stride();
+  job.b_row = s.b.row_stride();
+  job.b_column = s.b.column_stride();
+  job.a = call.inputs[0] + 2 * s.a.first(call.begin);
+  job.b = call.inputs[1] + 2 * s.b.first(call.begin);
   job.c = call.outputs[0];
-  job.c_row = s.n;
+  job.c_row = s.b.width;
   job.accumulate = true;
   narrow_gemm(job);
 }
@@ -138,34 +164,35 @@ void run_parts(const KernelCall& call) {
 
 }  // namespace
 
-std::shared_ptr<const RowSums> row_sums(DType lhs, DType rhs, DType result, std::int64_t batch,
-                                        std::int64_t rows, std::int64_t m, std::int64_t n) {
+std::shared_ptr<const RowSums> row_sums(DType lhs, DType rhs, DType result, const DotSizes& sizes) {
   const bool wider = lhs == DType::bf16 && result == DType::f32 && has_bf16_gemm();
   if (lhs != rhs || (lhs != result && !wider)) return nullptr;
+  if (!sizes.by_rows[0] && !sizes.by_rows[1]) return nullptr;
   const runtime::KernelFunction function = sums_function(lhs);
   if (function == nullptr) return nullptr;
   auto out = std::make_shared<RowSums>();
-  out->batch = batch;
-  out->rows = rows;
-  out->elements = m * n;
+  out->sizes = sizes;
   out->result = result;
   out->held = lhs == DType::f64 ? DType::f64 : DType::f32;
-  out->key = kernel_key("row-sums", lhs, m, n);
-  out->make = kernel_maker(function, SumAttrs{m, n});
+  out->key =
+      kernel_key("row-sums", lhs, sizes.rows, sizes.m, sizes.n, sizes.by_rows[0], sizes.by_rows[1]);
+  out->make = kernel_maker(function, SumAttrs{{sizes.m, sizes.rows, sizes.by_rows[0]},
+                                              {sizes.n, sizes.rows, sizes.by_rows[1]}});
   return out;
 }
 
 KernelDescriptor sum_of_parts(const RowSums& sums, std::int64_t parts) {
   constexpr double kElement = 0.1;  ///< nanoseconds to read and add one
   KernelDescriptor kernel;
-  kernel.units = sums.batch * sums.elements;
+  kernel.units = sums.sizes.batch * sums.elements();
   kernel.nanoseconds = 100 + kElement * double(kernel.units) * double(parts + 1);
   kernel.shares_outputs = true;
   kernel.shares_inputs = {parts == 1};
-  kernel.batch = sums.batch;
-  kernel.key = kernel_key("sum-of-parts", parts, sums.batch, sums.elements, sums.result, sums.held);
+  kernel.batch = sums.sizes.batch;
+  kernel.key =
+      kernel_key("sum-of-parts", parts, sums.sizes.batch, sums.elements(), sums.result, sums.held);
   kernel.make = kernel_maker(sums.held == DType::f64 ? run_parts<double> : run_parts<float>,
-                             PartAttrs{parts, sums.elements, sums.result, sums.held});
+                             PartAttrs{parts, sums.elements(), sums.result, sums.held});
   return kernel;
 }
 

@@ -14,19 +14,26 @@
 
 namespace tessera::codegen {
 
+struct DotSizes {
+  std::int64_t batch = 1, rows = 1, m = 1, n = 1;
+  bool by_rows[2] = {true, true};  ///< how each side stands; else by columns
+};
+
 /// c[m, n] = the sum over rows r of a[r, m] b[r, n]: a matrix for each batch of rows.
 struct RowSums {
+  DotSizes sizes;
   std::string key;
   /// Makes what adds units [begin, end), rows of one batch, to the sums at outputs[0].
   std::function<runtime::Kernel()> make;
-  std::int64_t batch = 1, rows = 1;              ///< of each batch
-  std::int64_t elements = 1;                     ///< of each result
   DType result = DType::f32, held = DType::f32;  ///< the sums' type
+
+  std::int64_t rows() const { return sizes.batch * sizes.rows; }
+  std::int64_t elements() const { return sizes.m * sizes.n; }  ///< of each result
 };
 
-/// For sides [batch, rows, m] and [batch, rows, n]; null if there is none for the types.
-std::shared_ptr<const RowSums> row_sums(DType lhs, DType rhs, DType result, std::int64_t batch,
-                                        std::int64_t rows, std::int64_t m, std::int64_t n);
+/// For sides [batch, rows, m] and [batch, rows, n], or, by columns, [batch, m, rows] and [batch, n,
+/// rows]. Null if there are none for the types, or if neither stands by rows.
+std::shared_ptr<const RowSums> row_sums(DType lhs, DType rhs, DType result, const DotSizes& sizes);
 
 /// out[batch, i] = the sum over p of parts[batch, p, i], in that order, rounded once. Of all that
 /// `sums` makes of so many parts of its rows.

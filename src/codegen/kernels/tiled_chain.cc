@@ -172,7 +172,7 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
         }
       }
       const std::int64_t sum_bytes =
-          link.sums ? link.sums->elements * std::int64_t(byte_size(link.sums->held)) : 0;
+          link.sums ? link.sums->elements() * std::int64_t(byte_size(link.sums->held)) : 0;
       made->links.insert(made->links.begin(),
                          {link.sums ? link.sums->make() : link.kernel.make(),
                           link.units / chain.rows, link.inputs, link.outputs, is_read, sum_bytes});
