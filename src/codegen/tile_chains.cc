@@ -144,13 +144,14 @@ class Tiler {
   bool add(const Block& block, std::size_t n, Chain* chain) const {
     const KernelTask& task = *task_of(block.steps[n]);
     const KernelDescriptor& kernel = kernels_.at(task.kernel);
-    if (!kernel.shares_outputs || task.transfers_to || task.outputs.empty() || task.units <= 0) {
+    const bool first = chain->links.empty();
+    const bool sums = adds_up(task, kernel, *chain);
+    if (!(kernel.shares_outputs || sums) || task.transfers_to || task.outputs.empty() ||
+        task.units <= 0) {
       return false;
     }
-    const bool first = chain->links.empty();
     const ClassesId mine = classes(task.outputs[0]);
     if (!first && mine != classes(*chain->made.begin())) return false;
-    const bool sums = adds_up(task, kernel, *chain);
     const std::int64_t units = sums ? kernel.row_sums->rows() : task.units;
     const std::int64_t groups = sums ? kernel.row_sums->sizes.batch : chain->groups;
     std::int64_t rows = first ? units : std::gcd(chain->rows, units);

@@ -18,6 +18,7 @@
 #include "src/passes/flatten_scatters.h"
 #include "src/passes/inline_calls.h"
 #include "src/passes/join_async.h"
+#include "src/passes/late_divisions.h"
 #include "src/passes/loop_carries.h"
 #include "src/passes/schedule_placements.h"
 #include "src/passes/separate_bodies.h"
@@ -160,6 +161,8 @@ constexpr Pass kPasses[] = {
      counted<passes::fold_transposes>},
     {"swap-transposed-dots", "Swap the operands of dots that are only read transposed",
      counted<passes::swap_transposed_dots>},
+    {"late-divisions", "Divide what dots make of softmaxes instead of these",
+     counted<passes::divide_late>},
     {"eliminate-common", "Compute equal things once", counted<passes::eliminate_common>},
     {"eliminate-dead", "Drop what nothing needs", counted<passes::eliminate_dead>},
     {"dedupe-collectives", "Make one collective of several with the same operands",

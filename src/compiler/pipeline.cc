@@ -31,6 +31,7 @@
 #include "src/passes/flatten_scatters.h"
 #include "src/passes/inline_calls.h"
 #include "src/passes/join_async.h"
+#include "src/passes/late_divisions.h"
 #include "src/passes/loop_carries.h"
 #include "src/passes/schedule_placements.h"
 #include "src/passes/separate_bodies.h"
@@ -227,6 +228,7 @@ void simplify(Compilation& c) {
   }
   passes::fold_transposes(c.module.get());
   passes::swap_transposed_dots(c.module.get());
+  passes::divide_late(c.module.get());
 }
 void eliminate_common(Compilation& c) {
   passes::eliminate_common(c.module.get());

@@ -23,15 +23,21 @@ struct ChainAttrs {
     std::int64_t units_of_row = 1;
     std::vector<Place> inputs, outputs;
     bool is_read = false;        ///< what it makes, by links behind it or as scratch memory
+    bool product = false;        ///< it takes rows together, not one as well as many
     std::int64_t sum_bytes = 0;  ///< of the sums of a part; 0: it makes rows
   };
   std::vector<Link> links;
   std::int64_t rows = 1, block = 1;
   std::int64_t groups = 0, parts = 1;
   std::vector<std::int64_t> row_bytes;  ///< of scratch
+  std::int64_t short_block = 1;         ///< rows at a time of links between products
   std::size_t operands = 0;             ///< of the link that has most
   std::size_t inputs = 0, outputs = 0;  ///< of the chain
 };
+
+/// Of the rows that links between products go through one after the other: what the first cache
+/// holds.
+constexpr std::int64_t kShortBlockBytes = 24 << 10;
 
 /// Scratch memory of rows is at addresses that end here.
 std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -94,13 +100,27 @@ class Run {
         scratch_[k] = at - begin * a_.row_bytes[k];
         at += rounded(a_.row_bytes[k] * most_);
       }
-      for (const ChainAttrs::Link& link : a_.links) {
-        place(link, part);
-        link.kernel.function({link.kernel.attributes.get(), inputs_.data(), outputs_.data(),
-                              begin * link.units_of_row, end * link.units_of_row,
-                              may_stream_ && !link.is_read});
+      for (std::size_t l = 0; l < a_.links.size();) {
+        if (a_.links[l].product) {
+          run(a_.links[l++], begin, end, part);
+          continue;
+        }
+        std::size_t next = l;
+        while (next < a_.links.size() && !a_.links[next].product) ++next;
+        for (std::int64_t some = begin; some < end; some += a_.short_block) {
+          const std::int64_t to = std::min(some + a_.short_block, end);
+          for (std::size_t k = l; k < next; ++k) run(a_.links[k], some, to, part);
+        }
+        l = next;
       }
     }
+  }
+
+  void run(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end, std::int64_t part) {
+    place(link, part);
+    link.kernel.function({link.kernel.attributes.get(), inputs_.data(), outputs_.data(),
+                          begin * link.units_of_row, end * link.units_of_row,
+                          may_stream_ && !link.is_read});
   }
 
   void place(const ChainAttrs::Link& link, std::int64_t part) {
@@ -155,6 +175,14 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
     made->groups = chain.groups;
     made->parts = chain.parts;
     made->row_bytes = chain.scratch;
+    const std::int64_t row =
+        chain.scratch.empty() ? 1 : *std::max_element(chain.scratch.begin(), chain.scratch.end());
+    // Other chains go through memory in blocks that are longer.
+    const bool multiplies =
+        std::any_of(chain.links.begin(), chain.links.end(),
+                    [](const TiledChain::Link& link) { return link.kernel.rereads_per_call; });
+    made->short_block =
+        multiplies ? std::max<std::int64_t>(1, kShortBlockBytes / row) : chain.block;
     std::set<int> read;  // outputs of the chain that later links read
     for (std::size_t l = chain.links.size(); l-- > 0;) {
       const TiledChain::Link& link = chain.links[l];
@@ -173,9 +201,10 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
       }
       const std::int64_t sum_bytes =
           link.sums ? link.sums->elements() * std::int64_t(byte_size(link.sums->held)) : 0;
-      made->links.insert(made->links.begin(),
-                         {link.sums ? link.sums->make() : link.kernel.make(),
-                          link.units / chain.rows, link.inputs, link.outputs, is_read, sum_bytes});
+      made->links.insert(
+          made->links.begin(),
+          {link.sums ? link.sums->make() : link.kernel.make(), link.units / chain.rows, link.inputs,
+           link.outputs, is_read, link.sums != nullptr || link.kernel.rereads_per_call, sum_bytes});
       made->operands = std::max({made->operands, link.inputs.size(), link.outputs.size()});
     }
     return runtime::Kernel{run_chain, std::move(made)};
