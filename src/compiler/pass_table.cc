@@ -159,6 +159,8 @@ constexpr Pass kPasses[] = {
      }},
     {"fold-transposes", "Make dots of transposed arrays dots of the arrays",
      counted<passes::fold_transposes>},
+    {"keep-last-dims", "Let transposes that dots read leave the last dim last",
+     counted<passes::keep_last_dims>},
     {"swap-transposed-dots", "Swap the operands of dots that are only read transposed",
      counted<passes::swap_transposed_dots>},
     {"late-divisions", "Divide what dots make of softmaxes instead of these",

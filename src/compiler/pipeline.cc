@@ -227,6 +227,7 @@ void simplify(Compilation& c) {
   for (int k = 0; k < 4 && passes::simplify(c.module.get()) > 0; ++k) {
   }
   passes::fold_transposes(c.module.get());
+  passes::keep_last_dims(c.module.get());
   passes::swap_transposed_dots(c.module.get());
   passes::divide_late(c.module.get());
 }

@@ -8,8 +8,13 @@
 #include "src/passes/transposed_dots.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "src/base/contains.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::passes {
@@ -31,12 +36,18 @@ Dims swapped_order(const Instruction& dot) {
   return out;
 }
 
+Dims inverse(const Dims& order) {
+  Dims out(order.size());
+  for (std::size_t d = 0; d < order.size(); ++d) {
+    out[std::size_t(order[d])] = std::int64_t(d);
+  }
+  return out;
+}
 /// The transpose that makes of an array in order `order` what `perm` makes of it as it was.
 Dims after(const Dims& order, const Dims& perm) {
+  const Dims now = inverse(order);
   Dims out;
-  for (const std::int64_t d : perm) {
-    out.push_back(std::find(order.begin(), order.end(), d) - order.begin());
-  }
+  for (const std::int64_t d : perm) out.push_back(now[std::size_t(d)]);
   return out;
 }
 
@@ -156,7 +167,87 @@ bool see_through(Instruction* dot, std::size_t k) {
   return true;
 }
 
+/// The dims of a dot's operand in the other order of its groups: batch dims, then those that are
+/// not with the dim `last`, then those that are. Nothing if it doesn't stand so.
+std::optional<Dims> last_group_last(const Instruction& dot, std::size_t k, std::int64_t last) {
+  const auto& attrs = dot.get<ir::DotAttrs>();
+  const Dims& batch = k == 0 ? attrs.lhs_batch : attrs.rhs_batch;
+  const Dims& contracting = k == 0 ? attrs.lhs_contracting : attrs.rhs_contracting;
+  const std::int64_t rank = dot.operand(k)->shape.rank();
+  if (!is_floating(dot.shape.dtype) || contains(batch, last) ||
+      !stands(rank, batch, contracting, false)) {
+    return std::nullopt;
+  }
+  Dims out = batch;
+  for (const bool with_last : {false, true}) {
+    for (std::int64_t d = 0; d < rank; ++d) {
+      if (contains(batch, d)) continue;
+      if ((contains(contracting, d) == contains(contracting, last)) == with_last) out.push_back(d);
+    }
+  }
+  if (out.back() != last) return std::nullopt;
+  return out;
+}
+
+std::size_t keep_last_dims_in(ir::Computation* c) {
+  std::vector<std::pair<Instruction*, Dims>> found;
+  for (const auto& i : c->instructions()) {
+    if (!i->is(Opcode::transpose) || !i->control_predecessors().empty() || i->use_count() == 0 ||
+        c->root() == i.get()) {
+      continue;
+    }
+    const Dims& perm = i->get<ir::DimensionsAttrs>().dims;
+    const auto rank = std::int64_t(perm.size());
+    const std::int64_t last = std::find(perm.begin(), perm.end(), rank - 1) - perm.begin();
+    if (rank == 0 || last == rank - 1) continue;
+    std::optional<Dims> order;
+    bool all = true;
+    for (Instruction* user : i->users()) {
+      for (std::size_t k = 0; all && k < user->operands().size(); ++k) {
+        if (user->operand(k) != i.get()) continue;
+        const auto its = user->is(Opcode::dot) ? last_group_last(*user, k, last) : std::nullopt;
+        all = its && (!order || order == its);
+        order = its;
+      }
+    }
+    if (all && order) found.push_back({i.get(), *std::move(order)});
+  }
+  ir::Builder b(c);
+  for (auto& [transpose, order] : found) {
+    const ir::UserList users = transpose->users();
+    b.metadata = transpose->metadata;
+    Dims perm;
+    for (const std::int64_t d : order) {
+      perm.push_back(transpose->get<ir::DimensionsAttrs>().dims[std::size_t(d)]);
+    }
+    Instruction* other = b.transpose(transpose->operand(0), perm);
+    const Dims now = inverse(order);
+    for (Instruction* dot : users) {
+      ir::DotAttrs attrs = dot->get<ir::DotAttrs>();
+      for (std::size_t k = 0; k < 2; ++k) {
+        if (dot->operand(k) != transpose) continue;
+        for (Dims* dims : k == 0 ? std::array{&attrs.lhs_batch, &attrs.lhs_contracting}
+                                 : std::array{&attrs.rhs_batch, &attrs.rhs_contracting}) {
+          for (std::int64_t& d : *dims) d = now[std::size_t(d)];
+        }
+        dot->set_operand(k, other);
+      }
+      dot->attrs = attrs;
+    }
+  }
+  if (found.empty()) return 0;
+  c->sort_topologically();
+  c->remove_dead();
+  return found.size();
+}
+
 }  // namespace
+
+std::size_t keep_last_dims(ir::Module* module) {
+  std::size_t n = 0;
+  for (const auto& c : module->computations()) n += keep_last_dims_in(c.get());
+  return n;
+}
 
 std::size_t fold_transposes(ir::Module* module) {
   std::size_t n = 0;

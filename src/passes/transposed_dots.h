@@ -15,5 +15,8 @@ std::size_t swap_transposed_dots(ir::Module* module);
 /// Dots of transposed arrays become dots of the arrays, where no kernel would move them. Returns
 /// how many operands.
 std::size_t fold_transposes(ir::Module* module);
+/// Transposes that only dots read leave the last dim last, where these take that as well: what is
+/// moved are rows then, not single elements. Returns how many.
+std::size_t keep_last_dims(ir::Module* module);
 
 }  // namespace tessera::passes
