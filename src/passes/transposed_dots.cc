@@ -51,15 +51,15 @@ Dims after(const Dims& order, const Dims& perm) {
   return out;
 }
 
-/// Whether a transpose of a dot of floats ends with a dim of its first operand, and could end with
-/// one of its second.
+/// Whether a transpose of a dot of floats ends with the last dim of its first operand, where the
+/// dot ends with one of its second.
 bool ends_with_first(const Instruction& dot, const Dims& perm) {
   const auto& attrs = dot.get<ir::DotAttrs>();
   const auto batch = std::int64_t(attrs.lhs_batch.size());
   const std::int64_t own =
       dot.operand(0)->shape.rank() - batch - std::int64_t(attrs.lhs_contracting.size());
-  return is_floating(dot.shape.dtype) && batch + own < dot.shape.rank() && perm.back() >= batch &&
-         perm.back() < batch + own;
+  return is_floating(dot.shape.dtype) && own > 0 && batch + own < dot.shape.rank() &&
+         perm.back() == batch + own - 1;
 }
 
 /// Whether what is made of it is needed as it is: by collectives, or as a result.
