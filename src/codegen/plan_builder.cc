@@ -14,6 +14,7 @@
 #include "src/codegen/memory_kinds.h"
 #include "src/codegen/multi_axis_gathers.h"
 #include "src/codegen/plan_time.h"
+#include "src/codegen/remade_rows.h"
 #include "src/codegen/short_loops.h"
 #include "src/codegen/short_steps.h"
 #include "src/codegen/tile_chains.h"
@@ -35,9 +36,30 @@ void add_kernels(const runtime::Block& block, std::map<std::int32_t, int>* runs)
     }
   }
 }
-/// `trial`: null for a module that is fused already.
+/// Joins steps that go through the same rows.
+void tile(BuiltPlan* built, KernelTable* kernels, bool remake) {
+  runtime::Plan& plan = built->plan;
+  runtime::Block steps = plan.entry;
+  std::vector<runtime::Slot> slots = plan.slots;
+  const std::vector<JoinedChain> chains = tile_chains(&plan, kernels);
+  if (chains.empty()) return;
+  std::swap(plan.entry, steps);
+  std::swap(plan.slots, slots);
+  const std::set<SlotId> remade = remake_rows(&plan, *kernels, chains);
+  built->holds_rows = !remade.empty();
+  if (built->holds_rows && remake) {
+    tile_chains(&plan, kernels, remade);
+  } else {
+    std::swap(plan.entry, steps);
+    std::swap(plan.slots, slots);
+  }
+}
+
+/// `trial`: null for a module that is fused already. `remake`: large arrays that chains would hold
+/// for others are made again for those.
 BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
-                const passes::ClassesTable& table, KernelTable* kernels, const FusionPlan* trial) {
+                const passes::ClassesTable& table, KernelTable* kernels, const FusionPlan* trial,
+                bool remake = false) {
   BuiltPlan built;
   PlanState state;
   state.module = &module;
@@ -66,7 +88,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   assign_memory(&plan, memory);
   merge_all_gathers(&plan);
   add_kernels(plan.entry, &built.kernels);
-  tile_chains(&plan, kernels);
+  tile(&built, kernels, remake);
   compile_short_loops(&plan, kernels);
   join_short_steps(&plan, kernels);
   return built;
@@ -75,9 +97,10 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
 /// Larger modules are not built once more for what seldom helps.
 constexpr std::size_t kMaxTried = 1500;
 /// What is computed again must not take so much more time.
-constexpr double kMaxSlower = 1.5, kHardlySlower = 1.02, kAnyTime = 1e9;
-/// Of the memory, what is less at all, and what isn't more.
-constexpr double kAnyLess = 0.99, kHardlyMore = 1.001;
+constexpr double kMaxSlower = 1.5, kRemadeSlower = 1.35, kHardlySlower = 1.02, kAnyTime = 1e9;
+/// Of the memory, what is less at all, what is worth products that are made again, and what isn't
+/// more.
+constexpr double kAnyLess = 0.99, kRemadeLess = 0.8, kHardlyMore = 1.001;
 /// Of the time, what is worth it without less memory: estimates are not exact.
 constexpr double kFaster = 0.97;
 /// And how long a program must run for that, in nanoseconds.
@@ -113,7 +136,7 @@ class Trials {
   void run() {
     best_ = planner_.plan(FusionOptions());
     built_ = build(module_, facts_, table_, &kernels_, &best_);
-    if (best_.mattered.any()) compare();
+    if (best_.mattered.any() || built_.holds_rows) compare();
   }
   const FusionPlan& settled() const { return best_; }
   BuiltPlan& built() { return built_; }
@@ -142,18 +165,23 @@ class Trials {
     if (least && measured_.nanoseconds < kShort) return false;
     FusionPlan other = planner_.plan(options);
     if (other.runs == best_.runs || contains(failed_, other.runs)) return false;
-    BuiltPlan its_plan = build(module_, facts_, table_, &kernels_, &other);
+    if (settle(&other, build(module_, facts_, table_, &kernels_, &other), worth, most_slower)) {
+      return true;
+    }
+    failed_.push_back(std::move(other.runs));
+    return false;
+  }
+
+  /// Takes another plan if it is better.
+  bool settle(FusionPlan* other, BuiltPlan its_plan, double worth, double most_slower) {
     const Measured its = measure(&its_plan.plan);
     const double less = double(its.peak) / double(measured_.peak);
     const double slower = its.nanoseconds / measured_.nanoseconds;
     const bool for_little = less < kAnyLess && slower <= kHardlySlower;
     const bool faster = less <= kHardlyMore && slower <= kFaster;
-    if (!for_little && !faster && (less >= worth || slower > most_slower)) {
-      failed_.push_back(std::move(other.runs));
-      return false;
-    }
+    if (!for_little && !faster && (less >= worth || slower > most_slower)) return false;
     failed_.clear();  // they were compared with another one
-    best_ = std::move(other);
+    if (other != nullptr) best_ = std::move(*other);
     built_ = std::move(its_plan);
     measured_.peak = its.peak;
     measured_.nanoseconds = its.nanoseconds;
@@ -189,6 +217,10 @@ class Trials {
       if (mattered.recompute_widely && expensive) attempt(options, 0.9, kMaxSlower);
     }
     if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
+    if (built_.holds_rows && module_.instruction_count() <= kMaxTried) {
+      settle(nullptr, build(module_, facts_, table_, &kernels_, &best_, true), kRemadeLess,
+             kRemadeSlower);
+    }
   }
 
   const ir::Module& module_;

@@ -20,6 +20,8 @@ struct BuiltPlan {
   std::map<std::int32_t, int> kernels;
   /// "sort.3 (model.cc:12)": ops that run on the evaluator.
   std::vector<std::string> evaluator_ops;
+  /// What a chain of its steps makes by rows is held for others, and could be made again.
+  bool holds_rows = false;
 };
 
 /// A plan without kernels: what it holds and how long it takes can be measured.

@@ -14,6 +14,7 @@
 #include "src/base/task_pool.h"
 #include "src/codegen/kernels/tiled_chain.h"
 #include "src/codegen/plan_readers.h"
+#include "src/codegen/steps_peak.h"
 
 namespace tessera::codegen {
 namespace {
@@ -47,7 +48,10 @@ constexpr std::size_t kWindow = 64;
 
 class Tiler {
  public:
-  Tiler(Plan* plan, KernelTable* kernels) : plan_(*plan), kernels_(*kernels), readers_(*plan) {}
+  Tiler(Plan* plan, KernelTable* kernels, const std::set<SlotId>& remade)
+      : plan_(*plan), kernels_(*kernels), remade_(remade), readers_(*plan) {}
+
+  std::vector<JoinedChain> take() { return std::move(joined_); }
 
   void run(Block* block) {
     for (std::size_t n = 0; n < block->steps.size(); ++n) {
@@ -78,25 +82,7 @@ class Tiler {
   };
 
   static const KernelTask* task_of(const Step& step) { return std::get_if<KernelTask>(&step.what); }
-  /// What a kernel or an exchange reads and makes; nothing of other steps.
-  struct Operands {
-    std::vector<SlotId> inputs, outputs;
-  };
-  static std::optional<Operands> operands_of(const Step& step) {
-    if (const KernelTask* task = task_of(step)) return Operands{task->inputs, task->outputs};
-    const auto* exchange = std::get_if<Exchange>(&step.what);
-    if (exchange == nullptr) return std::nullopt;
-    Operands out;
-    for (const Exchange::Part& p : exchange->parts) {
-      out.inputs.push_back(p.input);
-      out.outputs.push_back(p.output);
-    }
-    return out;
-  }
   std::int64_t bytes(SlotId s) const { return plan_.slots[std::size_t(s)].bytes; }
-  std::int64_t device_bytes(SlotId s) const {
-    return plan_.slots[std::size_t(s)].memory == MemoryKind::device ? bytes(s) : 0;
-  }
   ClassesId classes(SlotId s) const { return plan_.slots[std::size_t(s)].classes; }
 
   /// Whether a kernel reads of its input `k` only what belongs to its rows.
@@ -234,7 +220,7 @@ class Tiler {
     const std::size_t end = std::min(block.steps.size(), n + kWindow);
     for (std::size_t k = n + 1; k < end && found.chain.links.size() < most_links; ++k) {
       const KernelTask* task = task_of(block.steps[k]);
-      const std::optional<Operands> operands = operands_of(block.steps[k]);
+      const std::optional<StepOperands> operands = operands_of(block.steps[k]);
       if (!operands || (task != nullptr && task->has_effects)) break;
       const auto reads_any = [&](const std::set<SlotId>& slots) {
         return std::any_of(operands->inputs.begin(), operands->inputs.end(),
@@ -245,7 +231,8 @@ class Tiler {
         if (!reads_late && !reads_any(found.chain.made)) continue;
       } else if (!reads_late) {
         const bool follows = reads_any(found.chain.made);
-        const bool joins = follows || is_sibling(*task, found.chain);
+        const bool again = !task->outputs.empty() && remade_.count(task->outputs[0]) != 0;
+        const bool joins = !again && (follows || is_sibling(*task, found.chain));
         if (joins && add_fed(block, n, k, found.behind, &found.chain)) {
           // Sums are whole only behind it.
           if (found.chain.sums.count(k) != 0)
@@ -266,15 +253,25 @@ class Tiler {
     std::vector<Step> steps;
     std::size_t at = 0, end = 0;
     std::int64_t saved = 0;
+    JoinedChain chain;
   };
+  JoinedChain described(const Block& block, const Chain& chain) const {
+    JoinedChain out{chain.made, {}};
+    for (const std::size_t n : chain.links) {
+      out.links.insert(task_of(block.steps[n])->outputs[0]);
+    }
+    return out;
+  }
   /// The longest that begins with step `n`.
   std::optional<Joined> joined_from(const Block& block, std::size_t n, std::int64_t matrices) {
     const std::size_t slots_before = plan_.slots.size();
+    JoinedChain longest;
     for (std::size_t most = kWindow; most > 1; --most) {
       plan_.slots.resize(slots_before);
       const Found found = find(block, n, most, matrices);
       const std::size_t links = found.chain.links.size();
       if (links < 2) break;
+      if (longest.links.empty()) longest = described(block, found.chain);
       std::vector<Step> joined;
       const std::int64_t saved = make(block, found.chain, &joined);
       if (saved < kLeastBytes) break;
@@ -292,12 +289,13 @@ class Tiler {
       const std::size_t at = after.size();
       for (const Step& step : joined) after.push_back(&step);
       add_if(true);
-      const std::set<SlotId> slots = dying(before);
-      if (device_peak(after, slots) > device_peak(before, slots) + saved / kSavedForPeak) {
+      const std::set<SlotId> slots = dying(plan_, readers_, before);
+      if (device_peak(plan_, after, slots) >
+          device_peak(plan_, before, slots) + saved / kSavedForPeak) {
         most = std::min(most, links);  // one link less
         continue;
       }
-      Joined out{{}, at, end, saved};
+      Joined out{{}, at, end, saved, std::move(longest)};
       for (const Step* step : after) out.steps.push_back(*step);
       return out;
     }
@@ -320,70 +318,12 @@ class Tiler {
     }
     if (!best) return n;
     for (std::size_t s = slots_before; s < plan_.slots.size(); ++s) readers_.add_slot(1);
+    joined_.push_back(std::move(best->chain));
     const auto place = block->steps.begin() + std::ptrdiff_t(n);
     std::move(best->steps.begin(), best->steps.end(), place);
     block->steps.erase(place + std::ptrdiff_t(best->steps.size()),
                        block->steps.begin() + std::ptrdiff_t(best->end));
     return n + best->at;
-  }
-
-  /// Slots that nothing but these steps reads.
-  std::set<SlotId> dying(const std::vector<const Step*>& steps) const {
-    std::map<SlotId, int> reads;
-    for (const Step* step : steps) {
-      const std::optional<Operands> operands = operands_of(*step);
-      for (const SlotId s : operands->inputs) ++reads[s];
-    }
-    std::set<SlotId> out;
-    for (const auto& [s, count] : reads) {
-      const auto& parameters = plan_.parameters;
-      if (count == readers_.of(s) &&
-          std::find(parameters.begin(), parameters.end(), s) == parameters.end()) {
-        out.insert(s);
-      }
-    }
-    return out;
-  }
-
-  /// The most bytes that these steps hold at once on a device, next to what is there before and
-  /// after them.
-  std::int64_t device_peak(const std::vector<const Step*>& steps,
-                           const std::set<SlotId>& dying) const {
-    std::map<SlotId, std::size_t> last;
-    std::set<SlotId> made;
-    std::int64_t now = 0;
-    for (std::size_t n = 0; n < steps.size(); ++n) {
-      const Operands task = *operands_of(*steps[n]);
-      for (const SlotId s : task.inputs) {
-        if (dying.count(s) == 0) continue;
-        if (last.emplace(s, n).second && made.count(s) == 0) now += device_bytes(s);
-        last[s] = n;
-      }
-      made.insert(task.outputs.begin(), task.outputs.end());
-    }
-    std::int64_t most = now;
-    for (std::size_t n = 0; n < steps.size(); ++n) {
-      const Operands task = *operands_of(*steps[n]);
-      const KernelTask* kernel = task_of(*steps[n]);
-      std::int64_t freed = 0, taken = 0;
-      std::set<SlotId> seen;
-      for (const SlotId s : task.inputs) {
-        const auto it = last.find(s);
-        if (it == last.end() || it->second != n || !seen.insert(s).second) continue;
-        freed += device_bytes(s);
-        if (kernel != nullptr &&
-            std::any_of(kernel->reuse.begin(), kernel->reuse.end(), [&](const auto& r) {
-              return task.inputs[std::size_t(r.input)] == s && !r.copy;
-            })) {
-          taken += device_bytes(s);
-        }
-      }
-      std::int64_t added = 0;
-      for (const SlotId s : task.outputs) added += device_bytes(s);
-      most = std::max(most, now + std::max<std::int64_t>(added - taken, 0));
-      now += added - freed;
-    }
-    return most;
   }
 
   /// Returns the bytes of memory traffic that are saved. If they are few, there is no step.
@@ -569,11 +509,18 @@ class Tiler {
 
   Plan& plan_;
   KernelTable& kernels_;
+  const std::set<SlotId>& remade_;
   PlanReaders readers_;
+  std::vector<JoinedChain> joined_;
 };
 
 }  // namespace
 
-void tile_chains(Plan* plan, KernelTable* kernels) { Tiler(plan, kernels).run(&plan->entry); }
+std::vector<JoinedChain> tile_chains(Plan* plan, KernelTable* kernels,
+                                     const std::set<SlotId>& remade) {
+  Tiler tiler(plan, kernels, remade);
+  tiler.run(&plan->entry);
+  return tiler.take();
+}
 
 }  // namespace tessera::codegen

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies the steps that make what is read far behind them.
+#include "src/codegen/remade_rows.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "src/codegen/plan_readers.h"
+
+namespace tessera::codegen {
+namespace {
+
+using namespace runtime;
+
+/// Smaller arrays may be held, as may be what is so much smaller than what is made of it.
+constexpr std::int64_t kHeldBytes = std::int64_t(1) << 20, kMuchSmaller = 8;
+/// What it may take to make a byte of an array again: several times what it takes to write and read
+/// it.
+constexpr double kNanosecondsOfByte = 1.7;
+/// Steps that make one array.
+constexpr std::size_t kMostRemade = 8;
+
+class Remaker {
+ public:
+  Remaker(Plan* plan, const KernelTable& kernels, const std::vector<JoinedChain>& chains)
+      : plan_(*plan), kernels_(kernels), chains_(chains), readers_(*plan) {}
+
+  const std::set<SlotId>& made() const { return made_; }
+
+  void run(Block* block) {
+    for (Step& step : block->steps) {
+      if (auto* loop = std::get_if<While>(&step.what)) {
+        run(&loop->body);
+      } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
+        for (Branch& b : conditional->branches) run(&b.block);
+      }
+    }
+    std::map<std::size_t, std::vector<Step>> added;  // in front of a step
+    for (const JoinedChain& chain : chains_) remake(block, chain, &added);
+    std::vector<Step> steps;
+    for (std::size_t n = 0; n < block->steps.size(); ++n) {
+      if (const auto it = added.find(n); it != added.end()) {
+        std::move(it->second.begin(), it->second.end(), std::back_inserter(steps));
+      }
+      steps.push_back(std::move(block->steps[n]));
+    }
+    block->steps = std::move(steps);
+  }
+
+ private:
+  static KernelTask* task_of(Step& step) { return std::get_if<KernelTask>(&step.what); }
+  std::int64_t bytes(SlotId s) const { return plan_.slots[std::size_t(s)].bytes; }
+
+  /// The steps that make `s` again, or nothing if that takes too long.
+  std::optional<std::set<std::size_t>> slice(Block* block, const JoinedChain& chain,
+                                             const std::map<SlotId, std::size_t>& makers,
+                                             SlotId s) const {
+    std::set<std::size_t> out;
+    std::vector<SlotId> wanted = {s};
+    double nanoseconds = 0;
+    while (!wanted.empty()) {
+      const std::size_t n = makers.at(wanted.back());
+      wanted.pop_back();
+      if (!out.insert(n).second) continue;
+      const KernelTask& task = *task_of(block->steps[n]);
+      nanoseconds += task.nanoseconds;
+      if (out.size() > kMostRemade || !kernels_.at(task.kernel).shares_outputs ||
+          task.has_effects || nanoseconds > kNanosecondsOfByte * double(bytes(s))) {
+        return std::nullopt;
+      }
+      for (const SlotId input : task.inputs) {
+        const bool large = bytes(input) >= kHeldBytes && bytes(input) > bytes(s) / kMuchSmaller;
+        if (large && chain.made.count(input) != 0) wanted.push_back(input);
+      }
+    }
+    return out;
+  }
+
+  /// Adds the steps that make what steps behind the chain read of it.
+  void remake(Block* block, const JoinedChain& chain,
+              std::map<std::size_t, std::vector<Step>>* added) {
+    std::map<SlotId, std::size_t> makers;               // links of the chain
+    std::map<SlotId, std::vector<std::size_t>> behind;  // which steps read an array
+    std::map<SlotId, int> reads;
+    for (std::size_t n = 0; n < block->steps.size(); ++n) {
+      const KernelTask* task = task_of(block->steps[n]);
+      if (task == nullptr) continue;
+      const bool link = !task->outputs.empty() && chain.links.count(task->outputs[0]) != 0;
+      for (const SlotId s : task->inputs) {
+        if (chain.made.count(s) == 0) continue;
+        ++reads[s];
+        if (!link) behind[s].push_back(n);
+      }
+      if (!link) continue;
+      for (const SlotId s : task->outputs) makers[s] = n;
+    }
+    std::set<std::size_t> again, readers;
+    std::set<SlotId> remade;
+    for (const auto& [s, by] : behind) {
+      if (bytes(s) < kHeldBytes || makers.count(s) == 0 || reads[s] != readers_.of(s)) continue;
+      const auto steps = slice(block, chain, makers, s);
+      if (!steps) continue;
+      again.insert(steps->begin(), steps->end());
+      readers.insert(by.begin(), by.end());
+      remade.insert(s);
+    }
+    if (remade.empty()) return;
+    std::vector<Step> copies;
+    std::map<SlotId, SlotId> now;
+    for (const std::size_t n : again) {
+      copies.push_back(block->steps[n]);
+      KernelTask& task = *task_of(copies.back());
+      for (SlotId& s : task.inputs) replace(now, &s);
+      for (SlotId& s : task.outputs) {
+        plan_.slots.push_back(Slot(plan_.slots[std::size_t(s)]));
+        s = now[s] = SlotId(plan_.slots.size() - 1);
+        made_.insert(s);
+      }
+    }
+    for (const std::size_t n : readers) {
+      for (SlotId& s : task_of(block->steps[n])->inputs) {
+        if (remade.count(s) != 0) replace(now, &s);
+      }
+    }
+    auto& there = (*added)[*readers.begin()];
+    std::move(copies.begin(), copies.end(), std::back_inserter(there));
+  }
+
+  static void replace(const std::map<SlotId, SlotId>& now, SlotId* s) {
+    if (const auto it = now.find(*s); it != now.end()) *s = it->second;
+  }
+
+  Plan& plan_;
+  const KernelTable& kernels_;
+  const std::vector<JoinedChain>& chains_;
+  const PlanReaders readers_;
+  std::set<SlotId> made_;
+};
+
+}  // namespace
+
+std::set<SlotId> remake_rows(Plan* plan, const KernelTable& kernels,
+                             const std::vector<JoinedChain>& chains) {
+  Remaker remaker(plan, kernels, chains);
+  remaker.run(&plan->entry);
+  return remaker.made();
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts what is there from step to step.
+#include "src/codegen/steps_peak.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace tessera::codegen {
+
+using namespace runtime;
+
+std::optional<StepOperands> operands_of(const Step& step) {
+  if (const KernelTask* task = std::get_if<KernelTask>(&step.what))
+    return StepOperands{task->inputs, task->outputs};
+  const auto* exchange = std::get_if<Exchange>(&step.what);
+  if (exchange == nullptr) return std::nullopt;
+  StepOperands out;
+  for (const Exchange::Part& p : exchange->parts) {
+    out.inputs.push_back(p.input);
+    out.outputs.push_back(p.output);
+  }
+  return out;
+}
+std::set<SlotId> dying(const Plan& plan, const PlanReaders& readers,
+                       const std::vector<const Step*>& steps) {
+  std::map<SlotId, int> reads;
+  for (const Step* step : steps) {
+    const std::optional<StepOperands> operands = operands_of(*step);
+    for (const SlotId s : operands->inputs) ++reads[s];
+  }
+  std::set<SlotId> out;
+  for (const auto& [s, count] : reads) {
+    const auto& parameters = plan.parameters;
+    if (count == readers.of(s) &&
+        std::find(parameters.begin(), parameters.end(), s) == parameters.end()) {
+      out.insert(s);
+    }
+  }
+  return out;
+}
+
+std::int64_t device_peak(const Plan& plan, const std::vector<const Step*>& steps,
+                         const std::set<SlotId>& dying) {
+  const auto device_bytes = [&](SlotId s) {
+    const Slot& slot = plan.slots[std::size_t(s)];
+    return slot.memory == MemoryKind::device ? slot.bytes : 0;
+  };
+  std::map<SlotId, std::size_t> last;
+  std::set<SlotId> made;
+  std::int64_t now = 0;
+  for (std::size_t n = 0; n < steps.size(); ++n) {
+    const StepOperands task = *operands_of(*steps[n]);
+    for (const SlotId s : task.inputs) {
+      if (dying.count(s) == 0) continue;
+      if (last.emplace(s, n).second && made.count(s) == 0) now += device_bytes(s);
+      last[s] = n;
+    }
+    made.insert(task.outputs.begin(), task.outputs.end());
+  }
+  std::int64_t most = now;
+  for (std::size_t n = 0; n < steps.size(); ++n) {
+    const StepOperands task = *operands_of(*steps[n]);
+    const KernelTask* kernel = std::get_if<KernelTask>(&steps[n]->what);
+    std::int64_t freed = 0, taken = 0;
+    std::set<SlotId> seen;
+    for (const SlotId s : task.inputs) {
+      const auto it = last.find(s);
+      if (it == last.end() || it->second != n || !seen.insert(s).second) continue;
+      freed += device_bytes(s);
+      if (kernel != nullptr &&
+          std::any_of(kernel->reuse.begin(), kernel->reuse.end(), [&](const auto& r) {
+            return task.inputs[std::size_t(r.input)] == s && !r.copy;
+          })) {
+        taken += device_bytes(s);
+      }
+    }
+    std::int64_t added = 0;
+    for (const SlotId s : task.outputs) added += device_bytes(s);
+    most = std::max(most, now + std::max<std::int64_t>(added - taken, 0));
+    now += added - freed;
+  }
+  return most;
+}
+
+}  // namespace tessera::codegen
