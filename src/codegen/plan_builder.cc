@@ -97,7 +97,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
 /// Larger modules are not built once more for what seldom helps.
 constexpr std::size_t kMaxTried = 1500;
 /// What is computed again must not take so much more time.
-constexpr double kMaxSlower = 1.5, kRemadeSlower = 1.35, kHardlySlower = 1.02, kAnyTime = 1e9;
+constexpr double kMaxSlower = 1.5, kHardlySlower = 1.02, kAnyTime = 1e9;
 /// Of the memory, what is less at all, what is worth products that are made again, and what isn't
 /// more.
 constexpr double kAnyLess = 0.99, kRemadeLess = 0.8, kHardlyMore = 1.001;
@@ -219,7 +219,7 @@ class Trials {
     if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
     if (built_.holds_rows && module_.instruction_count() <= kMaxTried) {
       settle(nullptr, build(module_, facts_, table_, &kernels_, &best_, true), kRemadeLess,
-             kRemadeSlower);
+             kMaxSlower);
     }
   }
 

@@ -188,21 +188,27 @@ class Tiler {
   /// Adds step `n`, and those from `first` on that make large arrays of which it reads its rows.
   bool add_fed(const Block& block, std::size_t first, std::size_t n,
                const std::set<std::size_t>& behind, Chain* chain) const {
-    if (!add(block, n, chain)) return false;
     const KernelTask& task = *task_of(block.steps[n]);
+    const KernelDescriptor& kernel = kernels_.at(task.kernel);
+    Chain fed = *chain;
     for (std::size_t k = 0; k < task.inputs.size(); ++k) {
       const SlotId s = task.inputs[k];
-      if (chain->made.count(s) != 0 || bytes(s) < kLeastBytes || !reads_part(block, n, k, *chain)) {
+      const bool sums =
+          chain->matrices == 0 && kernel.row_sums && kernel.row_sums->sizes.by_rows[k];
+      if (fed.made.count(s) != 0 || bytes(s) < kLeastBytes ||
+          !(sums || reads_part(kernel, k, *chain))) {
         continue;
       }
       for (std::size_t maker = first + 1; maker < n; ++maker) {
         const KernelTask* of = task_of(block.steps[maker]);
         if (of == nullptr || behind.count(maker) != 0) continue;
         if (std::find(of->outputs.begin(), of->outputs.end(), s) == of->outputs.end()) continue;
-        add_fed(block, first, maker, behind, chain);
+        add_fed(block, first, maker, behind, &fed);
         break;
       }
     }
+    if (!add(block, n, &fed)) return fed.links.size() > chain->links.size() && add(block, n, chain);
+    *chain = std::move(fed);
     return true;
   }
 
