@@ -40,6 +40,13 @@ class Remaker {
         for (Branch& b : conditional->branches) run(&b.block);
       }
     }
+    uses_.clear();
+    for (std::size_t n = 0; n < block->steps.size(); ++n) {
+      const KernelTask* task = task_of(block->steps[n]);
+      if (task == nullptr) continue;
+      for (const SlotId s : task->inputs) uses_[s].readers.push_back(n);
+      for (const SlotId s : task->outputs) uses_[s].maker = n;
+    }
     std::map<std::size_t, std::vector<Step>> added;  // in front of a step
     for (const JoinedChain& chain : chains_) remake(block, chain, &added);
     std::vector<Step> steps;
@@ -58,13 +65,12 @@ class Remaker {
 
   /// The steps that make `s` again, or nothing if that takes too long.
   std::optional<std::set<std::size_t>> slice(Block* block, const JoinedChain& chain,
-                                             const std::map<SlotId, std::size_t>& makers,
                                              SlotId s) const {
     std::set<std::size_t> out;
     std::vector<SlotId> wanted = {s};
     double nanoseconds = 0;
     while (!wanted.empty()) {
-      const std::size_t n = makers.at(wanted.back());
+      const std::size_t n = *uses_.at(wanted.back()).maker;
       wanted.pop_back();
       if (!out.insert(n).second) continue;
       const KernelTask& task = *task_of(block->steps[n]);
@@ -84,29 +90,22 @@ class Remaker {
   /// Adds the steps that make what steps behind the chain read of it.
   void remake(Block* block, const JoinedChain& chain,
               std::map<std::size_t, std::vector<Step>>* added) {
-    std::map<SlotId, std::size_t> makers;               // links of the chain
-    std::map<SlotId, std::vector<std::size_t>> behind;  // which steps read an array
-    std::map<SlotId, int> reads;
-    for (std::size_t n = 0; n < block->steps.size(); ++n) {
-      const KernelTask* task = task_of(block->steps[n]);
-      if (task == nullptr) continue;
-      const bool link = !task->outputs.empty() && chain.links.count(task->outputs[0]) != 0;
-      for (const SlotId s : task->inputs) {
-        if (chain.made.count(s) == 0) continue;
-        ++reads[s];
-        if (!link) behind[s].push_back(n);
-      }
-      if (!link) continue;
-      for (const SlotId s : task->outputs) makers[s] = n;
-    }
     std::set<std::size_t> again, readers;
     std::set<SlotId> remade;
-    for (const auto& [s, by] : behind) {
-      if (bytes(s) < kHeldBytes || makers.count(s) == 0 || reads[s] != readers_.of(s)) continue;
-      const auto steps = slice(block, chain, makers, s);
+    for (const SlotId s : chain.made) {
+      const auto it = bytes(s) < kHeldBytes ? uses_.end() : uses_.find(s);
+      if (it == uses_.end() || !it->second.maker) continue;
+      std::set<std::size_t> behind;
+      for (const std::size_t n : it->second.readers) {
+        const KernelTask& task = *task_of(block->steps[n]);
+        if (task.outputs.empty() || chain.links.count(task.outputs[0]) == 0) behind.insert(n);
+      }
+      // Results, and what loops carry, are held anyway.
+      if (behind.empty() || int(it->second.readers.size()) != readers_.of(s)) continue;
+      const auto steps = slice(block, chain, s);
       if (!steps) continue;
       again.insert(steps->begin(), steps->end());
-      readers.insert(by.begin(), by.end());
+      readers.insert(behind.begin(), behind.end());
       remade.insert(s);
     }
     if (remade.empty()) return;
@@ -135,10 +134,17 @@ class Remaker {
     if (const auto it = now.find(*s); it != now.end()) *s = it->second;
   }
 
+  /// Of a slot, in one block.
+  struct Uses {
+    std::optional<std::size_t> maker;
+    std::vector<std::size_t> readers;
+  };
+
   Plan& plan_;
   const KernelTable& kernels_;
   const std::vector<JoinedChain>& chains_;
   const PlanReaders readers_;
+  std::map<SlotId, Uses> uses_;
   std::set<SlotId> made_;
 };
 

@@ -111,10 +111,10 @@ class Tiler {
     return !by_rows && adds_up;
   }
   /// Parts of each group of rows.
-  std::int64_t parts_of(const Chain& chain, ClassesId classes) const {
-    const std::int64_t groups = chain.groups * plan_.classes[std::size_t(classes)].count();
+  std::int64_t parts_of(std::int64_t rows, std::int64_t groups, ClassesId classes) const {
+    const std::int64_t of_all = groups * plan_.classes[std::size_t(classes)].count();
     return std::max<std::int64_t>(
-        1, std::min((kParts + groups - 1) / groups, chain.rows / chain.groups / kProductRows));
+        1, std::min((kParts + of_all - 1) / of_all, rows / groups / kProductRows));
   }
   /// Whether the task reads the rows of a large array that a link of the chain reads as well.
   bool is_sibling(const KernelTask& task, const Chain& chain) const {
@@ -163,15 +163,13 @@ class Tiler {
                                     : kFewestRows;
     const std::int64_t count = plan_.classes[std::size_t(mine)].count();
     if (rows * count < fewest) return false;
+    if (groups > 0 && groups * parts_of(rows, groups, mine) * count < kFewestParts) return false;
     if (kernel.rereads_per_call && chain->matrices == 0) {
       if (task.nanoseconds > kProductNanoseconds * double(largest)) return false;
       chain->multiplies = true;
     }
-    Chain more = *chain;
-    more.rows = rows;
-    more.groups = groups;
-    if (groups > 0 && groups * parts_of(more, mine) * count < kFewestParts) return false;
-    *chain = std::move(more);
+    chain->rows = rows;
+    chain->groups = groups;
     chain->links.push_back(n);
     if (sums) {
       chain->sums.insert(n);
@@ -190,12 +188,12 @@ class Tiler {
                const std::set<std::size_t>& behind, Chain* chain) const {
     const KernelTask& task = *task_of(block.steps[n]);
     const KernelDescriptor& kernel = kernels_.at(task.kernel);
-    Chain fed = *chain;
+    std::vector<std::size_t> makers;
     for (std::size_t k = 0; k < task.inputs.size(); ++k) {
       const SlotId s = task.inputs[k];
       const bool sums =
           chain->matrices == 0 && kernel.row_sums && kernel.row_sums->sizes.by_rows[k];
-      if (fed.made.count(s) != 0 || bytes(s) < kLeastBytes ||
+      if (chain->made.count(s) != 0 || bytes(s) < kLeastBytes ||
           !(sums || reads_part(kernel, k, *chain))) {
         continue;
       }
@@ -203,9 +201,15 @@ class Tiler {
         const KernelTask* of = task_of(block.steps[maker]);
         if (of == nullptr || behind.count(maker) != 0) continue;
         if (std::find(of->outputs.begin(), of->outputs.end(), s) == of->outputs.end()) continue;
-        add_fed(block, first, maker, behind, &fed);
+        makers.push_back(maker);
         break;
       }
+    }
+    if (makers.empty()) return add(block, n, chain);
+    Chain fed = *chain;
+    for (const std::size_t maker : makers) {
+      const bool added = std::find(fed.links.begin(), fed.links.end(), maker) != fed.links.end();
+      if (!added) add_fed(block, first, maker, behind, &fed);
     }
     if (!add(block, n, &fed)) return fed.links.size() > chain->links.size() && add(block, n, chain);
     *chain = std::move(fed);
@@ -359,7 +363,8 @@ class Tiler {
     TiledChain tiles;
     tiles.rows = chain.rows;
     tiles.groups = chain.groups;
-    if (chain.groups > 0) tiles.parts = parts_of(chain, classes(*chain.made.begin()));
+    if (chain.groups > 0)
+      tiles.parts = parts_of(chain.rows, chain.groups, classes(*chain.made.begin()));
     std::vector<Step> sums_of_parts;
     std::map<SlotId, Place> places;
     for (std::size_t l = 0; l < chain.links.size(); ++l) {
