@@ -14,6 +14,7 @@
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/matrix_vector.h"
 #include "src/codegen/kernels/narrow_gemm.h"
+#include "src/codegen/kernels/packed_gemm.h"
 #include "src/codegen/kernels/row_sums.h"
 
 namespace tessera::codegen {
@@ -44,15 +45,27 @@ void for_each_block(const DotAttrs& a, std::int64_t begin, std::int64_t end, F&&
 }
 
 template <class T>
+using Gemm = void(CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, int m, int n, int k, const T* a, int lda,
+                  const T* b, int ldb, T* c, int ldc);
+
+template <class T>
 void multiply_block(const DotAttrs& a, const Block& block, const T* lhs, const T* rhs, T* out) {
   lhs += block.batch * a.m * a.k;
   rhs += block.batch * a.k * a.n;
   out += block.batch * a.m * a.n + block.m0 * a.n + block.n0;
   lhs += a.lhs_transposed ? block.m0 : block.m0 * a.k;
   rhs += a.rhs_transposed ? block.n0 * a.k : block.n0;
-  gemm(a.lhs_transposed ? CblasTrans : CblasNoTrans, a.rhs_transposed ? CblasTrans : CblasNoTrans,
-       int(block.m), int(block.n), int(a.k), lhs, int(a.lhs_transposed ? a.m : a.k), rhs,
-       int(a.rhs_transposed ? a.k : a.n), out, int(a.n));
+  const auto multiply = [&](auto* function) {
+    function(a.lhs_transposed ? CblasTrans : CblasNoTrans,
+             a.rhs_transposed ? CblasTrans : CblasNoTrans, int(block.m), int(block.n), int(a.k),
+             lhs, int(a.lhs_transposed ? a.m : a.k), rhs, int(a.rhs_transposed ? a.k : a.n), out,
+             int(a.n));
+  };
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    // Blocks depend on the number of threads, which results shouldn't.
+    if (packed_gemm_pays(a.m, a.n, a.k)) return multiply(&multiply_packed<T>);
+  }
+  multiply(static_cast<Gemm<T>*>(&gemm));
 }
 
 template <class T>

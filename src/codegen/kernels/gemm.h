@@ -14,6 +14,7 @@
 #include "src/codegen/kernels/batch_gemm.h"
 #include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/matrix_vector.h"
+#include "src/codegen/kernels/packed_gemm.h"
 
 namespace tessera::codegen {
 
@@ -47,6 +48,24 @@ void multiply_ourselves(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, in
   job.c = c;
   job.c_row = ldc;
   batch_gemm(job);
+}
+
+template <class T>
+void multiply_packed(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
+                     int lda, const T* b, int ldb, T* c, int ldc) {
+  PackedGemm<T> job;
+  job.m = m;
+  job.n = n;
+  job.k = k;
+  job.a = a;
+  (ta == CblasNoTrans ? job.a_row : job.a_column) = lda;
+  (ta == CblasNoTrans ? job.a_column : job.a_row) = 1;
+  job.b = b;
+  (tb == CblasNoTrans ? job.b_row : job.b_column) = ldb;
+  (tb == CblasNoTrans ? job.b_column : job.b_row) = 1;
+  job.c = c;
+  job.c_row = ldc;
+  packed_gemm(job);
 }
 
 /// A side of few rows or columns is read with the other one, once; false if there is none.
@@ -87,6 +106,7 @@ bool multiply_vectors(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int 
 inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float* a,
                  int lda, const float* b, int ldb, float* c, int ldc) {
   if (multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc)) return;
+  if (packed_gemm_pays(m, n, k)) return multiply_packed(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
   if (batch_gemm_pays(tb, m, n, k)) {
     return multiply_ourselves(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
   }
@@ -95,6 +115,7 @@ inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, co
 inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const double* a,
                  int lda, const double* b, int ldb, double* c, int ldc) {
   if (multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc)) return;
+  if (packed_gemm_pays(m, n, k)) return multiply_packed(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
   if (batch_gemm_pays(tb, m, n, k)) {
     return multiply_ourselves(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
   }
