@@ -39,7 +39,8 @@ constexpr std::int64_t kProductRows = 128;
 /// Parts of the rows, of all devices, whose sums are made apart, for as many workers at most; and
 /// the fewest. They don't depend on the workers that there are, as results would.
 constexpr std::int64_t kParts = 16, kFewestParts = 8;
-/// And its work on a byte of what it makes or takes must be small, next to loading it from memory.
+/// And its work on a byte of what it makes or takes must be small, next to loading it from memory,
+/// unless short blocks are as fast as long ones.
 constexpr double kProductNanoseconds = 1.7;
 /// So many bytes must be saved for each one by which the peak of memory grows.
 constexpr std::int64_t kSavedForPeak = 64;
@@ -165,7 +166,9 @@ class Tiler {
     if (rows * count < fewest) return false;
     if (groups > 0 && groups * parts_of(rows, groups, mine) * count < kFewestParts) return false;
     if (kernel.rereads_per_call && chain->matrices == 0) {
-      if (task.nanoseconds > kProductNanoseconds * double(largest)) return false;
+      if (!kernel.rereads_at_no_cost && task.nanoseconds > kProductNanoseconds * double(largest)) {
+        return false;
+      }
       chain->multiplies = true;
     }
     chain->rows = rows;

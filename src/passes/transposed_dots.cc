@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dot whose result is only sent or returned transposed (gradients of weights) is the dot of its
-// operands the other way round, if that is the required order: no array is moved. One that is only
+// A dot whose result is only used transposed (gradients of weights) is the dot of its operands the
+// other way round, if that is the required order: no array is moved. Of types whose kernels take
+// operands in one order only, that holds where the result is sent or returned. One that is only
 // read with dims of its first operand last is the dot of its operands the other way round, whose
 // elements along that dim are moved together. What else is computed from one reads it transposed as
 // it is. A dot of a transposed array is the dot of the array with
@@ -62,6 +63,11 @@ bool ends_with_first(const Instruction& dot, const Dims& perm) {
          perm.back() == batch + own - 1;
 }
 
+/// Whether the kernel takes its operands with the contracted dims first or last.
+bool takes_any_order(const Instruction& dot) {
+  return is_floating(dot.shape.dtype) || is_complex(dot.shape.dtype);
+}
+
 /// Whether what is made of it is needed as it is: by collectives, or as a result.
 bool leaves(const Instruction& array, std::span<Instruction* const> users) {
   const bool out = std::all_of(users.begin(), users.end(), [](const Instruction* u) {
@@ -87,7 +93,8 @@ std::size_t swap_in(ir::Computation* c) {
     const bool only = std::all_of(transposes.begin(), transposes.end(), [&](const Instruction* u) {
       if (!u->is(Opcode::transpose) || !u->control_predecessors().empty()) return false;
       const Dims& perm = u->get<ir::DimensionsAttrs>().dims;
-      return (perm == order && leaves(*u, u->users())) || ends_with_first(*dot, perm);
+      return (perm == order && (takes_any_order(*dot) || leaves(*u, u->users()))) ||
+             ends_with_first(*dot, perm);
     });
     if (!only || std::is_sorted(order.begin(), order.end())) continue;
     ir::DotAttrs attrs = dot->get<ir::DotAttrs>();
@@ -160,8 +167,8 @@ bool see_through(Instruction* dot, std::size_t k) {
   for (Dims* dims : {&batch, &contracting}) {
     for (std::int64_t& d : *dims) d = perm[std::size_t(d)];
   }
-  const bool blas = is_floating(dot->shape.dtype) || is_complex(dot->shape.dtype);
-  if (!stands(std::int64_t(perm.size()), batch, contracting, k == 1 && !blas)) return false;
+  const bool one_order = k == 1 && !takes_any_order(*dot);
+  if (!stands(std::int64_t(perm.size()), batch, contracting, one_order)) return false;
   dot->set_operand(k, transpose->operand(0));
   dot->attrs = attrs;
   return true;

@@ -2,6 +2,7 @@
 // Chains of steps that are run by blocks of rows: attention and the like, against the evaluator.
 #include "src/base/task_pool.h"
 #include "src/codegen/kernels/kernel_compiler.h"
+#include "src/codegen/kernels/packed_gemm.h"
 #include "src/passes/split_reductions.h"
 #include "src/passes/transposed_dots.h"
 #include "tests/codegen/random_case.h"
@@ -314,6 +315,43 @@ TEST(TiledChains, TheFirstRowsOfALongerArray) {
   p.check(b.tuple({b.unary(Opcode::logistic, y), b.unary(Opcode::sine, first),
                    b.unary(Opcode::cosine, first)}),
           1, 100);
+}
+
+// What is computed from a deep product is computed block by block, and the next product of it too.
+TEST(TiledChains, WhatFollowsAProductIsDoneWithIt) {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    Random r(seed);
+    Program p;
+    ir::Builder& b = p.b;
+    const DType t = r.chance(0.7) ? DType::f32 : DType::f64;
+    const std::int64_t rows = 384 + r.below(300), wide = 900 + r.below(300),
+                       deep = 300 + r.below(99);
+    const bool a_turned = r.chance(0.5), b_turned = r.chance(0.5), twice = r.chance(0.5);
+    Instruction* x = p.argument(r.literal(t, a_turned ? Dims{deep, rows} : Dims{rows, deep}));
+    Instruction* w = p.argument(r.literal(t, b_turned ? Dims{wide, deep} : Dims{deep, wide}));
+    Instruction* bias = p.argument(r.literal(t, {wide}));
+    ir::DotAttrs attrs;
+    attrs.lhs_contracting = {a_turned ? 0 : 1};
+    attrs.rhs_contracting = {b_turned ? 1 : 0};
+    Instruction* y =
+        b.binary(Opcode::add, b.dot(x, w, attrs), b.broadcast(bias, {rows, wide}, {1}));
+    y = b.unary(Opcode::tanh,
+                b.binary(Opcode::multiply, y, b.splat(b.scalar(t, 0.01), y->shape.dims)));
+    if (r.chance(0.5)) {
+      Instruction* residual = p.argument(r.literal(t, {rows, wide}));
+      y = b.binary(Opcode::add, y, residual);
+    }
+    if (twice) {
+      Instruction* v = p.argument(r.literal(t, {wide, 200}));
+      attrs.lhs_contracting = {1};
+      attrs.rhs_contracting = {0};
+      y = b.unary(Opcode::negate, b.dot(y, v, attrs));
+    }
+    p.check(y, seed, 1000);
+    if (codegen::packed_gemm_pays(rows, wide, deep)) {
+      EXPECT_EQ(steps_of(plan_of(p.module)), 1u) << ir::to_string(p.module);
+    }
+  }
 }
 
 // Random elementwise chains with sums of rows in between.

@@ -374,6 +374,8 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
     kernel.rereads_per_call = true;
     kernel.row_sums = row_sums(l.dtype, r.dtype, t,
                                {a.batch, a.k, a.m, a.n, {a.lhs_transposed, !a.rhs_transposed}});
+    kernel.rereads_at_no_cost =
+        (t == DType::f32 || t == DType::f64) && packed_gemm_pays(a.m, a.n, a.k);
     const double rate = l.dtype == DType::bf16 && has_bf16_gemm() ? 0.006
                         : t == DType::f32 || narrow               ? 0.025
                         : t == DType::f64                         ? 0.05

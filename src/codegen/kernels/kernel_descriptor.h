@@ -32,6 +32,8 @@ struct KernelDescriptor {
   std::int64_t batch = 1;
   /// A call prepares what it reads of the others, however few its units.
   bool rereads_per_call = false;
+  /// But then few units of it cost no more than many, from about a hundred on.
+  bool rereads_at_no_cost = false;
   bool has_effects = false;  ///< as KernelTask has it
   /// The same as a loop, of so many elements a unit, of which code can be made among that of other
   /// kernels. Null if it is none.
