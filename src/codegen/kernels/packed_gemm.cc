@@ -91,8 +91,9 @@ struct Packed {
       }
       products<vectors>(a, b, sum);
       if (next_rows > 0) {
+        // Into the second cache: columns of a matrix meet in few places of the first one.
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) __builtin_prefetch(next + v * t.next_line);
+        for (int v = 0; v < vectors; ++v) __builtin_prefetch(next + v * t.next_line, 0, 2);
         next += t.next_row;
         --next_rows;
       }
