@@ -134,6 +134,32 @@ TEST(RandomKernels, ConvolutionOfRows) {
   codegen::limit_instruction_set(InstructionSet::avx512);
 }
 
+// The derivative by a kernel sums up over many images and places, more than the caches hold: part
+// by part.
+TEST(RandomKernels, ConvolutionOfManyPlaces) {
+  for (std::uint64_t seed = 0; seed < 2; ++seed) {
+    Random r(seed);
+    const std::int64_t images = 7 + r.below(2), height = 20 + r.below(5), width = 24 + r.below(8),
+                       of_x = 20 + r.below(20), of_out = 16;
+    ir::ConvolutionAttrs c;
+    c.input_feature = c.kernel_input_feature = 0;
+    c.input_spatial = c.kernel_spatial = {1, 2};
+    c.output_spatial = {0, 1};
+    c.input_batch = c.kernel_output_feature = c.output_feature = 3;
+    c.output_batch = 2;
+    for (const std::int64_t size : {height, width}) {
+      ir::WindowDim win;
+      win.size = size;
+      win.pad_low = win.pad_high = 1;
+      c.window.push_back(win);
+    }
+    Program p;
+    Instruction* x = p.argument(r.literal(DType::f64, {images, height, width, of_x}));
+    Instruction* g = p.argument(r.literal(DType::f64, {images, height, width, of_out}));
+    p.check(p.b.emit(Opcode::convolution, {x, g}, c), seed, 3000);
+  }
+}
+
 ir::Computation* comparison(ir::Module* m, DType t, ir::Direction direction, bool swapped) {
   ir::Computation* c = m->add_computation("select");
   ir::Builder b(c);

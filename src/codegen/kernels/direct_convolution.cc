@@ -17,6 +17,9 @@ namespace {
 
 using runtime::KernelCall;
 
+/// What a unit reads before others go on: the second cache holds it next to what they read besides.
+constexpr std::int64_t kPartBytes = std::int64_t(512) << 10;
+
 struct Attrs {
   DirectConvolution c;
   bool rows_are_batch = false;  ///< else positions of the last dim
@@ -33,6 +36,40 @@ class DirectWork {
         input_(reinterpret_cast<const T*>(call.inputs[0])),
         filter_(reinterpret_cast<const T*>(call.inputs[1])),
         out_(reinterpret_cast<T*>(call.outputs[0])) {}
+
+  /// What a unit reads may not fit into the second cache. Neighbours read nearly the same: all
+  /// units go through a part of their terms before they go on, each in the order of its own.
+  void units(std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) unit(n);
+    std::size_t parts = 1;
+    for (const Product& p : products_) parts = std::max(parts, parts_of(p));
+    for (std::size_t part = 0; part < parts; ++part) {
+      for (Product& p : products_) {
+        const std::size_t of_it = parts_of(p), all = p.terms.size();
+        if (part >= of_it) continue;
+        const std::size_t first = all * part / of_it;
+        p.gemm.terms = p.terms.data() + first;
+        p.gemm.count = std::int64_t(all * (part + 1) / of_it - first);
+        p.gemm.accumulate = part > 0;
+        batch_gemm(p.gemm);
+      }
+    }
+  }
+
+ private:
+  using Terms = std::vector<typename BatchGemm<T>::Term>;
+  struct Product {
+    BatchGemm<T> gemm;
+    Terms terms;
+  };
+
+  static std::size_t parts_of(const Product& p) {
+    std::int64_t depth = 0;
+    for (const auto& term : p.terms) depth += term.k;
+    const std::int64_t bytes = depth * (p.gemm.m + p.gemm.n) * std::int64_t(sizeof(T));
+    return std::clamp<std::size_t>(std::size_t(bytes / kPartBytes), 1,
+                                   std::max<std::size_t>(p.terms.size(), 1));
+  }
 
   void unit(std::int64_t unit) {
     const DirectConvolution& c = a_.c;
@@ -83,7 +120,6 @@ class DirectWork {
     }
   }
 
- private:
   /// The products of all combinations of taps.
   void multiply(const T* from, const T* filter, const std::vector<TapRun>& taps, BatchGemm<T>* gemm,
                 T* to) {
@@ -92,7 +128,11 @@ class DirectWork {
     gemm->terms = terms_.data();
     gemm->count = std::int64_t(terms_.size());
     gemm->c = to;
-    batch_gemm(*gemm);
+    if (a_.sums_are_taps) {
+      products_.push_back({*gemm, terms_});
+    } else {
+      batch_gemm(*gemm);
+    }
   }
 
   void add(const T* from, const T* filter, const std::vector<TapRun>& taps, std::size_t d,
@@ -126,13 +166,14 @@ class DirectWork {
   const T* input_;
   const T* filter_;
   T* out_;
-  std::vector<typename BatchGemm<T>::Term> terms_;
+  Terms terms_;
+  std::vector<Product> products_;  ///< of all units, if they are formed part by part
 };
 
 template <class T>
 void run_direct(const KernelCall& call) {
   DirectWork<T> work(*static_cast<const Attrs*>(call.attributes), call);
-  for (std::int64_t n = call.begin; n < call.end; ++n) work.unit(n);
+  work.units(call.begin, call.end);
 }
 
 /// How much of the machine products of m rows that sum up k at a time use.
@@ -167,8 +208,10 @@ std::optional<KernelDescriptor> direct_convolution_kernel(DirectConvolution c, D
   a.sums_are_taps = a.rows_are_batch && by_batch < best;
   KernelDescriptor kernel;
   if (a.rows_are_batch) {
-    a.batch_block = 4 * kBatchGemmRows;
-    kernel.units = positions * ((c.batch + a.batch_block - 1) / a.batch_block);
+    constexpr std::int64_t kMost = 6 * kBatchGemmRows;
+    const std::int64_t blocks = (c.batch + kMost - 1) / kMost;
+    a.batch_block = (c.batch + blocks - 1) / blocks;
+    kernel.units = positions * blocks;
     a.segments.clear();
   } else {
     kernel.units = c.batch * (positions / c.out.back());
