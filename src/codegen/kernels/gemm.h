@@ -24,9 +24,10 @@ inline void keep_blas_to_one_thread() {
   std::call_once(once, [] { openblas_set_num_threads(1); });
 }
 
-/// Whether our own product is the faster one: measured, by 5 to 200 % where this holds. OpenBLAS
-/// has kernels of its own for small matrices, better ones for AVX2, and for large matrices on
-/// Intel's processors (Sapphire Rapids, by up to 20 %; not so on AMD's Zen 4).
+/// Whether our own product without packing is the faster one: measured, by 5 to 200 % where this
+/// holds and packed_gemm_pays doesn't. OpenBLAS has kernels of its own for small matrices, better
+/// ones for AVX2, and for large matrices on Intel's processors (Sapphire Rapids, by up to 20 %; not
+/// so on AMD's Zen 4).
 inline bool batch_gemm_pays(CBLAS_TRANSPOSE tb, int m, int n, int k) {
   const double products = double(m) * n * k;
   return instruction_set() == InstructionSet::avx512 && products > 2e5 &&
