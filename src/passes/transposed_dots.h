@@ -9,8 +9,8 @@
 namespace tessera::passes {
 
 /// Dots that are only used transposed become dots of their operands the other way round, where that
-/// is the required order of dims (of integers only what is sent or returned), or leaves the last dim
-/// last: its elements are moved together then, or not at all. Returns how many.
+/// is the required order of dims (of integers only what is sent or returned), or leaves the last
+/// dim last: its elements are moved together then, or not at all. Returns how many.
 std::size_t swap_transposed_dots(ir::Module* module);
 /// Dots of transposed arrays become dots of the arrays, where no kernel would move them. Returns
 /// how many operands.
