@@ -22,7 +22,7 @@ namespace {
 }  // namespace
 
 std::vector<Instruction*> apply_to_arrays(ir::Builder& b, const Computation& scalar,
-                                    std::span<Instruction* const> arrays) {
+                                          std::span<Instruction* const> arrays) {
   if (const Instruction* i = ir::not_on_arrays(scalar)) refuse(scalar, *i);
   return ir::on_arrays(b, scalar, arrays);
 }

@@ -14,7 +14,7 @@ namespace tessera::transforms {
 ///
 ///     (a, b) -> add(a, b)    on x: f32[8], y: f32[8]    =>    add(x, y)
 std::vector<ir::Instruction*> apply_to_arrays(ir::Builder& b, const ir::Computation& scalar,
-                                        std::span<ir::Instruction* const> arrays);
+                                              std::span<ir::Instruction* const> arrays);
 
 /// What reduces several arrays at once, along their leading dim [n, ...], to [...]: a tree of calls
 /// of the reducer, whose ops have derivatives. `init` are scalars.
