@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls on eight devices: batches stay split, matrices are gathered.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -145,6 +146,49 @@ TEST(CustomCalls, SplitRightHandSidesNeedNoCommunication) {
           {spread({8, 8}, 5), spread({8, 16}, 2)});
   EXPECT_EQ(r.moved, 0);
   EXPECT_EQ(r.executable->result_shardings()[0].shard_dims({8, 16}), (Dims{8, 2}));
+}
+
+/// Whichever triangle, and however small: the matrix times the answer is the right-hand side.
+TEST(CustomCalls, TriangularSystemsAreSolved) {
+  codegen::register_builtin_custom_calls();
+  for (const std::int64_t n : {1, 7, 32, 33}) {
+    for (const std::int64_t columns : {1, 4, 5}) {
+      for (int kind = 0; kind < 8; ++kind) {
+        const bool lower = (kind & 1) != 0, turned = (kind & 2) != 0, unit = (kind & 4) != 0;
+        const Literal a = spread({n, n}, 3), b = spread({n, columns}, 2);
+        const std::string matrix = fmt::format("f32[{},{}]{{0,1}}", n, n),
+                          side = fmt::format("f32[{},{}]{{0,1}}", n, columns);
+        const auto executable = compiler::compile(ir::parse_hlo(fmt::format(
+            "HloModule m\nENTRY main {{\n  a = f32[{0},{0}] parameter(0)\n"
+            "  b = f32[{0},{1}] parameter(1)\n"
+            "  ROOT x = {3} custom-call(a, b), custom_call_target=\"lapack_strsm_ffi\", "
+            "operand_layout_constraints={{{2}, {3}}}, api_version=API_VERSION_TYPED_FFI, "
+            "backend_config={{diag = {4} : ui8, side = 76 : ui8, trans_x = {5} : ui8, "
+            "uplo = {6} : ui8}}\n}}\n",
+            n, columns, matrix, side, int(unit ? 'U' : 'N'), int(turned ? 'T' : 'N'),
+            int(lower ? 'L' : 'U'))));
+        const auto args = shard_arguments(executable->partitioned(), {a, b});
+        const auto results = executable->run(to_device_arrays(args), {});
+        const std::vector<Literal> made = to_literals(*executable, results);
+        const auto x = made.at(0).data<float>();
+        const auto given = a.data<float>(), wanted = b.data<float>();
+        for (std::int64_t i = 0; i < n; ++i) {
+          for (std::int64_t c = 0; c < columns; ++c) {
+            double sum = 0;
+            for (std::int64_t k = 0; k < n; ++k) {
+              const std::int64_t row = turned ? k : i, column = turned ? i : k;
+              if (row != column && (row > column) != lower) continue;
+              const double factor =
+                  unit && row == column ? 1 : double(given[std::size_t(row * n + column)]);
+              sum += factor * double(x[std::size_t(k * columns + c)]);
+            }
+            EXPECT_NEAR(sum, double(wanted[std::size_t(i * columns + c)]), 1e-4)
+                << n << " " << columns << " " << kind;
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(CustomCalls, TextRulesAreFollowed) {

@@ -84,11 +84,42 @@ void run_ormqr(Batch& b) {
         b.work->get<T>(0, lwork), lwork);
 }
 
+/// x = A^-1 x, or with the transpose of A, which is triangular: a call of BLAS takes longer than
+/// this for small ones.
+template <class T>
+void substitute(bool lower, bool transposed, bool unit, Int n, const T* a, T* x) {
+  for (Int step = 0; step < n; ++step) {
+    // From the end at which one unknown stands alone.
+    const Int k = lower != transposed ? step : n - 1 - step;
+    const T* const column = a + std::size_t(k) * std::size_t(n);
+    const Int begin = lower ? k + 1 : 0, end = lower ? n : k;
+    if (transposed) {
+      T sum = x[k];
+      for (Int i = begin; i < end; ++i) sum -= column[i] * x[i];
+      x[k] = unit ? sum : sum / column[k];
+    } else {
+      if (!unit) x[k] /= column[k];
+      for (Int i = begin; i < end; ++i) x[i] -= x[k] * column[i];
+    }
+  }
+}
+
 template <class T>
 void run_trsm(Batch& b) {
   b.pass(1, 0);
   T alpha(1);
   if (b.options.alpha) std::memcpy(&alpha, b.options.alpha, sizeof alpha);
+  if constexpr (!is_complex_type<T>) {
+    constexpr Int kSmall = 32, kFewColumns = 4;
+    if (b.options.side == 'L' && alpha == T(1) && b.size('m') <= kSmall &&
+        b.size('n') <= kFewColumns) {
+      for (Int c = 0; c < b.size('n'); ++c) {
+        substitute(b.options.uplo == 'L', b.options.trans != 'N', b.options.diag == 'U',
+                   b.size('m'), b.input<T>(0), b.output<T>(0) + std::size_t(c) * b.size('m'));
+      }
+      return;
+    }
+  }
   trsm(b.options.side, b.options.uplo, b.options.trans, b.options.diag, b.size('m'), b.size('n'),
        alpha, b.input<T>(0), b.size('a'), b.output<T>(0));
 }
