@@ -2,38 +2,18 @@
 // Sums of matrix products, for each instruction set, against the sums written out.
 #include "src/codegen/kernels/batch_gemm.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <random>
-#include <type_traits>
 #include <vector>
 
 #include "src/codegen/kernels/gemm.h"
-#include "src/codegen/kernels/instruction_sets.h"
+#include "tests/codegen/gemm_case.h"
 
 namespace tessera::codegen {
 namespace {
 
 template <class T>
-class BatchGemmTest : public ::testing::Test {
- protected:
-  void TearDown() override { limit_instruction_set(InstructionSet::avx512); }
-
-  std::int64_t below(std::int64_t n) { return std::int64_t(random_() % std::uint64_t(n)); }
-  std::vector<T> numbers(std::int64_t n) {
-    std::vector<T> out(static_cast<std::size_t>(n));
-    for (T& x : out) x = T(below(2001) - 1000) / T(1000);
-    return out;
-  }
-  static T tolerance(std::int64_t sum) {
-    return (std::is_same_v<T, float> ? T(1e-6) : T(1e-15)) * T(4 + sum);
-  }
-
-  std::mt19937_64 random_{11};
-};
-using Types = ::testing::Types<float, double>;
-TYPED_TEST_SUITE(BatchGemmTest, Types);
+class BatchGemmTest : public GemmTest<T> {};
+TYPED_TEST_SUITE(BatchGemmTest, GemmTypes);
 
 TYPED_TEST(BatchGemmTest, SumsUpProductsOfAnyStrides) {
   using T = TypeParam;

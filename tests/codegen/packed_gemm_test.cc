@@ -2,34 +2,19 @@
 // Packed products, for each instruction set, against the sums written out.
 #include "src/codegen/kernels/packed_gemm.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
-#include <type_traits>
 #include <vector>
 
-#include "src/codegen/kernels/instruction_sets.h"
+#include "tests/codegen/gemm_case.h"
 
 namespace tessera::codegen {
 namespace {
 
 template <class T>
-class PackedGemmTest : public ::testing::Test {
+class PackedGemmTest : public GemmTest<T> {
  protected:
-  void TearDown() override { limit_instruction_set(InstructionSet::avx512); }
-
-  std::int64_t below(std::int64_t n) { return std::int64_t(random_() % std::uint64_t(n)); }
-  std::vector<T> numbers(std::int64_t n) {
-    std::vector<T> out(static_cast<std::size_t>(n));
-    for (T& x : out) x = T(below(2001) - 1000) / T(1000);
-    return out;
-  }
-  static T tolerance(std::int64_t sum) {
-    return (std::is_same_v<T, float> ? T(1e-6) : T(1e-15)) * T(4 + sum);
-  }
   /// Of matrices that have at least so many elements each.
   static PackedGemm<T> job(std::int64_t m, std::int64_t n, std::int64_t k, bool a_turned,
                            bool b_turned, const std::vector<T>& a, const std::vector<T>& b) {
@@ -46,11 +31,8 @@ class PackedGemmTest : public ::testing::Test {
     out.c_row = n;
     return out;
   }
-
-  std::mt19937_64 random_{7};
 };
-using Types = ::testing::Types<float, double>;
-TYPED_TEST_SUITE(PackedGemmTest, Types);
+TYPED_TEST_SUITE(PackedGemmTest, GemmTypes);
 
 TYPED_TEST(PackedGemmTest, MultipliesMatricesOfAnySize) {
   using T = TypeParam;

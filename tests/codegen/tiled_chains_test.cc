@@ -109,6 +109,23 @@ Instruction* gradients(Attention* a, Random* r, Instruction* q, Instruction* k, 
   return b.tuple({out, turned(of_x, k, 2, 1), turned(of_x, q, 1, 1), of_v});
 }
 
+/// The gradients of attention on random arguments, masked or not, with dots in the order in which
+/// they are compiled.
+Instruction* masked_gradients(Attention* a, Random* r, std::int64_t width, double masked) {
+  const std::int64_t batch = a->scores[0], queries = a->scores[1], keys = a->scores[2];
+  Instruction* q = a->p.argument(r->literal(a->t, {batch, queries, width}));
+  Instruction* k = a->p.argument(r->literal(a->t, {batch, keys, width}));
+  Instruction* v = a->p.argument(r->literal(a->t, {batch, keys, width}));
+  Instruction* x = a->product(q, k, 2, 2);
+  if (r->chance(0.5)) {
+    Instruction* mask = a->p.argument(r->literal(DType::pred, {queries, keys}));
+    x = a->p.b.select(a->p.b.broadcast(mask, a->scores, {1, 2}), x, a->splat(masked));
+  }
+  a->p.entry->set_root(gradients(a, r, q, k, v, x));
+  passes::swap_transposed_dots(&a->p.module);
+  return a->p.entry->root();
+}
+
 // Gradients of keys and values are sums over the rows, which are added up as these are made: no
 // scores are held, however few matrices there are.
 TEST(TiledChains, GradientsOfAttentionHoldNoScores) {
@@ -118,20 +135,8 @@ TEST(TiledChains, GradientsOfAttentionHoldNoScores) {
     const std::int64_t batch = 1 + r.below(3), width = 1 + r.below(6);
     Attention a(types[seed % types.size()],
                 {batch, 128 * (8 / batch + 1) + r.below(40), 513 + r.below(60)});
-    ir::Builder& b = a.p.b;
     const std::int64_t queries = a.scores[1], keys = a.scores[2];
-    Instruction* q = a.p.argument(r.literal(a.t, {batch, queries, width}));
-    Instruction* k = a.p.argument(r.literal(a.t, {batch, keys, width}));
-    Instruction* v = a.p.argument(r.literal(a.t, {batch, keys, width}));
-    Instruction* x = a.product(q, k, 2, 2);
-    if (r.chance(0.5)) {
-      Instruction* mask = a.p.argument(r.literal(DType::pred, {queries, keys}));
-      x = b.select(b.broadcast(mask, a.scores, {1, 2}), x, a.splat(-1e4));
-    }
-    Instruction* root = gradients(&a, &r, q, k, v, x);
-    a.p.entry->set_root(root);
-    passes::swap_transposed_dots(&a.p.module);
-    root = a.p.entry->root();
+    Instruction* root = masked_gradients(&a, &r, width, -1e4);
     a.p.check(root, seed, byte_size(a.t) == 2 ? 20 : 200);
     // What is summed up by parts, numbers for each row, and arrays in another order.
     const std::int64_t sums = 8 * 16 * width * keys * 2, rows = 8 * batch * queries * (4 + width);
@@ -221,20 +226,8 @@ TEST(TiledChains, AttentionAndItsGradientsHoldOneMatrixOfScoresAtATime) {
     Random r(seed);
     const std::int64_t batch = 16 * worker_count(), width = 1 + r.below(12);
     Attention a(DType::f32, {batch, 100 + r.below(60), 120 + r.below(60)});
-    ir::Builder& b = a.p.b;
-    const std::int64_t queries = a.scores[1], keys = a.scores[2];
-    Instruction* q = a.p.argument(r.literal(a.t, {batch, queries, width}));
-    Instruction* k = a.p.argument(r.literal(a.t, {batch, keys, width}));
-    Instruction* v = a.p.argument(r.literal(a.t, {batch, keys, width}));
-    Instruction* x = a.product(q, k, 2, 2);
-    if (r.chance(0.5)) {
-      Instruction* mask = a.p.argument(r.literal(DType::pred, {queries, keys}));
-      x = b.select(b.broadcast(mask, a.scores, {1, 2}), x, a.splat(-1e9));
-    }
-    Instruction* root = gradients(&a, &r, q, k, v, x);
-    a.p.entry->set_root(root);
-    passes::swap_transposed_dots(&a.p.module);
-    root = a.p.entry->root();
+    const std::int64_t queries = a.scores[1];
+    Instruction* root = masked_gradients(&a, &r, width, -1e9);
     a.p.check(root, seed, 100);
     EXPECT_LE(peak_of(a.p.module), given_to(a.p, *root) + 8 * batch * queries)
         << ir::to_string(a.p.module);

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "src/base/literal_util.h"
@@ -206,25 +204,8 @@ class WindowRows {
  private:
   /// False if there is none.
   bool combine_rows(std::int64_t row) {
-    Dims position(last_), begins(last_), ends(last_);
-    for (std::size_t d = last_; d-- > 0;) {
-      position[d] = row % w_.out_dims[d];
-      row /= w_.out_dims[d];
-      std::tie(begins[d], ends[d]) =
-          window_offsets(w_.window[d], w_.dims[d], position[d], position[d]);
-      if (begins[d] >= ends[d]) return false;
-    }
     bool any = false;
-    Dims offset = begins;
-    for (bool more = true; more; more = advance(&offset, begins, ends)) {
-      std::int64_t base = 0;
-      bool inside = true;
-      for (std::size_t d = 0; d < last_ && inside; ++d) {
-        const std::int64_t at = window_source(w_.window[d], w_.dims[d], position[d], offset[d]);
-        inside = at >= 0;
-        base += at * w_.strides[d];
-      }
-      if (!inside) continue;
+    for_each_row_seen(w_.window, w_.dims, w_.out_dims, w_.strides, row, [&](std::int64_t base) {
       const std::byte* from = call_.inputs[0] + base * size_;
       if (w_.program) {
         std::byte* outputs[] = {made_.data()};
@@ -240,39 +221,29 @@ class WindowRows {
         combine(w_.op, rows_.data(), value_.data(), row_);
       }
       any = true;
-    }
+    });
     return any;
   }
 
   void combine_columns() {
     constexpr std::int64_t kLong = 32;  // bytes of a position that are worth a call
-    const WindowDim& w = w_.window[last_];
-    const std::int64_t dim = w_.dims[last_], positions = w_.out_dims[last_];
     const std::int64_t bytes = w_.inner * std::int64_t(held_);
-    const auto [begin, end] = window_offsets(w, dim, 0, positions - 1);
-    for (std::int64_t offset = begin; offset < end; ++offset) {
-      // Results j, j + step, ... see a position through this offset: neighbours `advance` apart.
-      const std::int64_t step = w.lhs_dilation / std::gcd(w.lhs_dilation, w.stride);
-      std::int64_t j = 0;
-      while (j < positions && window_source(w, dim, j, offset) < 0) ++j;
-      if (j == positions) continue;
-      const std::int64_t first = window_source(w, dim, j, offset);
-      const std::int64_t advance = step * w.stride / w.lhs_dilation;
-      const std::int64_t n = std::min((positions - 1 - j) / step, (dim - 1 - first) / advance) + 1;
-      const std::byte* from = rows_.data() + first * bytes;
-      std::byte* to = acc_.data() + j * bytes;
-      if (step == 1 && (advance == 1 || bytes < kLong)) {
-        if (advance != 1 && n > 1) {
-          copy_box(value_.data(), from, {n}, {bytes}, {advance * bytes}, std::size_t(bytes));
+    const auto combine_seen = [&](const PositionsSeen& s) {
+      const std::byte* from = rows_.data() + s.from * bytes;
+      std::byte* to = acc_.data() + s.to * bytes;
+      if (s.step == 1 && (s.advance == 1 || bytes < kLong)) {
+        if (s.advance != 1 && s.count > 1) {
+          copy_box(value_.data(), from, {s.count}, {bytes}, {s.advance * bytes},
+                   std::size_t(bytes));
           from = value_.data();
         }
-        combine(w_.op, to, from, n * w_.inner);
-        continue;
+        return combine(w_.op, to, from, s.count * w_.inner);
       }
-      for (std::int64_t k = 0; k < n; ++k) {
-        combine(w_.op, to + k * step * bytes, from + k * advance * bytes, w_.inner);
+      for (std::int64_t k = 0; k < s.count; ++k) {
+        combine(w_.op, to + k * s.step * bytes, from + k * s.advance * bytes, w_.inner);
       }
-    }
+    };
+    for_each_offset(w_.window[last_], w_.dims[last_], w_.out_dims[last_], combine_seen);
   }
 
   const KernelCall& call_;

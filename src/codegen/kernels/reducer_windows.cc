@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <numeric>
-#include <tuple>
 #include <vector>
 
 #include "src/codegen/kernels/copy.h"
@@ -246,61 +244,27 @@ class ReducerWindowRow {
       out_.push_back(call_.outputs[k] + row * length_ * r_.bytes[k]);
     }
     fill(r_, call_, out_, length_);
-    Dims position(last_), begins(last_), ends(last_);
-    for (std::size_t d = last_; d-- > 0;) {
-      position[d] = row % w_.out_dims[d];
-      row /= w_.out_dims[d];
-      std::tie(begins[d], ends[d]) =
-          window_offsets(w_.window[d], w_.dims[d], position[d], position[d]);
-      if (begins[d] >= ends[d]) return;
-    }
-    Dims offset = begins;
-    for (bool more = true; more; more = advance(&offset, begins, ends)) {
-      std::int64_t base = 0;
-      bool inside = true;
-      for (std::size_t d = 0; d < last_ && inside; ++d) {
-        const std::int64_t at = window_source(w_.window[d], w_.dims[d], position[d], offset[d]);
-        inside = at >= 0;
-        base += at * w_.strides[d];
-      }
-      if (inside) add_row(base);
-    }
+    for_each_row_seen(w_.window, w_.dims, w_.out_dims, w_.strides, row, [&](std::int64_t base) {
+      for_each_offset(w_.window[last_], w_.dims[last_], w_.out_dims[last_],
+                      [&](const PositionsSeen& s) { add(base + s.from * w_.inner, s); });
+    });
   }
 
  private:
-  void add_row(std::int64_t base) {
-    const WindowDim& w = w_.window[last_];
-    const std::int64_t dim = w_.dims[last_], positions = w_.out_dims[last_];
-    const auto [begin, end] = window_offsets(w, dim, 0, positions - 1);
-    for (std::int64_t offset = begin; offset < end; ++offset) {
-      // Results j, j + step, ... see a position through this offset: neighbours `advance` apart.
-      const std::int64_t step = w.lhs_dilation / std::gcd(w.lhs_dilation, w.stride);
-      std::int64_t j = 0;
-      while (j < positions && window_source(w, dim, j, offset) < 0) ++j;
-      if (j == positions) continue;
-      const std::int64_t first = window_source(w, dim, j, offset);
-      const std::int64_t advance = step * w.stride / w.lhs_dilation;
-      const std::int64_t n = std::min((positions - 1 - j) / step, (dim - 1 - first) / advance) + 1;
-      add(base + first * w_.inner, advance, j, step, n);
-    }
-  }
-
-  void add(std::int64_t from, std::int64_t advance, std::int64_t to, std::int64_t step,
-           std::int64_t n) {
-    const std::int64_t lanes = n * w_.inner;
+  void add(std::int64_t from, const PositionsSeen& s) {
     std::vector<std::byte*> values, sums;
     for (std::size_t k = 0; k < r_.arrays(); ++k) {
       const std::int64_t bytes = r_.bytes[k];
       std::byte* in = const_cast<std::byte*>(call_.inputs[k]) + from * bytes;
-      std::byte* out = out_[k] + to * w_.inner * bytes;
-      values.push_back(advance == 1 ? in : values_[k]);
-      sums.push_back(step == 1 ? out : sums_[k]);
-      if (advance != 1) place(values_[k], in, bytes, n, 1, advance);
-      if (step != 1) place(sums_[k], out, bytes, n, 1, step);
+      std::byte* out = out_[k] + s.to * w_.inner * bytes;
+      values.push_back(s.advance == 1 ? in : values_[k]);
+      sums.push_back(s.step == 1 ? out : sums_[k]);
+      if (s.advance != 1) place(values_[k], in, bytes, s.count, 1, s.advance);
+      if (s.step != 1) place(sums_[k], out, bytes, s.count, 1, s.step);
     }
-    r_.run(sums, values, sums, lanes);
-    for (std::size_t k = 0; k < r_.arrays() && step != 1; ++k) {
-      place(out_[k] + to * w_.inner * r_.bytes[k], sums_[k], r_.bytes[k], n, step, 1);
+    r_.run(sums, values, sums, s.count * w_.inner);
+    for (std::size_t k = 0; k < r_.arrays() && s.step != 1; ++k) {
+      place(out_[k] + s.to * w_.inner * r_.bytes[k], sums_[k], r_.bytes[k], s.count, s.step, 1);
     }
   }
 

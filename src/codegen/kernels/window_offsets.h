@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "src/ir/module.h"
 
@@ -42,12 +45,59 @@ inline bool advance(Dims* index, const Dims& begin, const Dims& end) {
   return false;
 }
 
-/// The dim along which windows take in all that comes before (or after) each place, and only that
-/// dim; -1: it isn't so.
+/// Calls f with the first element of each row of the array that row `row` of the result sees, in
+/// their order; rows go along the last dim.
+template <class F>
+void for_each_row_seen(const std::vector<ir::WindowDim>& window, const Dims& dims,
+                       const Dims& out_dims, const Dims& strides, std::int64_t row, F&& f) {
+  const std::size_t last = dims.size() - 1;
+  Dims position(last), begins(last), ends(last);
+  for (std::size_t d = last; d-- > 0;) {
+    position[d] = row % out_dims[d];
+    row /= out_dims[d];
+    std::tie(begins[d], ends[d]) = window_offsets(window[d], dims[d], position[d], position[d]);
+    if (begins[d] >= ends[d]) return;
+  }
+  Dims offset = begins;
+  for (bool more = true; more; more = advance(&offset, begins, ends)) {
+    std::int64_t base = 0;
+    bool inside = true;
+    for (std::size_t d = 0; d < last && inside; ++d) {
+      const std::int64_t at = window_source(window[d], dims[d], position[d], offset[d]);
+      inside = at >= 0;
+      base += at * strides[d];
+    }
+    if (inside) f(base);
+  }
+}
+
+/// Positions of a row that see it through one offset of the window: `count` results from `to` on,
+/// `step` apart, see what stands from `from` on, `advance` apart.
+struct PositionsSeen {
+  std::int64_t to = 0, step = 1, from = 0, advance = 1, count = 0;
+};
+/// Calls f with those of each offset, in their order.
+template <class F>
+void for_each_offset(const ir::WindowDim& w, std::int64_t dim, std::int64_t positions, F&& f) {
+  const auto [begin, end] = window_offsets(w, dim, 0, positions - 1);
+  for (std::int64_t offset = begin; offset < end; ++offset) {
+    PositionsSeen s;
+    s.step = w.lhs_dilation / std::gcd(w.lhs_dilation, w.stride);
+    s.advance = s.step * w.stride / w.lhs_dilation;
+    while (s.to < positions && window_source(w, dim, s.to, offset) < 0) ++s.to;
+    if (s.to == positions) continue;
+    s.from = window_source(w, dim, s.to, offset);
+    s.count = std::min((positions - 1 - s.to) / s.step, (dim - 1 - s.from) / s.advance) + 1;
+    f(s);
+  }
+}
+
 struct RunningDim {
   std::int64_t dim = -1;
   bool backward = false;
 };
+/// The dim along which windows take in all that comes before (or after) each place, and only that
+/// dim; -1: it isn't so.
 inline RunningDim running_dim(const Shape& array, const Dims& result,
                               const std::vector<ir::WindowDim>& window) {
   RunningDim out;
