@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/contains.h"
 #include "src/base/task_pool.h"
 #include "src/codegen/kernels/tiled_chain.h"
 #include "src/codegen/plan_readers.h"
@@ -218,18 +219,59 @@ class Tiler {
     *chain = std::move(fed);
     return true;
   }
+  /// Which other steps from `first` to `n` read what the chain makes, once it has new links there,
+  /// or depend on them: they must stand behind it. None if a link needs one of them.
+  struct Behind {
+    std::set<std::size_t> steps;
+    std::set<SlotId> late;  ///< what they make, and sums, which are whole only there
+  };
+  std::optional<Behind> depending(const Block& block, std::size_t first, std::size_t n,
+                                  const Chain& chain) const {
+    Behind out;
+    std::set<SlotId> made;
+    for (std::size_t k = first; k <= n; ++k) {
+      const bool link = contains(chain.links, k);
+      const StepOperands operands = *operands_of(block.steps[k]);
+      const auto reads_any = [&](const std::set<SlotId>& slots) {
+        return std::any_of(operands.inputs.begin(), operands.inputs.end(),
+                           [&](SlotId s) { return slots.count(s) != 0; });
+      };
+      const bool reads_late = reads_any(out.late);
+      if (link && reads_late) return std::nullopt;
+      const bool behind = !link && (reads_late || reads_any(made));
+      if (behind) out.steps.insert(k);
+      if (!link && !behind) continue;
+      auto& to = behind || chain.sums.count(k) != 0 ? out.late : made;
+      to.insert(operands.outputs.begin(), operands.outputs.end());
+    }
+    return out;
+  }
 
   /// Which steps from `n` on become one, and which must stand behind that one.
   struct Found {
     Chain chain;
-    std::set<std::size_t> behind;
+    Behind behind;
   };
+  /// Adds step `n` and what feeds it, from `first` on, if all else can stand in front or behind.
+  bool join(const Block& block, std::size_t first, std::size_t n, Found* found) const {
+    Found longer = *found;
+    if (!add_fed(block, first, n, found->behind.steps, &longer.chain)) return false;
+    std::optional<Behind> behind = depending(block, first, n, longer.chain);
+    if (!behind) {
+      longer.chain = found->chain;
+      if (!add(block, n, &longer.chain)) return false;
+      behind = depending(block, first, n, longer.chain);
+      if (!behind) return false;
+    }
+    found->chain = std::move(longer.chain);
+    found->behind = *std::move(behind);
+    return true;
+  }
   Found find(const Block& block, std::size_t n, std::size_t most_links,
              std::int64_t matrices) const {
     Found found;
     found.chain.matrices = matrices;
     if (!add(block, n, &found.chain)) return found;
-    std::set<SlotId> late;  // what depends on the chain, and is no part of it
     const std::size_t end = std::min(block.steps.size(), n + kWindow);
     for (std::size_t k = n + 1; k < end && found.chain.links.size() < most_links; ++k) {
       const KernelTask* task = task_of(block.steps[k]);
@@ -239,23 +281,18 @@ class Tiler {
         return std::any_of(operands->inputs.begin(), operands->inputs.end(),
                            [&](SlotId s) { return slots.count(s) != 0; });
       };
-      const bool reads_late = reads_any(late);
+      const bool reads_late = reads_any(found.behind.late);
       if (task == nullptr) {
         if (!reads_late && !reads_any(found.chain.made)) continue;
       } else if (!reads_late) {
         const bool follows = reads_any(found.chain.made);
         const bool again = !task->outputs.empty() && remade_.count(task->outputs[0]) != 0;
         const bool joins = !again && (follows || is_sibling(*task, found.chain));
-        if (joins && add_fed(block, n, k, found.behind, &found.chain)) {
-          // Sums are whole only behind it.
-          if (found.chain.sums.count(k) != 0)
-            late.insert(task->outputs.begin(), task->outputs.end());
-          continue;
-        }
+        if (joins && join(block, n, k, &found)) continue;
         if (!follows) continue;
       }
-      late.insert(operands->outputs.begin(), operands->outputs.end());
-      found.behind.insert(k);
+      found.behind.late.insert(operands->outputs.begin(), operands->outputs.end());
+      found.behind.steps.insert(k);
     }
     std::sort(found.chain.links.begin(), found.chain.links.end());
     return found;
@@ -295,7 +332,8 @@ class Tiler {
       const auto add_if = [&](bool behind) {
         for (std::size_t k = n; k < end; ++k) {
           const bool link = std::count(found.chain.links.begin(), found.chain.links.end(), k) != 0;
-          if (!link && (found.behind.count(k) != 0) == behind) after.push_back(&block.steps[k]);
+          if (!link && (found.behind.steps.count(k) != 0) == behind)
+            after.push_back(&block.steps[k]);
         }
       };
       add_if(false);

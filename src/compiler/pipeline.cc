@@ -44,6 +44,7 @@
 #include "src/passes/transposed_dots.h"
 #include "src/passes/unroll_reductions.h"
 #include "src/passes/window_scatters.h"
+#include "src/runtime/verify_plan.h"
 #include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/propagation/propagate.h"
@@ -392,7 +393,8 @@ std::string text_after(const Stage& stage, const Compilation& c) {
 
 /// A stage that leaves a module which isn't well formed is at fault itself.
 void verify_after(const Stage& stage, const Compilation& c) {
-  if (stage.leaves == Stage::Leaves::plan || !c.module) return;
+  if (stage.leaves == Stage::Leaves::plan) return runtime::verify_plan(c.built.plan);
+  if (!c.module) return;
   try {
     ir::verify(stage.leaves == Stage::Leaves::fusions ? *fused_program(c) : *c.module);
   } catch (const InternalError&) {

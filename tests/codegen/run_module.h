@@ -11,6 +11,7 @@
 #include "src/codegen/plan_builder.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/runtime/executor.h"
+#include "src/runtime/verify_plan.h"
 
 namespace tessera::testing {
 
@@ -28,6 +29,7 @@ inline codegen::BuiltPlan plan_of(const ir::Module& module) {
   codegen::BuiltPlan built = codegen::build_plan(module);
   codegen::plan_memory(&built.plan);
   runtime::finalize(&built.plan);
+  runtime::verify_plan(built.plan);
   return built;
 }
 

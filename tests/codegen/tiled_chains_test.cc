@@ -310,6 +310,52 @@ TEST(TiledChains, TheFirstRowsOfALongerArray) {
           1, 100);
 }
 
+// Chains take in what feeds them, which others may have read before.
+TEST(TiledChains, LargeArraysReadInAnyOrder) {
+  constexpr std::int64_t rows = 257, width = 1030;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    Random r(seed);
+    Program p;
+    ir::Builder& b = p.b;
+    std::vector<Instruction*> arrays;
+    for (int k = 0; k < 2; ++k) {
+      arrays.push_back(p.argument(r.literal(DType::f32, {rows, width})));
+    }
+    std::vector<Instruction*> results;
+    const auto recent = [&] {
+      const auto n = std::int64_t(arrays.size());
+      return arrays[std::size_t(n - 1 - r.below(std::min<std::int64_t>(n, 4)))];
+    };
+    for (int k = 0; k < 14; ++k) {
+      Instruction* x = recent();
+      switch (r.below(5)) {
+        case 0: {  // whole columns
+          Instruction* sum = b.reduce(x, b.scalar(DType::f32, 0), {0},
+                                      ir::scalar_computation(&p.module, Opcode::add, DType::f32));
+          sum = b.binary(Opcode::multiply, sum, b.splat(b.scalar(DType::f32, 1.0 / rows), {width}));
+          x = b.binary(Opcode::add, b.broadcast(sum, {rows, width}, {1}), recent());
+          break;
+        }
+        case 1: {  // of other rows
+          x = b.concatenate({b.slice(x, {1, 0}, {rows, width}), b.slice(x, {0, 0}, {1, width})}, 0);
+          x = b.binary(Opcode::multiply, x, recent());
+          break;
+        }
+        case 2: {
+          x = b.binary(Opcode::maximum, x, recent());
+          break;
+        }
+        default:
+          x = b.unary(r.chance(0.5) ? Opcode::tanh : Opcode::sine, x);
+      }
+      arrays.push_back(x);
+      if (r.chance(0.3)) results.push_back(x);
+    }
+    results.push_back(arrays.back());
+    p.check(b.tuple(results), seed, 2000);
+  }
+}
+
 // What is computed from a deep product is computed block by block, and the next product of it too.
 TEST(TiledChains, WhatFollowsAProductIsDoneWithIt) {
   for (std::uint64_t seed = 0; seed < 5; ++seed) {

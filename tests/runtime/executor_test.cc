@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/task_pool.h"
+#include "src/runtime/verify_plan.h"
 #include "tests/runtime/plan_maker.h"
 
 namespace tessera::testing {
@@ -358,6 +359,27 @@ TEST(ControlFlow, ACollectiveInOneBranchIsAnErrorThatNamesBothLines) {
     EXPECT_NE(text.find("model.cc:7"), std::string::npos) << text;
     EXPECT_NE(text.find("another branch of conditional.4 (model.cc:6)"), std::string::npos) << text;
   }
+}
+
+TEST(Executor, APlanThatReadsWhatNothingMadeIsFound) {
+  Plan plan = counting_loop(4, {{0, 1}, {2, 3}});
+  EXPECT_NO_THROW(verify_plan(plan));
+  PlanMaker maker(1);
+  const SlotId in = maker.parameter(1, 0), made = maker.slot(4, 0), out = maker.slot(4, 0);
+  maker.plan.entry.steps = {maker.kernel("late", increment_kernel, {made}, out, 1),
+                            maker.kernel("early", increment_kernel, {in}, made, 1)};
+  maker.plan.results = {out};
+  finalize(&maker.plan);
+  try {
+    verify_plan(maker.plan);
+    FAIL() << "the order of steps isn't looked at";
+  } catch (const InternalError& e) {
+    EXPECT_NE(std::string(e.what()).find("late reads %1"), std::string::npos) << e.what();
+  }
+  std::swap(maker.plan.entry.steps[0], maker.plan.entry.steps[1]);
+  EXPECT_NO_THROW(verify_plan(maker.plan));
+  maker.plan.entry.steps[0].release = {made};
+  EXPECT_THROW(verify_plan(maker.plan), InternalError);
 }
 
 TEST(Executor, RunsOfOnePlanMayOverlap) {
