@@ -8,7 +8,8 @@
 namespace tessera {
 
 /// Calls `f(context, i)` once for each i in [0, n), distributed over the process's pool of workers,
-/// and returns when all are done. Calls may nest. The first exception thrown is rethrown here.
+/// and returns when all are done. Calls may nest. Subnormal numbers
+/// are treated as the caller treats them. The first exception thrown is rethrown here.
 void parallel_for(std::int64_t n, void (*f)(void* context, std::int64_t i), void* context);
 
 template <class F>

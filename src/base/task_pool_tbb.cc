@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "src/base/bind_worker.h"
+#include "src/base/subnormals.h"
 #include "src/base/task_pool.h"
 
 namespace tessera {
@@ -41,6 +42,7 @@ void parallel_for(std::int64_t n, void (*f)(void* context, std::int64_t i), void
     for (std::int64_t i = 0; i < n; ++i) f(context, i);
     return;
   }
+  const bool flush = flushes_subnormals();
   const std::int64_t grain = std::max<std::int64_t>(1, n / (64 * worker_count()));
   arena().execute([&] {
     leave_bound_cores(tbb::this_task_arena::current_thread_index());
@@ -50,6 +52,7 @@ void parallel_for(std::int64_t n, void (*f)(void* context, std::int64_t i), void
       tbb::parallel_for(
           tbb::blocked_range<std::int64_t>(0, n, std::size_t(grain)),
           [&](const tbb::blocked_range<std::int64_t>& r) {
+            const ScopedSubnormals as_caller(flush);
             for (std::int64_t i = r.begin(); i != r.end(); ++i) f(context, i);
           },
           tbb::simple_partitioner());

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "src/base/subnormals.h"
 #include "src/evaluator/interpreter.h"
 
 namespace tessera::evaluator {
@@ -31,6 +32,7 @@ void check_arguments(const ir::Computation& computation, std::span<const Literal
 /// Memory that an operation needs besides its result may lack too.
 template <class F>
 auto within_memory(const ir::Computation* computation, F&& f) {
+  const ScopedSubnormals flush(programs_flush_subnormals());
   const auto fail = [&]() -> RuntimeError {
     return RuntimeError("the memory of this machine does not suffice to evaluate " +
                         (computation ? computation->name() : std::string("an operation")));

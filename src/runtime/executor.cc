@@ -10,6 +10,7 @@
 
 #include "src/base/check.h"
 #include "src/base/profiler.h"
+#include "src/base/subnormals.h"
 #include "src/base/task_pool.h"
 #include "src/runtime/plan_executor.h"
 
@@ -375,6 +376,7 @@ void PlanExecutor::run_conditional(const Step& step, const Conditional& conditio
 std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
                                            std::vector<std::vector<DeviceBuffer>> args,
                                            const RunOptions& options, RunCounters* counters) {
+  const ScopedSubnormals flush(programs_flush_subnormals());
   LocalPlan* local = options.local;
   const bool exchanges = local != nullptr && local->takes_turn();
   if (local != nullptr && !local->takes_part()) {
