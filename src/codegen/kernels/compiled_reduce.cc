@@ -31,6 +31,8 @@ std::optional<runtime::Kernel> kernel_of(std::shared_ptr<const MachineCode> code
 }
 
 constexpr std::int64_t kLongRow = 33, kFewColumns = 16;
+/// Shorter rows leave most of a vector empty.
+constexpr std::int64_t kVectorRow = 8;
 
 /// There have to be elements in a row, or columns, for a vector.
 bool has_code(const ReduceShape& shape) {
@@ -67,6 +69,15 @@ struct Arrangement {
   std::shared_ptr<const LoopExpr> elements;
 };
 
+/// Rows of a few vectors whose reads all have them as rows: read as they are, and folded. As
+/// columns they would be read from as many places as a vector has lanes.
+bool are_short_rows(const Arrangement& as, LoopNest* nest) {
+  const ReduceShape& s = as.shape;
+  if (as.columns != 0 || s.b != 1 || s.reduced < kVectorRow || has_code(s)) return false;
+  *nest = nest_of(*as.elements, /*periodic=*/false, s.reduced);
+  return nest->by_rows && !nest->any_made;
+}
+
 /// Few columns become long rows of their own, and short rows columns. Null elements if they can't.
 Arrangement arranged(const Arrangement& from) {
   const ReduceShape& s = from.shape;
@@ -90,17 +101,24 @@ Arrangement arranged(const Arrangement& from) {
 std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, std::int64_t columns,
                                                const ReduceOperand& operand, DType dtype,
                                                const BlockOp& combine, int init) {
-  const Arrangement as = arranged({shape, columns, 1, elements_of(operand, dtype)});
-  if (!as.elements || as.elements->only_source >= 0) return std::nullopt;
-  const LoopNest nest = nest_of(*as.elements);
+  Arrangement as = {shape, columns, 1, elements_of(operand, dtype)};
+  if (as.elements->only_source >= 0) return std::nullopt;
+  LoopNest nest;
+  const bool short_rows = are_short_rows(as, &nest);
+  if (!short_rows) {
+    as = arranged(as);
+    if (!as.elements) return std::nullopt;
+    nest = nest_of(*as.elements);
+  }
   if (nest.any_made) return std::nullopt;
   const int own_init = init - operand.first_input;
   const ReduceShape& s = as.shape;
-  const ReduceSource source = {{*as.elements, nest}, s.a,     s.reduced, s.b,   as.columns == 0,
-                               as.columns,           as.rows, combine,   dtype, own_init};
+  const ReduceSource source = {
+      {*as.elements, nest}, s.a,     s.reduced, s.b,     as.columns == 0, as.columns, as.rows,
+      short_rows,           combine, dtype,     own_init};
   return kernel_of(code_of(source, kernel_key("compiled-reduce", s.a, s.reduced, s.b, as.columns,
-                                              as.rows, combine.opcode, combine.type, dtype,
-                                              own_init, as.elements->key())),
+                                              as.rows, short_rows, combine.opcode, combine.type,
+                                              dtype, own_init, as.elements->key())),
                    operand.first_input);
 }
 

@@ -35,6 +35,8 @@ struct ReduceSource {
   bool by_rows = true;       ///< units are rows of a, else of so many columns of b
   std::int64_t columns = 1;  ///< the last unit may have more
   std::int64_t rows = 1;     ///< of a unit
+  /// Rows of a few vectors, b = 1: the nest is by rows, and those are the ones that are reduced.
+  bool short_rows = false;
   BlockOp combine;           ///< binary, on what the sums are held as
   DType dtype = DType::f32;  ///< of elements and results
   int init = 0;              ///< the input that is the initial value

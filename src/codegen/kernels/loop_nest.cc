@@ -64,12 +64,13 @@ std::int64_t elements(const LoopExpr::Register& r) {
 
 }  // namespace
 
-LoopNest nest_of(const LoopExpr& program, bool periodic) {
+LoopNest nest_of(const LoopExpr& program, bool periodic, std::int64_t row) {
   LoopNest nest;
   const std::size_t n = program.registers.size();
   nest.strides.resize(n);
   nest.made.assign(n, false);
   std::set<std::int64_t> steps;
+  if (row > 1) steps.insert(row);
   bool small = true, gathers = true, any_strided = false;
   for (std::size_t k = 0; k < n; ++k) {
     const LoopExpr::Register& r = program.registers[k];
@@ -85,7 +86,7 @@ LoopNest nest_of(const LoopExpr& program, bool periodic) {
   }
   nest.steps.assign(steps.rbegin(), steps.rend());
   nest.steps.push_back(1);
-  nest.by_rows = nest.row() >= kShortRow;
+  nest.by_rows = row > 1 ? nest.row() == row : nest.row() >= kShortRow;
   for (const LoopExpr::Register& r : program.registers) {
     if (!r.window) continue;
     std::int64_t whole = 1;

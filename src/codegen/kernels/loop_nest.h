@@ -49,7 +49,8 @@ inline LoopPeriod period_of(const LoopNest& nest, unsigned width) {
   return {};
 }
 
-/// `periodic`: whether short rows may be walked by periods.
-LoopNest nest_of(const LoopExpr& program, bool periodic = false);
+/// `periodic`: whether short rows may be walked by periods. `row`: by rows, of so many elements
+/// each however few, if the reads have them; 0: as suits the reads.
+LoopNest nest_of(const LoopExpr& program, bool periodic = false, std::int64_t row = 0);
 
 }  // namespace tessera::codegen

@@ -75,27 +75,48 @@ struct ScanAttrs {
   ScanAttrs(Opcode op, DType t) : types(op, t) {}
   Types types;
   BlockFunction op = nullptr;
-  bool sums = false;
-  std::int64_t a = 1, n = 1, b = 1;  ///< the array is [a, n, b], scanned along n
+  bool rounds = false, multiplies = false;  ///< sums or products
+  std::int64_t a = 1, n = 1, b = 1;         ///< the array is [a, n, b], scanned along n
   bool backward = false;
 };
 
-template <class T, class Sum>
-void running_sums(const T* in, T* out, std::int64_t n, std::int64_t step, Sum sum) {
+/// Several rows at once, none of which waits for what the others add.
+template <int rows, bool multiplies, class T, class Held>
+void running(const T* in, T* out, std::int64_t n, std::int64_t step, Held init) {
+  Held held[rows];
+  std::fill_n(held, rows, init);
+  const std::int64_t row = n;
   for (std::int64_t i = 0; i < n; ++i, in += step, out += step) {
-    sum = Sum(sum + Sum(*in));
-    *out = T(sum);
+    for (int r = 0; r < rows; ++r) {
+      const auto next = Held(in[r * row]);
+      held[r] = multiplies ? Held(held[r] * next) : Held(held[r] + next);
+      out[r * row] = T(held[r]);
+    }
   }
 }
 
-/// One contiguous row of a sum: a plain loop, as the step from element to element is what it costs.
-bool run_sums(const ScanAttrs& s, const std::byte* in, const std::byte* init, std::byte* out) {
-  const auto go = [&](auto tag, auto wide) {
-    using T = decltype(tag);
-    const std::int64_t first = s.backward ? s.n - 1 : 0;
-    running_sums(reinterpret_cast<const T*>(in) + first, reinterpret_cast<T*>(out) + first, s.n,
-                 s.backward ? -1 : 1, decltype(wide)(*reinterpret_cast<const T*>(init)));
+/// Contiguous rows of sums or products: a plain loop, as the step from element to element is what
+/// it costs.
+bool run_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, std::byte* out,
+              std::int64_t rows) {
+  const auto all = [&]<bool multiplies, class T, class Held>(T, Held) {
+    constexpr int kAtOnce = 4;
+    const Held first = Held(*reinterpret_cast<const T*>(init));
+    const std::int64_t step = s.backward ? -1 : 1, start = s.backward ? s.n - 1 : 0;
+    const T* from = reinterpret_cast<const T*>(in) + start;
+    T* to = reinterpret_cast<T*>(out) + start;
+    std::int64_t r = 0;
+    for (; r + kAtOnce <= rows; r += kAtOnce) {
+      running<kAtOnce, multiplies>(from + r * s.n, to + r * s.n, s.n, step, first);
+    }
+    for (; r < rows; ++r) {
+      running<1, multiplies>(from + r * s.n, to + r * s.n, s.n, step, first);
+    }
     return true;
+  };
+  const auto go = [&](auto tag, auto wide) {
+    return s.multiplies ? all.template operator()<true>(tag, wide)
+                        : all.template operator()<false>(tag, wide);
   };
   switch (s.types.element) {
     case DType::f32:
@@ -119,16 +140,19 @@ void run_scan(const KernelCall& call) {
   const auto wide = std::int64_t(s.types.held_bytes());
   constexpr std::int64_t kLanes = 512;
   std::vector<std::byte> acc(static_cast<std::size_t>(kLanes * wide)), value(acc.size());
+  if (s.rounds && s.b == 1) {
+    const std::int64_t base = call.begin * s.n * size;
+    if (run_rows(s, call.inputs[0] + base, call.inputs[1], call.outputs[0] + base,
+                 call.end - call.begin)) {
+      return;
+    }
+  }
   // Units: stretches of up to kLanes of b, row of a by row.
   const std::int64_t chunks = ceil_div(s.b, kLanes);
   for (std::int64_t unit = call.begin; unit < call.end; ++unit) {
     const std::int64_t a = unit / chunks, column = unit % chunks * kLanes;
     const std::int64_t lanes = std::min(kLanes, s.b - column);
     const std::int64_t base = (a * s.n * s.b + column) * size;
-    if (s.sums && s.b == 1 &&
-        run_sums(s, call.inputs[0] + base, call.inputs[1], call.outputs[0] + base)) {
-      continue;
-    }
     s.types.load(call.inputs[1], value.data(), 1);
     const std::byte* init[] = {value.data()};
     copy_block(std::size_t(wide))({nullptr, acc.data(), init, 1, lanes});
@@ -149,7 +173,8 @@ std::optional<KernelDescriptor> scan(const Shape& shape, const Shape& result,
   const std::int64_t n = shape.dim(dim);
   ScanAttrs s(op, shape.dtype);
   s.op = f;
-  s.sums = op == Opcode::add;
+  s.rounds = op == Opcode::add || op == Opcode::multiply;
+  s.multiplies = op == Opcode::multiply;
   s.backward = backward;
   s.n = n;
   for (std::int64_t d = 0; d < dim; ++d) s.a *= shape.dim(d);

@@ -5,10 +5,12 @@
 #include "src/codegen/kernels/scatter.h"
 
 #include <algorithm>
+#include <bit>
 #include <complex>
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "src/codegen/kernels/copy.h"
@@ -85,7 +87,12 @@ struct Elementwise {
 template <class T, bool least>
 struct ExtremumOf {
   T operator()(T held, T value) const {
-    return (least ? held < value : held > value) || held != held ? held : value;
+    // Which one it is can't be predicted: there is no branch.
+    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+    const Bits keeps = Bits((least ? held < value : held > value) | (held != held));
+    const Bits bits = (std::bit_cast<Bits>(held) & (Bits(0) - keeps)) |
+                      (std::bit_cast<Bits>(value) & (keeps - Bits(1)));
+    return std::bit_cast<T>(bits);
   }
 };
 

@@ -64,7 +64,9 @@ class ReduceEmitter {
                 .load_splat(b_.CreateLoad(b_.getPtrTy(), at), unsigned(byte_size(source_.dtype)));
     Value* begin = f->getArg(3);
     Value* end = f->getArg(4);
-    if (source_.b == 1) {
+    if (source_.short_rows) {
+      short_rows(begin, end);
+    } else if (source_.b == 1) {
       Value* each = b_.getInt64(std::uint64_t(source_.rows));
       rows(b_.CreateMul(begin, each), b_.CreateMul(end, each));
     } else {
@@ -147,24 +149,49 @@ class ReduceEmitter {
     }
   }
 
+  /// The upper lanes combined with the lower ones, of which there are n.
+  Lanes halved(const Lanes& all, unsigned n) {
+    llvm::SmallVector<int> low, high;
+    for (unsigned k = 0; k < n; ++k) {
+      low.push_back(int(k));
+      high.push_back(int(n + k));
+    }
+    const auto part = [&](const llvm::SmallVector<int>& lanes) {
+      Lanes out = all;
+      out.value = b_.CreateShuffleVector(all.value, lanes);
+      if (all.imaginary != nullptr) out.imaginary = b_.CreateShuffleVector(all.imaginary, lanes);
+      return out;
+    };
+    const Lanes x = part(low), y = part(high);
+    return combined(vectors(n), x, y);
+  }
   /// The lanes combined to one, by halves.
   Lanes folded(Lanes all) {
-    for (unsigned n = width_ / 2; n >= 1; n /= 2) {
-      llvm::SmallVector<int> low, high;
-      for (unsigned k = 0; k < n; ++k) {
-        low.push_back(int(k));
-        high.push_back(int(n + k));
-      }
-      const auto part = [&](const llvm::SmallVector<int>& lanes) {
-        Lanes out = all;
-        out.value = b_.CreateShuffleVector(all.value, lanes);
-        if (all.imaginary != nullptr) out.imaginary = b_.CreateShuffleVector(all.imaginary, lanes);
-        return out;
-      };
-      const Lanes x = part(low), y = part(high);
-      all = combined(vectors(n), x, y);
-    }
+    for (unsigned n = width_ / 2; n >= 1; n /= 2) all = halved(all, n);
     return all;
+  }
+
+  /// Each row in vectors, the last ones narrower, all of which are there at once.
+  void short_rows(Value* begin, Value* end) {
+    emit_for(b_, begin, end, b_.getInt64(1), [&](Value* row) {
+      body_->enter_row(row);
+      Value* first = b_.CreateMul(row, b_.getInt64(std::uint64_t(source_.reduced)));
+      std::optional<Lanes> sum;
+      std::int64_t column = 0;
+      for (unsigned w = width_; w >= 1; w /= 2) {
+        if (sum) sum = halved(*sum, w);
+        const VectorBuilder v = vectors(w);
+        for (; complete_ && source_.reduced - column >= std::int64_t(w); column += w) {
+          Value* at = b_.getInt64(std::uint64_t(column));
+          complete_ = body_->run(w, b_.CreateAdd(first, at), at);
+          if (!complete_) return;
+          const Lanes x = held(v, body_->output(0));
+          sum = sum ? combined(v, *sum, x) : x;
+        }
+      }
+      const VectorBuilder one = vectors(1);
+      store(one, combined(one, held(one, init_), *sum), row);
+    });
   }
 
   /// Each row lane by lane, in several sums side by side if its elements cost little. The order
