@@ -9,6 +9,7 @@
 #include "src/codegen/kernels/gather.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/shared_inputs.h"
+#include "src/codegen/kernels/view_turns.h"
 #include "src/codegen/loop_emitter.h"
 
 namespace tessera::codegen {
@@ -271,61 +272,33 @@ Value Loop::selected(const ir::Instruction& concatenate) {
   return out;
 }
 
-namespace {
-
-/// The dim in which pieces and padding take turns, the pieces in order. -1: it isn't so.
-int dim_of_turns(const ComposedView& m) {
-  int dim = -1;
-  std::int64_t end = 0;
-  for (const ComposedView::Piece& p : m.pieces) {
-    if (!p.starts.empty()) return -1;
-    bool whole = true;
-    for (std::size_t d = 0; d < m.dims.size(); ++d) {
-      const ComposedView::Side& s = p.sides[d];
-      if (s.has_window()) return -1;
-      if (s.origin == 0 && s.size == m.dims[d]) continue;
-      whole = false;
-      if ((dim >= 0 && dim != int(d)) || s.origin < end || s.origin + s.size > m.dims[d]) return -1;
-      dim = int(d);
-      end = s.origin + s.size;
-    }
-    if (whole) return -1;
-  }
-  return dim;
-}
-
-}  // namespace
-
 bool Loop::can_select(const ComposedView& m) const {
-  const int dim = dim_of_turns(m);
-  if (dim < 0 || !has_kernel_compiler() || (m.pieces.size() == 1 && m.fill < 0)) return false;
-  return row_from(m.dims, dim) < kLongRow;
+  if (!has_kernel_compiler() || (m.pieces.size() == 1 && m.fill < 0)) return false;
+  const int dim = turns_of(m).dim;
+  return dim >= 0 && row_from(m.dims, dim) < kLongRow;
 }
 
 Value Loop::selected(DType t, const ComposedView& m) {
-  const auto dim = std::size_t(dim_of_turns(m));
-  const Value column = builder_.iota(DType::s32, m.dims, std::int64_t(dim));
+  ViewTurns view = turns_of(m);
+  const Value column = builder_.iota(DType::s32, m.dims, std::int64_t(view.dim));
   Value fill;
   if (m.fill >= 0) {
     add_input(SlotId(m.fill));
     fill = builder_.scalar(t);
   }
   Value out = fill;
-  std::int64_t begin = m.dims[dim];
+  const std::int64_t extent = m.dims[std::size_t(view.dim)];
+  std::int64_t begin = extent;
   // From the last one back: each is what stands before the next one begins.
   const auto before = [&](Value v) {
-    out = out.reg < 0 || begin == m.dims[dim]
-              ? v
-              : builder_.select(builder_.below(column, begin), v, out);
+    out =
+        out.reg < 0 || begin == extent ? v : builder_.select(builder_.below(column, begin), v, out);
   };
-  for (std::size_t k = m.pieces.size(); k-- > 0;) {
-    const ComposedView::Side& side = m.pieces[k].sides[dim];
-    if (side.origin + side.size < begin) before(fill), begin = side.origin + side.size;
-    ComposedView one = m;
-    one.pieces = {m.pieces[k]};
-    one.fill = -1;
-    before(read(t, std::move(one)));
-    begin = side.origin;
+  for (std::size_t k = view.turns.size(); k-- > 0;) {
+    ViewTurns::Turn& turn = view.turns[k];
+    if (turn.end < begin) before(fill), begin = turn.end;
+    before(read(t, std::move(turn.part)));
+    begin = turn.begin;
   }
   if (begin > 0) before(fill);
   has_selected_parts_ = true;
@@ -457,22 +430,30 @@ void Loop::store(const ir::Instruction& of, std::shared_ptr<const LoopExpr> made
   e_->task(of, std::move(kernel), inputs_, {to}, std::move(reuse));
 }
 
-void emit_loop(Emitter& e, const ir::Instruction& root) {
+namespace {
+
+/// Of what `value` makes in a loop.
+template <class F>
+void emit_elements(Emitter& e, const ir::Instruction& root, F&& value) {
   Loop loop(e, root.shape.dims, /*select_parts=*/true);
-  std::shared_ptr<const LoopExpr> made = loop.program(loop.operation(root));
+  std::shared_ptr<const LoopExpr> made = loop.program(value(&loop));
   // Otherwise vectors would choose among parts as they run.
   if (!loop.has_selected_parts() || nest_of(*made, /*periodic=*/true).periodic) {
     return loop.finish(root, std::move(made));
   }
   Loop plain(e, root.shape.dims);
-  made = plain.program(plain.operation(root));
+  made = plain.program(value(&plain));
   plain.finish(root, std::move(made));
 }
 
+}  // namespace
+
+void emit_loop(Emitter& e, const ir::Instruction& root) {
+  emit_elements(e, root, [&](Loop* loop) { return loop->operation(root); });
+}
+
 void emit_view(Emitter& e, const ir::Instruction& i) {
-  Loop loop(e, i.shape.dims);
-  std::shared_ptr<const LoopExpr> made = loop.program(loop.view(i));
-  loop.finish(i, std::move(made));
+  emit_elements(e, i, [&](Loop* loop) { return loop->view(i); });
 }
 
 bool emit_broadcast(Emitter& e, const ir::Instruction& i) {
