@@ -42,6 +42,7 @@
 #include "src/passes/strength_reduce_gathers.h"
 #include "src/passes/swap_convolutions.h"
 #include "src/passes/transposed_dots.h"
+#include "src/passes/unroll_dots.h"
 #include "src/passes/unroll_reductions.h"
 #include "src/passes/window_scatters.h"
 #include "src/runtime/verify_plan.h"
@@ -338,7 +339,9 @@ std::unique_ptr<ir::Module> fused_program(const Compilation& c) {
 }
 /// What makes loops of other ops.
 void make_elementwise(Compilation& c) {
-  if (passes::unroll_reductions(c.module.get()) > 0) simplify(c);
+  const std::size_t unrolled =
+      passes::unroll_reductions(c.module.get()) + passes::unroll_dots(c.module.get());
+  if (unrolled > 0) simplify(c);
   passes::flatten_gathers(c.module.get());
   passes::flatten_scatters(c.module.get());
 }
