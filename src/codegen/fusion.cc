@@ -27,6 +27,8 @@ constexpr int kMaxOps = 256;
 constexpr std::size_t kMaxReads = 6;
 /// A chain of views, and the boxes of a composed view: each row looks at all of them.
 constexpr std::size_t kMaxViews = 16, kMaxPieces = 12;
+/// Elements of larger sources are read together if they are no further apart.
+constexpr std::int64_t kMostApart = 16;
 /// Sources whose elements may be read in any order.
 constexpr std::int64_t kSmall = 64 << 10;
 
@@ -418,7 +420,7 @@ class Fuser {
     if (!seen_through(stack, &m)) return false;
     if (source.shape.byte_count() <= kSmall) return true;
     for (const ComposedView::Piece& p : m.pieces) {
-      if (!p.sides.empty() && std::llabs(p.sides.back().stride) > 4) return false;
+      if (!p.sides.empty() && std::llabs(p.sides.back().stride) > kMostApart) return false;
     }
     return true;
   }

@@ -188,8 +188,32 @@ Lanes LoopBody::strided(const VectorBuilder& v, std::size_t k, Value* column) {
   }
   if (stride == 1 && lane_step_ == 1) return v.load(offset(row_[k], column, bytes), bytes);
   Value* first = offset(row_[k], b_.CreateMul(column, b_.getInt64(std::uint64_t(stride))), bytes);
-  Value* apart = b_.CreateMul(lanes(v, 64), v.integer(v.integers(64), std::uint64_t(stride)));
-  return v.gather(first, apart, bytes);
+  std::vector<std::int64_t> places;
+  for (unsigned lane = 0; lane < v.width; ++lane) places.push_back(lane * lane_step_ * stride);
+  return scattered(v, first, places, bytes);
+}
+
+/// Elements that are so far from the one at `first`. Neighbours are read together, and then put in
+/// their places.
+Lanes LoopBody::scattered(const VectorBuilder& v, Value* first,
+                          const std::vector<std::int64_t>& from_first, unsigned bytes) const {
+  constexpr std::int64_t kMostApart = 16;
+  const auto [lowest, highest] = std::minmax_element(from_first.begin(), from_first.end());
+  first = offset(first, b_.getInt64(std::uint64_t(*lowest)), bytes);
+  const std::int64_t span = *highest - *lowest + 1;
+  if (span == 1) return v.load_splat(first, bytes);
+  llvm::SmallVector<int> places;
+  llvm::SmallVector<llvm::Constant*> apart;
+  for (const std::int64_t n : from_first) {
+    places.push_back(int(n - *lowest));
+    apart.push_back(b_.getInt64(std::uint64_t(n - *lowest)));
+  }
+  if (bytes == 16 || span > kMostApart * std::int64_t(v.width)) {
+    return v.gather(first, llvm::ConstantVector::get(apart), bytes);
+  }
+  auto* type = llvm::FixedVectorType::get(b_.getIntNTy(bytes * 8), unsigned(span));
+  Value* all = b_.CreateAlignedLoad(type, first, llvm::Align(bytes));
+  return VectorBuilder::bits(b_.CreateShuffleVector(all, places));
 }
 
 /// How far each lane's element is from the first one's.
@@ -302,32 +326,16 @@ Lanes LoopBody::of_period(const VectorBuilder& v, std::size_t k, std::int64_t ve
     }
     from_first.push_back(out);
   }
-  const auto [lowest, highest] = std::minmax_element(from_first.begin(), from_first.end());
-  const auto constants = [&](unsigned bits, std::int64_t base) {
-    std::vector<llvm::Constant*> out;
-    for (const std::int64_t n : from_first) {
-      out.push_back(llvm::ConstantInt::get(b_.getIntNTy(bits), std::uint64_t(n - base)));
-    }
-    return llvm::ConstantVector::get(out);
-  };
   if (r.kind == Kind::iota) {
     const unsigned bits = bytes < 8 ? 32 : 64;
     Value* first = v.splat(b_.CreateTrunc(row_[k], b_.getIntNTy(bits)));
-    return number(v, k, b_.CreateAdd(first, constants(bits, 0)));
+    llvm::SmallVector<llvm::Constant*> numbers;
+    for (const std::int64_t n : from_first) {
+      numbers.push_back(llvm::ConstantInt::get(b_.getIntNTy(bits), std::uint64_t(n)));
+    }
+    return number(v, k, b_.CreateAdd(first, llvm::ConstantVector::get(numbers)));
   }
-  Value* first = offset(row_[k], b_.getInt64(std::uint64_t(*lowest)), bytes);
-  const std::int64_t span = *highest - *lowest + 1;
-  if (span == 1) return v.load_splat(first, bytes);
-  // Neighbours are read together, and then put in their places.
-  constexpr std::int64_t kMostApart = 4;
-  if (bytes == 16 || span > kMostApart * std::int64_t(v.width)) {
-    return v.gather(first, constants(64, *lowest), bytes);
-  }
-  auto* type = llvm::FixedVectorType::get(b_.getIntNTy(bytes * 8), unsigned(span));
-  Value* all = b_.CreateAlignedLoad(type, first, llvm::Align(bytes));
-  llvm::SmallVector<int> places;
-  for (const std::int64_t n : from_first) places.push_back(int(n - *lowest));
-  return VectorBuilder::bits(b_.CreateShuffleVector(all, places));
+  return scattered(v, row_[k], from_first, bytes);
 }
 
 Lanes LoopBody::read(const VectorBuilder& v, std::size_t k, Value* at, Value* column) {
