@@ -30,10 +30,10 @@ bool is_whole_slice(const Instruction& i) {
 }
 
 /// Dims that are not of size 1 stay in order: the bytes stay where they are.
-bool moves_nothing(const Instruction& transpose) {
+bool moves_nothing(const Shape& from, const Dims& perm) {
   std::int64_t last = -1;
-  for (const std::int64_t d : transpose.get<ir::DimensionsAttrs>().dims) {
-    if (transpose.operand(0)->shape.dim(d) == 1) continue;
+  for (const std::int64_t d : perm) {
+    if (from.dim(d) == 1) continue;
     if (d < last) return false;
     last = d;
   }
@@ -137,8 +137,14 @@ class Simplifier {
       case Opcode::tuple:
         return tuple(i);
       case Opcode::select:
-        return i->operand(1) == i->operand(2) && same_type(*i, *i->operand(1)) ? i->operand(1)
-                                                                               : nullptr;
+        return select(i);
+      case Opcode::compare:
+        if (Instruction* known = compare(i)) return known;
+        return splat(i);
+      case Opcode::and_:
+      case Opcode::or_:
+        if (Instruction* one = either(i)) return one;
+        return splat(i);
       case Opcode::sharding_constraint:
       case Opcode::pvary:
         return i->operand(0);
@@ -163,6 +169,51 @@ class Simplifier {
     Instruction* one =
         builder_.emit_shaped(i->opcode, Shape(i->shape.dtype, {}), std::move(scalars), i->attrs);
     return builder_.broadcast(one, i->shape.dims, {});
+  }
+
+  Instruction* select(Instruction* i) {
+    const auto is_whole = [&](std::size_t k) { return same_type(*i, *i->operand(k)); };
+    if (i->operand(1) == i->operand(2) && is_whole(1)) return i->operand(1);
+    if (const Literal* chosen = splat_constant(i->operand(0))) {
+      const std::size_t k = chosen->data<bool>()[0] ? 1 : 2;
+      return is_whole(k) ? i->operand(k) : nullptr;
+    }
+    return nullptr;
+  }
+
+  Instruction* all_are(bool value, const Shape& shape) {
+    Instruction* one = builder_.scalar(DType::pred, value);
+    return shape.is_scalar() ? one : builder_.broadcast(one, shape.dims, {});
+  }
+
+  /// Nothing unsigned is below zero; what is not false is true.
+  Instruction* compare(Instruction* i) {
+    const Instruction& x = *i->operand(0);
+    const DType t = x.shape.dtype;
+    const Literal* to = splat_constant(i->operand(1));
+    if (to == nullptr || !x.shape.is_array()) return nullptr;
+    const ir::Direction direction = i->get<ir::CompareAttrs>().direction;
+    if (t == DType::pred) {
+      const bool same = direction == (to->data<bool>()[0] ? ir::Direction::eq : ir::Direction::ne);
+      return same ? i->operand(0) : nullptr;
+    }
+    const bool is_zero = std::all_of(to->bytes(), to->bytes() + to->byte_count(),
+                                     [](std::byte b) { return b == std::byte(0); });
+    if (!is_unsigned_integer(t) || !is_zero) return nullptr;
+    if (direction == ir::Direction::lt) return all_are(false, i->shape);
+    return direction == ir::Direction::ge ? all_are(true, i->shape) : nullptr;
+  }
+
+  /// Of a truth and one that is known.
+  Instruction* either(Instruction* i) {
+    if (i->shape.dtype != DType::pred || i->operands().size() != 2) return nullptr;
+    for (std::size_t k = 0; k < 2; ++k) {
+      const Literal* known = splat_constant(i->operand(k));
+      if (known == nullptr) continue;
+      const bool decides = known->data<bool>()[0] == i->is(Opcode::or_);
+      return i->operand(decides ? k : 1 - k);
+    }
+    return nullptr;
   }
 
   /// A product in place of a quotient by a power of two: the same numbers, in less time.
@@ -194,16 +245,32 @@ class Simplifier {
     Instruction* x = i->operand(0);
     const Dims& perm = i->get<ir::DimensionsAttrs>().dims;
     if (std::is_sorted(perm.begin(), perm.end())) return x;
-    if (moves_nothing(*i)) return builder_.reshape(x, i->shape.dims);
+    if (moves_nothing(x->shape, perm)) return builder_.reshape(x, i->shape.dims);
     if (x->is(Opcode::broadcast) && x->operand(0)->shape.is_scalar()) {
       return builder_.broadcast(x->operand(0), i->shape.dims, {});
     }
+    if (x->is(Opcode::concatenate)) return transpose_of_parts(*x, perm);
     if (!x->is(Opcode::transpose)) return nullptr;
     const Dims& inner = x->get<ir::DimensionsAttrs>().dims;
     Dims both;
     for (const std::int64_t d : perm) both.push_back(inner[std::size_t(d)]);
     if (std::is_sorted(both.begin(), both.end())) return x->operand(0);
     return builder_.transpose(x->operand(0), both);
+  }
+
+  /// Rows that are stacked and then turned to columns are put side by side.
+  Instruction* transpose_of_parts(const Instruction& concatenate, const Dims& perm) {
+    if (concatenate.users().size() != 1) return nullptr;
+    std::vector<Instruction*> parts;
+    for (Instruction* o : concatenate.operands()) {
+      if (!moves_nothing(o->shape, perm)) return nullptr;
+      Dims dims;
+      for (const std::int64_t d : perm) dims.push_back(o->shape.dim(d));
+      parts.push_back(builder_.reshape(o, dims));
+    }
+    const std::int64_t dim = concatenate.get<ir::DimensionsAttrs>().dims.at(0);
+    return builder_.concatenate(std::move(parts),
+                                std::find(perm.begin(), perm.end(), dim) - perm.begin());
   }
 
   Instruction* broadcast(Instruction* i) {
