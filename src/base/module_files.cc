@@ -8,12 +8,16 @@
 
 namespace tessera {
 
+std::string own_file() {
+  Dl_info info;
+  const bool found = dladdr(reinterpret_cast<const void*>(&own_file), &info) != 0;
+  return found && info.dli_fname != nullptr ? info.dli_fname : "";
+}
+
 std::vector<std::string> module_files(const char* name, const char* installed) {
   std::vector<std::string> out;
-  Dl_info info;
-  if (dladdr(reinterpret_cast<const void*>(&module_files), &info) != 0 &&
-      info.dli_fname != nullptr) {
-    const auto folder = std::filesystem::path(info.dli_fname).parent_path();
+  if (const std::string own = own_file(); !own.empty()) {
+    const auto folder = std::filesystem::path(own).parent_path();
     out.push_back((folder.empty() ? "." : folder) / name);
   }
   out.push_back(std::filesystem::path(installed) / name);

@@ -11,4 +11,7 @@ namespace tessera {
 /// code, or in the folder that it was to be installed in.
 std::vector<std::string> module_files(const char* name, const char* installed);
 
+/// The library or program that has this code; empty if the loader doesn't say.
+std::string own_file();
+
 }  // namespace tessera

@@ -45,16 +45,13 @@ class Flattener {
     }
     if (element_count(batch_dims_) == 1) return sliced();
     // Pairs of numbers are found by twice the index.
-    if (count > std::numeric_limits<std::int32_t>::max() / 2 || copies_runs()) return nullptr;
+    if (count > std::numeric_limits<std::int32_t>::max() / 2) return nullptr;
+    if (copies_runs()) return rows();
     if (is_flat()) return nullptr;
-    Instruction* at = nullptr;
+    Instruction* at = first_of_windows(1);
     const auto add = [&](Instruction* more) {
       at = at == nullptr ? more : b_.binary(Opcode::add, at, more);
     };
-    for (std::size_t k = 0; k < attrs_.start_index_map.size(); ++k) {
-      const std::int64_t d = attrs_.start_index_map[k];
-      add(times(b_, start(k, d), strides_[std::size_t(d)]));
-    }
     if (at != nullptr && !attrs_.offset_dims.empty()) {
       at = b_.broadcast(at, gather_.shape.dims, batch_);
     }
@@ -63,9 +60,7 @@ class Flattener {
       add(coordinate(attrs_.offset_dims[k], strides_[std::size_t(window_[k])]));
     }
     for (std::size_t k = 0; k < attrs_.operand_batching_dims.size(); ++k) {
-      std::int64_t place = attrs_.start_indices_batching_dims[k];
-      if (place > attrs_.index_vector_dim) --place;
-      add(coordinate(batch_[std::size_t(place)],
+      add(coordinate(batch_[std::size_t(batch_of(k))],
                      strides_[std::size_t(attrs_.operand_batching_dims[k])]));
     }
     if (at == nullptr) at = b_.splat(b_.zero(DType::s32), gather_.shape.dims);
@@ -79,6 +74,56 @@ class Flattener {
   }
 
  private:
+  /// Rows that are found by several numbers are found by one.
+  Instruction* rows() {
+    const std::int64_t rank = array_.rank();
+    const auto windows = std::int64_t(attrs_.offset_dims.size());
+    for (std::int64_t k = 0; k < windows; ++k) {
+      if (attrs_.offset_dims[std::size_t(k)] != gather_.shape.rank() - windows + k) return nullptr;
+    }
+    std::int64_t outer = rank;
+    while (outer > 0 && attrs_.slice_sizes[std::size_t(outer - 1)] == array_.dim(outer - 1)) {
+      --outer;
+    }
+    for (std::int64_t d = 0; d < outer; ++d) {
+      if (attrs_.slice_sizes[std::size_t(d)] != 1) return nullptr;
+    }
+    if (outer == 0 || (outer == 1 && attrs_.operand_batching_dims.empty())) return nullptr;
+    const std::int64_t row = element_count({array_.dims.begin() + outer, array_.dims.end()});
+    Instruction* at = first_of_windows(row);
+    for (std::size_t k = 0; k < attrs_.operand_batching_dims.size(); ++k) {
+      Instruction* n = b_.iota(Shape(DType::s32, batch_dims_), batch_of(k));
+      n = times(b_, n, strides_[std::size_t(attrs_.operand_batching_dims[k])] / row);
+      at = at == nullptr ? n : b_.binary(Opcode::add, at, n);
+    }
+    if (at == nullptr) return nullptr;
+    ir::GatherAttrs flat;
+    flat.collapsed_slice_dims = flat.start_index_map = {0};
+    flat.slice_sizes = {1, row};
+    flat.index_vector_dim = std::int64_t(batch_dims_.size());
+    flat.offset_dims = {flat.index_vector_dim};
+    Instruction* rows = b_.reshape(gather_.operand(0), {array_.element_count() / row, row});
+    return b_.reshape(b_.emit(Opcode::gather, {rows, at}, flat), gather_.shape.dims);
+  }
+
+  /// Where windows start, in so many elements; null: all at the first one.
+  Instruction* first_of_windows(std::int64_t unit) {
+    Instruction* at = nullptr;
+    for (std::size_t k = 0; k < attrs_.start_index_map.size(); ++k) {
+      const std::int64_t d = attrs_.start_index_map[k];
+      if (attrs_.slice_sizes[std::size_t(d)] == array_.dim(d)) continue;
+      Instruction* n = times(b_, start(k, d), strides_[std::size_t(d)] / unit);
+      at = at == nullptr ? n : b_.binary(Opcode::add, at, n);
+    }
+    return at;
+  }
+
+  /// The dim of the batch that goes along with a batching dim of the array.
+  std::int64_t batch_of(std::size_t k) const {
+    const std::int64_t place = attrs_.start_indices_batching_dims[k];
+    return place > attrs_.index_vector_dim ? place - 1 : place;
+  }
+
   bool is_flat() const {
     const Shape& indices = gather_.operand(1)->shape;
     return array_.rank() == 1 && attrs_.index_vector_dim == indices.rank() &&

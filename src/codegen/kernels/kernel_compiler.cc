@@ -33,7 +33,10 @@ Found find_module() {
   std::string tried;
   for (const std::string& file : module_files(kModule, TESSERA_JIT_FOLDER)) {
     if (const auto build = build_id(file)) {
-      return {file, *build + (has_vector_math() ? " libmvec " : " ") + machine_identity()};
+      // What calls the code, and says how its elements are walked, must be of that build as well.
+      const std::string caller = build_id(own_file()).value_or("");
+      return {file,
+              *build + ' ' + caller + (has_vector_math() ? " libmvec " : " ") + machine_identity()};
     }
     tried += "\n  " + file;
   }

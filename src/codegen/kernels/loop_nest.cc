@@ -104,9 +104,14 @@ LoopNest nest_of(const LoopExpr& program, bool periodic, std::int64_t row) {
             elements(r) < std::numeric_limits<std::int32_t>::max();
     gathers = gathers && (r.element_bytes == 4 || r.element_bytes == 8);
   }
-  // What vectors the machine has isn't known here.
+  // What vectors the machine has isn't known here: they have at most so many bytes.
+  constexpr unsigned kMostBytes = 64;
+  unsigned widest = 1;
+  for (const LoopExpr::Register& r : program.registers) {
+    widest = std::max(widest, unsigned(std::min(r.element_bytes, 8)));
+  }
   nest.periodic = periodic && !nest.by_rows && any_strided;
-  for (unsigned width = 2; width <= 64 && nest.periodic; width *= 2) {
+  for (unsigned width = 2; width <= kMostBytes / widest && nest.periodic; width *= 2) {
     nest.periodic = period_of(nest, width).elements != 0;
   }
   if (!nest.by_rows && !nest.periodic && !(small && gathers && nest.whole == 1)) {
