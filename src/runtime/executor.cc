@@ -204,6 +204,17 @@ void PlanExecutor::run_class(const Step& step, std::int32_t cls, std::int32_t de
   for (const SlotId s : step.release) buffer(s, cls).reset();
 }
 
+/// Whether what the kernel reads and writes is likely in this core's cache, and takes longer to move
+/// to others and back than they would save.
+bool PlanExecutor::moves_more(const KernelTask& task, std::int64_t n, double nanoseconds) const {
+  constexpr double kOfByte = 0.15, kCache = 1 << 20;
+  double bytes = 0;
+  for (const SlotId s : task.inputs) bytes += double(slot(s).bytes);
+  for (const SlotId s : task.outputs) bytes += double(slot(s).bytes);
+  bytes *= double(n);
+  return bytes < kCache && nanoseconds < kOfByte * bytes;
+}
+
 void PlanExecutor::run_tiled(const Step& step, const ActiveSet::Classes& who) {
   const auto& task = std::get<KernelTask>(step.what);
   const auto n = std::int64_t(who.size());
@@ -214,7 +225,7 @@ void PlanExecutor::run_tiled(const Step& step, const ActiveSet::Classes& who) {
   const auto per_class = std::min<std::int64_t>(
       {std::max<std::int64_t>(1, std::int64_t(total_tiles / double(n) + 0.999)), task.units,
        std::max<std::int64_t>(1, std::int64_t(task.nanoseconds / 5000))});
-  if (n * per_class == 1 || total < kInlineNanoseconds) {
+  if (n * per_class == 1 || total < kInlineNanoseconds || moves_more(task, n, total)) {
     for (std::size_t i = 0; i < who.size(); ++i) run_class(step, who.classes[i], who.devices[i]);
     return;
   }

@@ -64,6 +64,7 @@ class PlanExecutor {
   void make_buffers();
   void run_block(const Block& block, const ActiveSet& active);
   void run_segment(const Block& block, const Segment& segment, const ActiveSet& active);
+  bool moves_more(const KernelTask& task, std::int64_t n, double nanoseconds) const;
   void run_tiled(const Step& step, const ActiveSet::Classes& who);
   /// Runs one step for one class.
   void run_class(const Step& step, std::int32_t cls, std::int32_t device);
