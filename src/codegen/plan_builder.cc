@@ -10,6 +10,7 @@
 #include "src/base/contains.h"
 #include "src/codegen/emitter.h"
 #include "src/codegen/fused_module.h"
+#include "src/codegen/late_updates.h"
 #include "src/codegen/liveness.h"
 #include "src/codegen/memory_kinds.h"
 #include "src/codegen/multi_axis_gathers.h"
@@ -87,6 +88,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   plan.results = emitter.run(parameters);
   assign_memory(&plan, memory);
   merge_all_gathers(&plan);
+  update_late(&plan);
   add_kernels(plan.entry, &built.kernels);
   tile(&built, kernels, remake);
   compile_short_loops(&plan, kernels);
