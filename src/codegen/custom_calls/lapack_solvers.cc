@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "src/codegen/custom_calls/lapack_routine.h"
+#include "src/codegen/custom_calls/small_matrices.h"
 
 namespace tessera::codegen::lapack {
 namespace {
@@ -23,13 +24,27 @@ void put_info(const Batch& b, int slot, Int info) {
 template <class T>
 void run_potrf(Batch& b) {
   b.pass(0, 0);
-  *b.output<Int>(1) = potrf(b.options.uplo, b.size('n'), b.output<T>(0));
+  const Int n = b.size('n');
+  if constexpr (!is_complex_type<T>) {
+    if (n <= kSmallMatrix) {
+      *b.output<Int>(1) = factor_cholesky(b.options.uplo == 'L', n, b.output<T>(0));
+      return;
+    }
+  }
+  *b.output<Int>(1) = potrf(b.options.uplo, n, b.output<T>(0));
 }
 
 template <class T>
 void run_getrf(Batch& b) {
   b.pass(0, 0);
-  *b.output<Int>(2) = getrf(b.size('m'), b.size('n'), b.output<T>(0), b.output<Int>(1));
+  const Int m = b.size('m'), n = b.size('n');
+  if constexpr (!is_complex_type<T>) {
+    if (m <= kSmallMatrix && n <= kSmallMatrix) {
+      *b.output<Int>(2) = factor_lu(m, n, b.output<T>(0), b.output<Int>(1));
+      return;
+    }
+  }
+  *b.output<Int>(2) = getrf(m, n, b.output<T>(0), b.output<Int>(1));
 }
 
 template <class T>
@@ -84,26 +99,6 @@ void run_ormqr(Batch& b) {
         b.work->get<T>(0, lwork), lwork);
 }
 
-/// x = A^-1 x, or with the transpose of A, which is triangular: a call of BLAS takes longer than
-/// this for small ones.
-template <class T>
-void substitute(bool lower, bool transposed, bool unit, Int n, const T* a, T* x) {
-  for (Int step = 0; step < n; ++step) {
-    // From the end at which one unknown stands alone.
-    const Int k = lower != transposed ? step : n - 1 - step;
-    const T* const column = a + std::size_t(k) * std::size_t(n);
-    const Int begin = lower ? k + 1 : 0, end = lower ? n : k;
-    if (transposed) {
-      T sum = x[k];
-      for (Int i = begin; i < end; ++i) sum -= column[i] * x[i];
-      x[k] = unit ? sum : sum / column[k];
-    } else {
-      if (!unit) x[k] /= column[k];
-      for (Int i = begin; i < end; ++i) x[i] -= x[k] * column[i];
-    }
-  }
-}
-
 template <class T>
 void run_trsm(Batch& b) {
   b.pass(1, 0);
@@ -111,11 +106,12 @@ void run_trsm(Batch& b) {
   if (b.options.alpha) std::memcpy(&alpha, b.options.alpha, sizeof alpha);
   if constexpr (!is_complex_type<T>) {
     constexpr Int kSmall = 32, kFewColumns = 4;
-    if (b.options.side == 'L' && alpha == T(1) && b.size('m') <= kSmall &&
-        b.size('n') <= kFewColumns) {
-      for (Int c = 0; c < b.size('n'); ++c) {
-        substitute(b.options.uplo == 'L', b.options.trans != 'N', b.options.diag == 'U',
-                   b.size('m'), b.input<T>(0), b.output<T>(0) + std::size_t(c) * b.size('m'));
+    const Int m = b.size('m'), n = b.size('n');
+    const bool is_small = (m <= kSmall && n <= kFewColumns) || (m <= kSmallMatrix && n <= m);
+    if (b.options.side == 'L' && alpha == T(1) && is_small) {
+      for (Int c = 0; c < n; ++c) {
+        substitute(b.options.uplo == 'L', b.options.trans != 'N', b.options.diag == 'U', m,
+                   b.input<T>(0), b.output<T>(0) + std::size_t(c) * std::size_t(m));
       }
       return;
     }
