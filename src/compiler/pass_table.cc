@@ -11,6 +11,7 @@
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/analysis/trip_counts.h"
+#include "src/passes/dim_orders.h"
 #include "src/passes/eliminate_common.h"
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
@@ -163,6 +164,8 @@ constexpr Pass kPasses[] = {
      counted<passes::keep_last_dims>},
     {"swap-transposed-dots", "Swap the operands of dots that are only read transposed",
      counted<passes::swap_transposed_dots>},
+    {"unify-dim-orders", "Have what is between dots in one order of dims, if less is moved then",
+     counted<passes::unify_dim_orders>},
     {"late-divisions", "Divide what dots make of softmaxes instead of these",
      counted<passes::divide_late>},
     {"eliminate-common", "Compute equal things once", counted<passes::eliminate_common>},

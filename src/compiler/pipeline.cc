@@ -24,6 +24,7 @@
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/analysis/trip_counts.h"
+#include "src/passes/dim_orders.h"
 #include "src/passes/eliminate_common.h"
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
@@ -231,6 +232,7 @@ void simplify(Compilation& c) {
   passes::fold_transposes(c.module.get());
   passes::keep_last_dims(c.module.get());
   passes::swap_transposed_dots(c.module.get());
+  passes::unify_dim_orders(c.module.get());
   passes::divide_late(c.module.get());
 }
 void eliminate_common(Compilation& c) {
