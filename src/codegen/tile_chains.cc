@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/contains.h"
 #include "src/base/task_pool.h"
 #include "src/codegen/kernels/tiled_chain.h"
 #include "src/codegen/plan_readers.h"
@@ -81,6 +80,13 @@ class Tiler {
     std::set<SlotId> made;       ///< by its links, row by row
     std::set<SlotId> shared;     ///< large ones of which its links read only their rows
     bool multiplies = false;
+  };
+
+  /// Which steps become one, and which must stand behind that one.
+  struct Found {
+    Chain chain;
+    std::set<std::size_t> behind;
+    std::set<SlotId> late;  ///< what depends on the chain, and is no part of it
   };
 
   static const KernelTask* task_of(const Step& step) { return std::get_if<KernelTask>(&step.what); }
@@ -187,86 +193,114 @@ class Tiler {
     return true;
   }
 
-  /// Adds step `n`, and those from `first` on that make large arrays of which it reads its rows.
-  bool add_fed(const Block& block, std::size_t first, std::size_t n,
-               const std::set<std::size_t>& behind, Chain* chain) const {
+  /// The step from `first` on, up to `n`, that makes a slot.
+  std::optional<std::size_t> maker_of(const Block& block, std::size_t first, std::size_t n,
+                                      SlotId s) const {
+    for (std::size_t maker = first + 1; maker < n; ++maker) {
+      const std::optional<StepOperands> of = operands_of(block.steps[maker]);
+      if (of && std::find(of->outputs.begin(), of->outputs.end(), s) != of->outputs.end()) {
+        return maker;
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// Steps from `first` on that make large arrays of which step `n` reads its rows, and so on.
+  void add_makers(const Block& block, std::size_t first, std::size_t n, const Chain& chain,
+                  std::set<std::size_t>* makers) const {
     const KernelTask& task = *task_of(block.steps[n]);
     const KernelDescriptor& kernel = kernels_.at(task.kernel);
-    std::vector<std::size_t> makers;
     for (std::size_t k = 0; k < task.inputs.size(); ++k) {
       const SlotId s = task.inputs[k];
-      const bool sums =
-          chain->matrices == 0 && kernel.row_sums && kernel.row_sums->sizes.by_rows[k];
-      if (chain->made.count(s) != 0 || bytes(s) < kLeastBytes ||
-          !(sums || reads_part(kernel, k, *chain))) {
+      const bool sums = chain.matrices == 0 && kernel.row_sums && kernel.row_sums->sizes.by_rows[k];
+      if (chain.made.count(s) != 0 || bytes(s) < kLeastBytes ||
+          !(sums || reads_part(kernel, k, chain))) {
         continue;
       }
-      for (std::size_t maker = first + 1; maker < n; ++maker) {
-        const KernelTask* of = task_of(block.steps[maker]);
-        if (of == nullptr || behind.count(maker) != 0) continue;
-        if (std::find(of->outputs.begin(), of->outputs.end(), s) == of->outputs.end()) continue;
-        makers.push_back(maker);
-        break;
+      const auto maker = maker_of(block, first, n, s);
+      if (!maker || task_of(block.steps[*maker]) == nullptr || !makers->insert(*maker).second) {
+        continue;
       }
+      add_makers(block, first, *maker, chain, makers);
     }
-    if (makers.empty()) return add(block, n, chain);
-    Chain fed = *chain;
-    for (const std::size_t maker : makers) {
-      const bool added = std::find(fed.links.begin(), fed.links.end(), maker) != fed.links.end();
-      if (!added) add_fed(block, first, maker, behind, &fed);
-    }
-    if (!add(block, n, &fed)) return fed.links.size() > chain->links.size() && add(block, n, chain);
-    *chain = std::move(fed);
-    return true;
   }
-  /// Which other steps from `first` to `n` read what the chain makes, once it has new links there,
-  /// or depend on them: they must stand behind it. None if a link needs one of them.
-  struct Behind {
-    std::set<std::size_t> steps;
-    std::set<SlotId> late;  ///< what they make, and sums, which are whole only there
-  };
-  std::optional<Behind> depending(const Block& block, std::size_t first, std::size_t n,
-                                  const Chain& chain) const {
-    Behind out;
-    std::set<SlotId> made;
-    for (std::size_t k = first; k <= n; ++k) {
-      const bool link = contains(chain.links, k);
-      const StepOperands operands = *operands_of(block.steps[k]);
-      const auto reads_any = [&](const std::set<SlotId>& slots) {
-        return std::any_of(operands.inputs.begin(), operands.inputs.end(),
-                           [&](SlotId s) { return slots.count(s) != 0; });
-      };
-      const bool reads_late = reads_any(out.late);
-      if (link && reads_late) return std::nullopt;
-      const bool behind = !link && (reads_late || reads_any(made));
-      if (behind) out.steps.insert(k);
-      if (!link && !behind) continue;
-      auto& to = behind || chain.sums.count(k) != 0 ? out.late : made;
-      to.insert(operands.outputs.begin(), operands.outputs.end());
+
+  /// Steps from `first` on, up to `n`, on which that depends.
+  std::set<std::size_t> before(const Block& block, std::size_t first, std::size_t n) const {
+    std::set<std::size_t> out;
+    std::set<SlotId> wanted;
+    for (std::size_t k = n; k > first; --k) {
+      const std::optional<StepOperands> of = operands_of(block.steps[k]);
+      if (!of) continue;
+      const bool needed = std::any_of(of->outputs.begin(), of->outputs.end(),
+                                      [&](SlotId s) { return wanted.count(s) != 0; });
+      if (k != n && !needed) continue;
+      if (k != n) out.insert(k);
+      wanted.insert(of->inputs.begin(), of->inputs.end());
     }
     return out;
   }
 
-  /// Which steps from `n` on become one, and which must stand behind that one.
-  struct Found {
-    Chain chain;
-    Behind behind;
-  };
-  /// Adds step `n` and what feeds it, from `first` on, if all else can stand in front or behind.
-  bool join(const Block& block, std::size_t first, std::size_t n, Found* found) const {
-    Found longer = *found;
-    if (!add_fed(block, first, n, found->behind.steps, &longer.chain)) return false;
-    std::optional<Behind> behind = depending(block, first, n, longer.chain);
-    if (!behind) {
-      longer.chain = found->chain;
-      if (!add(block, n, &longer.chain)) return false;
-      behind = depending(block, first, n, longer.chain);
-      if (!behind) return false;
+  /// Steps from `first` on, up to `last`, that are no links and depend on such: they stand behind
+  /// the chain. Nothing if a link depends on them.
+  std::optional<std::set<std::size_t>> depending(const Block& block, std::size_t first,
+                                                 std::size_t last, const Chain& chain,
+                                                 std::set<SlotId>* late) const {
+    std::set<std::size_t> out;
+    late->clear();
+    for (std::size_t k = first; k <= last; ++k) {
+      const std::optional<StepOperands> of = operands_of(block.steps[k]);
+      if (!of) continue;
+      const auto reads_any = [&](const std::set<SlotId>& slots) {
+        return std::any_of(of->inputs.begin(), of->inputs.end(),
+                           [&](SlotId s) { return slots.count(s) != 0; });
+      };
+      const bool link = std::find(chain.links.begin(), chain.links.end(), k) != chain.links.end();
+      if (link && reads_any(*late)) return std::nullopt;
+      if (link ? chain.sums.count(k) != 0 : reads_any(*late) || reads_any(chain.made)) {
+        late->insert(of->outputs.begin(), of->outputs.end());
+        if (!link) out.insert(k);
+      }
     }
-    found->chain = std::move(longer.chain);
-    found->behind = *std::move(behind);
+    return out;
+  }
+
+  /// Adds step `n`, and those from `first` on that make large arrays of which it reads its rows,
+  /// with what stands between these and it: small numbers of the rows.
+  bool add_fed(const Block& block, std::size_t first, std::size_t n, Found* found) const {
+    std::set<std::size_t> makers;
+    add_makers(block, first, n, found->chain, &makers);
+    if (!makers.empty()) {
+      Found fed = *found;
+      bool all = true;
+      for (const std::size_t k : before(block, first, n)) {
+        const std::vector<std::size_t>& links = fed.chain.links;
+        if (std::find(links.begin(), links.end(), k) != links.end()) continue;
+        const StepOperands of = *operands_of(block.steps[k]);
+        const bool between = std::any_of(of.inputs.begin(), of.inputs.end(),
+                                         [&](SlotId s) { return fed.chain.made.count(s) != 0; });
+        if (!between && makers.count(k) == 0) continue;
+        const bool added = found->behind.count(k) == 0 && task_of(block.steps[k]) != nullptr &&
+                           add(block, k, &fed.chain);
+        all = all && (added || !between);
+      }
+      if (all && add(block, n, &fed.chain)) {
+        if (auto behind = depending(block, first, n, fed.chain, &fed.late)) {
+          fed.behind = *std::move(behind);
+          *found = std::move(fed);
+          return true;
+        }
+      }
+    }
+    if (!add(block, n, &found->chain)) return false;
+    // Sums are whole only behind it.
+    if (found->chain.sums.count(n) != 0) {
+      const auto& outputs = task_of(block.steps[n])->outputs;
+      found->late.insert(outputs.begin(), outputs.end());
+    }
     return true;
   }
+
   Found find(const Block& block, std::size_t n, std::size_t most_links,
              std::int64_t matrices) const {
     Found found;
@@ -281,18 +315,18 @@ class Tiler {
         return std::any_of(operands->inputs.begin(), operands->inputs.end(),
                            [&](SlotId s) { return slots.count(s) != 0; });
       };
-      const bool reads_late = reads_any(found.behind.late);
+      const bool reads_late = reads_any(found.late);
       if (task == nullptr) {
         if (!reads_late && !reads_any(found.chain.made)) continue;
       } else if (!reads_late) {
         const bool follows = reads_any(found.chain.made);
         const bool again = !task->outputs.empty() && remade_.count(task->outputs[0]) != 0;
         const bool joins = !again && (follows || is_sibling(*task, found.chain));
-        if (joins && join(block, n, k, &found)) continue;
+        if (joins && add_fed(block, n, k, &found)) continue;
         if (!follows) continue;
       }
-      found.behind.late.insert(operands->outputs.begin(), operands->outputs.end());
-      found.behind.steps.insert(k);
+      found.late.insert(operands->outputs.begin(), operands->outputs.end());
+      found.behind.insert(k);
     }
     std::sort(found.chain.links.begin(), found.chain.links.end());
     return found;
@@ -332,8 +366,7 @@ class Tiler {
       const auto add_if = [&](bool behind) {
         for (std::size_t k = n; k < end; ++k) {
           const bool link = std::count(found.chain.links.begin(), found.chain.links.end(), k) != 0;
-          if (!link && (found.behind.steps.count(k) != 0) == behind)
-            after.push_back(&block.steps[k]);
+          if (!link && (found.behind.count(k) != 0) == behind) after.push_back(&block.steps[k]);
         }
       };
       add_if(false);
