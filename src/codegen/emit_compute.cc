@@ -129,6 +129,7 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
   }
   ReducePlan plan = reduce_kernel(i, operands, int(inputs.size()));
   if (!plan.kernel) return false;
+  if (k == 1) plan.kernel.reduced = operands[0].program;
   plan.kernel.shares_outputs = plan.kernel.shares_outputs && order.empty();
   if (plan.kernel.shares_outputs) {
     for (const ReduceOperand& o : operands) {

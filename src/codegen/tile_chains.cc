@@ -410,9 +410,39 @@ class Tiler {
     return n + best->at;
   }
 
+  /// The same with products right in front of the links that read them: by then it is known what
+  /// else these read, and whether it is zero.
+  Chain with_late_products(const Block& block, const Chain& chain) const {
+    Chain out = chain;
+    std::vector<std::size_t> waiting;
+    out.links.clear();
+    const auto reads = [&](std::size_t n, std::size_t product) {
+      const auto& inputs = task_of(block.steps[n])->inputs;
+      const auto& outputs = task_of(block.steps[product])->outputs;
+      return std::any_of(inputs.begin(), inputs.end(), [&](SlotId s) {
+        return std::find(outputs.begin(), outputs.end(), s) != outputs.end();
+      });
+    };
+    for (const std::size_t n : chain.links) {
+      const KernelTask& task = *task_of(block.steps[n]);
+      const bool waits = kernels_.at(task.kernel).rereads_per_call && chain.sums.count(n) == 0 &&
+                         std::none_of(task.inputs.begin(), task.inputs.end(),
+                                      [&](SlotId s) { return chain.made.count(s) != 0; });
+      std::erase_if(waiting, [&](std::size_t product) {
+        if (!reads(n, product)) return false;
+        out.links.push_back(product);
+        return true;
+      });
+      (waits ? waiting : out.links).push_back(n);
+    }
+    out.links.insert(out.links.end(), waiting.begin(), waiting.end());
+    return out;
+  }
+
   /// Returns the bytes of memory traffic that are saved. If they are few, there is no step.
   /// Behind the chain are the sums of what parts of its rows sum up to.
-  std::int64_t make(const Block& block, const Chain& chain, std::vector<Step>* joined) {
+  std::int64_t make(const Block& block, const Chain& found, std::vector<Step>* joined) {
+    const Chain chain = with_late_products(block, found);
     std::map<SlotId, int> read;
     for (const std::size_t n : chain.links) {
       for (const SlotId s : task_of(block.steps[n])->inputs) ++read[s];
@@ -491,7 +521,7 @@ class Tiler {
     task.kernel = kernels_.add(kernel);
     task.units = kernel.units;
     task.nanoseconds = kernel.nanoseconds;
-    const Step& last = block.steps[chain.links.back()];
+    const Step& last = block.steps[found.links.back()];
     joined->emplace_back();
     joined->back().name = last.name;
     joined->back().location = last.location;

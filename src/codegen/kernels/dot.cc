@@ -10,6 +10,7 @@
 #include "src/base/contains.h"
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/block_ops.h"
+#include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/matrix_vector.h"
@@ -29,9 +30,10 @@ struct DotAttrs {
   bool split_columns = false;  ///< units are columns of the result, else rows
 };
 
-/// A block of the result: rows [m0, m0+m) and columns [n0, n0+n) of one batch.
+/// A block of the result: rows [m0, m0+m) and columns [n0, n0+n) of one batch, as sums over [k0,
+/// k0+k).
 struct Block {
-  std::int64_t batch, m0, m, n0, n;
+  std::int64_t batch, m0, m, n0, n, k0, k;
 };
 
 template <class F>
@@ -40,7 +42,8 @@ void for_each_block(const DotAttrs& a, std::int64_t begin, std::int64_t end, F&&
   while (begin < end) {
     const std::int64_t batch = begin / per_batch, first = begin % per_batch;
     const std::int64_t count = std::min(per_batch - first, end - begin);
-    f(a.split_columns ? Block{batch, 0, a.m, first, count} : Block{batch, first, count, 0, a.n});
+    f(a.split_columns ? Block{batch, 0, a.m, first, count, 0, a.k}
+                      : Block{batch, first, count, 0, a.n, 0, a.k});
     begin += count;
   }
 }
@@ -54,11 +57,11 @@ void multiply_block(const DotAttrs& a, const Block& block, const T* lhs, const T
   lhs += block.batch * a.m * a.k;
   rhs += block.batch * a.k * a.n;
   out += block.batch * a.m * a.n + block.m0 * a.n + block.n0;
-  lhs += a.lhs_transposed ? block.m0 : block.m0 * a.k;
-  rhs += a.rhs_transposed ? block.n0 * a.k : block.n0;
+  lhs += a.lhs_transposed ? block.m0 + block.k0 * a.m : block.m0 * a.k + block.k0;
+  rhs += a.rhs_transposed ? block.n0 * a.k + block.k0 : block.n0 + block.k0 * a.n;
   const auto multiply = [&](auto* function) {
     function(a.lhs_transposed ? CblasTrans : CblasNoTrans,
-             a.rhs_transposed ? CblasTrans : CblasNoTrans, int(block.m), int(block.n), int(a.k),
+             a.rhs_transposed ? CblasTrans : CblasNoTrans, int(block.m), int(block.n), int(block.k),
              lhs, int(a.lhs_transposed ? a.m : a.k), rhs, int(a.rhs_transposed ? a.k : a.n), out,
              int(a.n));
   };
@@ -162,14 +165,16 @@ NarrowGemm narrow_block(const DotAttrs& a, const Block& block, DType lhs, DType 
   job.b_type = rhs;
   job.m = block.m;
   job.n = block.n;
-  job.k = a.k;
+  job.k = block.k;
   (a.lhs_transposed ? job.a_column : job.a_row) = a.lhs_transposed ? a.m : a.k;
   (a.lhs_transposed ? job.a_row : job.a_column) = 1;
   (a.rhs_transposed ? job.b_column : job.b_row) = a.rhs_transposed ? a.k : a.n;
   (a.rhs_transposed ? job.b_row : job.b_column) = 1;
   const auto bytes = std::int64_t(byte_size(lhs));
-  job.a = inputs[0] + bytes * (block.batch * a.m * a.k + block.m0 * job.a_row);
-  job.b = inputs[1] + bytes * (block.batch * a.k * a.n + block.n0 * job.b_column);
+  job.a = inputs[0] +
+          bytes * (block.batch * a.m * a.k + block.m0 * job.a_row + block.k0 * job.a_column);
+  job.b = inputs[1] +
+          bytes * (block.batch * a.k * a.n + block.n0 * job.b_column + block.k0 * job.b_row);
   job.c = c;
   job.c_row = c_row;
   return job;
@@ -186,27 +191,70 @@ void run_narrow(const KernelCall& call) {
 }
 
 /// The same for bf16, rounded.
-void run_bf16(const KernelCall& call) {
+void multiply_bf16(const DotAttrs& a, const Block& all, const KernelCall& call) {
   constexpr std::int64_t kBlockRows = 256;
-  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
-  static thread_local std::vector<float> sums;
   const BlockFunction narrow = convert_block(DType::f32, DType::bf16);
-  for_each_block(a, call.begin, call.end, [&](const Block& all) {
-    for (std::int64_t m = 0; m < all.m; m += kBlockRows) {
-      Block b = all;
-      b.m0 = all.m0 + m;
-      b.m = std::min(kBlockRows, all.m - m);
-      sums.resize(std::size_t(b.m * b.n));
-      auto* c = reinterpret_cast<std::byte*>(sums.data());
-      narrow_gemm(narrow_block(a, b, DType::bf16, DType::bf16, call.inputs, c, b.n));
-      for (std::int64_t i = 0; i < b.m; ++i) {
-        const std::byte* in[] = {c + 4 * i * b.n};
-        narrow(
-            {nullptr, call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0), in, 0, b.n});
-      }
+  const ScratchMemory sums(std::size_t(4 * std::min(kBlockRows, all.m) * all.n));
+  for (std::int64_t m = 0; m < all.m; m += kBlockRows) {
+    Block b = all;
+    b.m0 = all.m0 + m;
+    b.m = std::min(kBlockRows, all.m - m);
+    narrow_gemm(narrow_block(a, b, DType::bf16, DType::bf16, call.inputs, sums.data(), b.n));
+    for (std::int64_t i = 0; i < b.m; ++i) {
+      const std::byte* in[] = {sums.data() + 4 * i * b.n};
+      narrow(
+          {nullptr, call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0), in, 0, b.n});
     }
+  }
+}
+void run_bf16(const KernelCall& call) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  for_each_block(a, call.begin, call.end, [&](const Block& b) { multiply_bf16(a, b, call); });
+}
+
+/// Some columns of the result, or sums of some products alone. `multiply`: of a block.
+template <auto multiply>
+void run_columns(const KernelCall& call, std::int64_t first, std::int64_t last) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  for_each_block(a, call.begin, call.end, [&](Block b) {
+    b.n0 = first;
+    b.n = last - first;
+    multiply(a, b, call);
   });
-  give_back(&sums);
+}
+template <auto multiply>
+void run_terms(const KernelCall& call, std::int64_t first, std::int64_t last) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  for_each_block(a, call.begin, call.end, [&](Block b) {
+    b.k0 = first;
+    b.k = last - first;
+    multiply(a, b, call);
+  });
+}
+template <class T>
+void multiply_floats(const DotAttrs& a, const Block& block, const KernelCall& call) {
+  const std::conditional_t<std::is_same_v<T, float>, FlushedSubnormals, int> flushed{};
+  (void)flushed;
+  multiply_block(a, block, reinterpret_cast<const T*>(call.inputs[0]),
+                 reinterpret_cast<const T*>(call.inputs[1]), reinterpret_cast<T*>(call.outputs[0]));
+}
+void multiply_to_f32(const DotAttrs& a, const Block& b, const KernelCall& call) {
+  std::byte* c = call.outputs[0] + 4 * (b.batch * a.m * a.n + b.m0 * a.n + b.n0);
+  narrow_gemm(narrow_block(a, b, DType::bf16, DType::bf16, call.inputs, c, a.n));
+}
+
+template <auto multiply>
+ProductParts parts_by(const DotAttrs& a, DType operands, int result_bytes) {
+  return {run_columns<multiply>, run_terms<multiply>, operands, a.n, a.k, a.m, result_bytes};
+}
+/// Of products whose operands have that type.
+ProductParts parts_of(const DotAttrs& a, DType operands, DType result) {
+  if (a.lhs_transposed || a.split_columns) return {};
+  if (operands == DType::f32) return parts_by<multiply_floats<float>>(a, operands, 4);
+  if (operands == DType::f64) return parts_by<multiply_floats<double>>(a, operands, 8);
+  if (operands != DType::bf16 || !has_bf16_gemm()) return {};
+  return result == DType::f32 ? parts_by<multiply_to_f32>(a, operands, 4)
+                              : parts_by<multiply_bf16>(a, operands, 2);
 }
 
 template <DType lhs>
@@ -379,6 +427,7 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
     kernel.shares_inputs = {!a.lhs_transposed, false};
     kernel.batch = a.batch;
     kernel.rereads_per_call = true;
+    kernel.parts = parts_of(a, l.dtype, t);
     kernel.row_sums = row_sums(l.dtype, r.dtype, t,
                                {a.batch, a.k, a.m, a.n, {a.lhs_transposed, !a.rhs_transposed}});
     kernel.rereads_at_no_cost =

@@ -10,12 +10,29 @@
 #include <utility>
 #include <vector>
 
+#include <tessera/dtype.h>
+
 #include "src/runtime/plan.h"
 
 namespace tessera::codegen {
 
 struct LoopExpr;
 struct RowSums;
+
+/// A product, of some columns alone: units [begin, end) of the call.
+using ColumnsFunction = void (*)(const runtime::KernelCall& call, std::int64_t first,
+                                 std::int64_t last);
+/// What of a product can be left out, where it is known to be zero or not read.
+struct ProductParts {
+  ColumnsFunction results = nullptr;  ///< of the result's columns; the others are left as they are
+  ColumnsFunction terms = nullptr;    ///< of those of the first operand, whose products are summed
+  DType type = DType::f32;            ///< of the operands
+  std::int64_t columns = 0, depth = 0;
+  std::int64_t rows = 1;  ///< units of a matrix
+  int result_bytes = 4;   ///< of an element
+
+  explicit operator bool() const { return results != nullptr; }
+};
 
 struct KernelDescriptor {
   /// What the kernel computes, completely (see KeyWriter). It does not depend on addresses.
@@ -39,6 +56,9 @@ struct KernelDescriptor {
   /// kernels. Null if it is none.
   std::shared_ptr<const LoopExpr> loop;
   std::int64_t elements_per_unit = 1;
+  /// What makes the elements that it reduces, if it isn't an input alone.
+  std::shared_ptr<const LoopExpr> reduced;
+  ProductParts parts;  ///< of a product whose rows are units
   /// The same, added up while rows of both inputs are made. Null if it is no such sum.
   std::shared_ptr<const RowSums> row_sums;
 

@@ -35,11 +35,19 @@ struct SumAttrs {
   Side a, b;
 };
 
-/// c[m, n] += a[rows, m]^T b[rows, n].
+/// Columns of both sides that are multiplied.
+struct Part {
+  std::int64_t m0, m, n0, n;
+};
+
+/// c[m, n] += a[rows, m]^T b[rows, n], for these m and n.
 template <class T>
 void add_product(const Side& of_a, const Side& of_b, std::int64_t rows, const T* a, const T* b,
-                 T* c) {
-  const auto m = int(of_a.width), n = int(of_b.width);
+                 T* c, const Part& part) {
+  const auto m = int(part.m), n = int(part.n), of_c = int(of_b.width);
+  a += part.m0 * of_a.column_stride();
+  b += part.n0 * of_b.column_stride();
+  c += part.m0 * of_c + part.n0;
   const CBLAS_TRANSPOSE ta = of_a.by_rows ? CblasTrans : CblasNoTrans;
   const CBLAS_TRANSPOSE tb = of_b.by_rows ? CblasNoTrans : CblasTrans;
   if (batch_gemm_pays(tb, m, n, int(rows))) {
@@ -54,32 +62,33 @@ void add_product(const Side& of_a, const Side& of_b, std::int64_t rows, const T*
     job.b_row = of_b.row_stride();
     job.b_column = of_b.column_stride();
     job.c = c;
-    job.c_row = n;
+    job.c_row = of_c;
     job.accumulate = true;
     return batch_gemm(job);
   }
-  const auto lda = int(of_a.by_rows ? m : of_a.rows), ldb = int(of_b.by_rows ? n : of_b.rows);
+  const auto lda = int(of_a.by_rows ? of_a.width : of_a.rows);
+  const auto ldb = int(of_b.by_rows ? of_b.width : of_b.rows);
   if constexpr (std::is_same_v<T, float>) {
-    cblas_sgemm(CblasRowMajor, ta, tb, m, n, int(rows), 1, a, lda, b, ldb, 1, c, n);
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, int(rows), 1, a, lda, b, ldb, 1, c, of_c);
   } else {
-    cblas_dgemm(CblasRowMajor, ta, tb, m, n, int(rows), 1, a, lda, b, ldb, 1, c, n);
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, int(rows), 1, a, lda, b, ldb, 1, c, of_c);
   }
 }
 
 template <class T>
-void run_sums(const KernelCall& call) {
+void add_sums(const KernelCall& call, const Part& part) {
   const auto& s = *static_cast<const SumAttrs*>(call.attributes);
   const std::conditional_t<std::is_same_v<T, float>, FlushedSubnormals, int> flushed{};
   (void)flushed;
   add_product(s.a, s.b, call.end - call.begin,
               reinterpret_cast<const T*>(call.inputs[0]) + s.a.first(call.begin),
               reinterpret_cast<const T*>(call.inputs[1]) + s.b.first(call.begin),
-              reinterpret_cast<T*>(call.outputs[0]));
+              reinterpret_cast<T*>(call.outputs[0]), part);
 }
 
 /// 16-bit floats, by way of f32.
 template <DType half>
-void run_half_sums(const KernelCall& call) {
+void add_half_sums(const KernelCall& call, const Part& part) {
   const auto& s = *static_cast<const SumAttrs*>(call.attributes);
   const std::int64_t rows = call.end - call.begin;
   const ScratchMemory wide(std::size_t(4 * rows * (s.a.width + s.b.width)));
@@ -99,40 +108,62 @@ void run_half_sums(const KernelCall& call) {
     }
   }
   add_product(now[0], now[1], rows, reinterpret_cast<const float*>(to[0]),
-              reinterpret_cast<const float*>(to[1]), reinterpret_cast<float*>(call.outputs[0]));
+              reinterpret_cast<const float*>(to[1]), reinterpret_cast<float*>(call.outputs[0]),
+              part);
 }
 
-void run_bf16_sums(const KernelCall& call) {
+void add_bf16_sums(const KernelCall& call, const Part& part) {
   const auto& s = *static_cast<const SumAttrs*>(call.attributes);
   NarrowGemm job;
   job.a_type = job.b_type = DType::bf16;
-  job.m = s.a.width;
-  job.n = s.b.width;
+  job.m = part.m;
+  job.n = part.n;
   job.k = call.end - call.begin;
   job.a_row = s.a.column_stride();
   job.a_column = s.a.row_stride();
   job.b_row = s.b.row_stride();
   job.b_column = s.b.column_stride();
-  job.a = call.inputs[0] + 2 * s.a.first(call.begin);
-  job.b = call.inputs[1] + 2 * s.b.first(call.begin);
-  job.c = call.outputs[0];
+  job.a = call.inputs[0] + 2 * (s.a.first(call.begin) + part.m0 * s.a.column_stride());
+  job.b = call.inputs[1] + 2 * (s.b.first(call.begin) + part.n0 * s.b.column_stride());
+  job.c = call.outputs[0] + 4 * (part.m0 * s.b.width + part.n0);
   job.c_row = s.b.width;
   job.accumulate = true;
   narrow_gemm(job);
 }
 
-runtime::KernelFunction sums_function(DType t) {
+/// All of them, or those of some columns of one side.
+struct SumFunctions {
+  runtime::KernelFunction all = nullptr;
+  ColumnsFunction of_columns[2] = {};
+};
+template <auto add>
+SumFunctions functions_by() {
+  return {[](const KernelCall& call) {
+            const auto& s = *static_cast<const SumAttrs*>(call.attributes);
+            add(call, {0, s.a.width, 0, s.b.width});
+          },
+          {[](const KernelCall& call, std::int64_t first, std::int64_t last) {
+             const auto& s = *static_cast<const SumAttrs*>(call.attributes);
+             add(call, {first, last - first, 0, s.b.width});
+           },
+           [](const KernelCall& call, std::int64_t first, std::int64_t last) {
+             const auto& s = *static_cast<const SumAttrs*>(call.attributes);
+             add(call, {0, s.a.width, first, last - first});
+           }}};
+}
+SumFunctions sum_functions(DType t) {
   switch (t) {
     case DType::f32:
-      return run_sums<float>;
+      return functions_by<add_sums<float>>();
     case DType::f64:
-      return run_sums<double>;
+      return functions_by<add_sums<double>>();
     case DType::f16:
-      return run_half_sums<DType::f16>;
+      return functions_by<add_half_sums<DType::f16>>();
     case DType::bf16:
-      return has_bf16_gemm() ? run_bf16_sums : run_half_sums<DType::bf16>;
+      return has_bf16_gemm() ? functions_by<add_bf16_sums>()
+                             : functions_by<add_half_sums<DType::bf16>>();
     default:
-      return nullptr;
+      return {};
   }
 }
 
@@ -171,16 +202,18 @@ std::shared_ptr<const RowSums> row_sums(DType lhs, DType rhs, DType result, cons
   const bool wider = lhs == DType::bf16 && result == DType::f32 && has_bf16_gemm();
   if (lhs != rhs || (lhs != result && !wider)) return nullptr;
   if (!sizes.by_rows[0] && !sizes.by_rows[1]) return nullptr;
-  const runtime::KernelFunction function = sums_function(lhs);
-  if (function == nullptr) return nullptr;
+  const SumFunctions functions = sum_functions(lhs);
+  if (functions.all == nullptr) return nullptr;
   auto out = std::make_shared<RowSums>();
   out->sizes = sizes;
   out->result = result;
   out->held = lhs == DType::f64 ? DType::f64 : DType::f32;
   out->key =
       kernel_key("row-sums", lhs, sizes.rows, sizes.m, sizes.n, sizes.by_rows[0], sizes.by_rows[1]);
-  out->make = kernel_maker(function, SumAttrs{{sizes.m, sizes.rows, sizes.by_rows[0]},
-                                              {sizes.n, sizes.rows, sizes.by_rows[1]}});
+  std::copy_n(functions.of_columns, 2, out->of_columns);
+  out->operands = lhs;
+  out->make = kernel_maker(functions.all, SumAttrs{{sizes.m, sizes.rows, sizes.by_rows[0]},
+                                                   {sizes.n, sizes.rows, sizes.by_rows[1]}});
   return out;
 }
 

@@ -25,6 +25,9 @@ struct RowSums {
   std::string key;
   /// Makes what adds units [begin, end), rows of one batch, to the sums at outputs[0].
   std::function<runtime::Kernel()> make;
+  /// The same for some columns of one side, with the attributes of what `make` makes.
+  ColumnsFunction of_columns[2] = {};
+  DType operands = DType::f32;
   DType result = DType::f32, held = DType::f32;  ///< the sums' type
 
   std::int64_t rows() const { return sizes.batch * sizes.rows; }

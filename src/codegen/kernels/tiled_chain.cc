@@ -5,11 +5,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "src/codegen/kernels/fused_loop.h"
+#include "src/codegen/kernels/hidden_columns.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/loop_expr.h"
+#include "src/codegen/kernels/masked_columns.h"
 
 namespace tessera::codegen {
 namespace {
@@ -25,12 +30,29 @@ struct ChainAttrs {
     bool is_read = false;        ///< what it makes, by links behind it or as scratch memory
     bool product = false;        ///< it takes rows together, not one as well as many
     std::int64_t sum_bytes = 0;  ///< of the sums of a part; 0: it makes rows
+    // Of chains with masked columns:
+    MaskedColumns::Link masked = {};
+    ProductParts parts = {};
+    ColumnsFunction of_columns = nullptr;  ///< of sums
+    DotSizes sums = {};
+    DType summed = DType::f32;            ///< the type of what is summed
+    std::vector<int> element_bytes = {};  ///< of a loop's outputs
+    std::size_t first_array = 0;          ///< of its outputs among those of all links
+  };
+  /// Makes the mask of rows.
+  struct Mask {
+    runtime::Kernel kernel;
+    std::int64_t columns = 0;
+    bool hides = false;
+    std::vector<Place> inputs;
+    std::size_t arrays = 0;  ///< outputs of all links
   };
   std::vector<Link> links;
   std::int64_t rows = 1, block = 1;
   std::int64_t groups = 0, parts = 1;
   std::vector<std::int64_t> row_bytes;  ///< of scratch
   std::int64_t short_block = 1;         ///< rows at a time of links between products
+  std::optional<Mask> mask;             ///< units are blocks then, if there are no groups
   std::size_t operands = 0;             ///< of the link that has most
   std::size_t inputs = 0, outputs = 0;  ///< of the chain
 };
@@ -59,13 +81,18 @@ class Run {
       : call_(call),
         a_(*static_cast<const ChainAttrs*>(call.attributes)),
         may_stream_(call.may_stream && !overwrites(call, a_)),
-        most_(std::min(a_.block, a_.groups > 0 ? a_.rows : call.end - call.begin)),
+        most_(std::min(a_.block, a_.groups > 0 || a_.mask ? a_.rows : call.end - call.begin)),
         memory_(std::size_t(scratch_bytes())),
         scratch_(a_.row_bytes.size()),
         inputs_(a_.operands),
-        outputs_(a_.operands) {}
+        outputs_(a_.operands),
+        narrow_(a_.links.size()),
+        zero_rows_(a_.mask ? a_.mask->arrays : 0) {}
 
   void run() {
+    if (a_.groups == 0 && a_.mask) {
+      return rows(call_.begin * a_.block, std::min(call_.end * a_.block, a_.rows), 0);
+    }
     if (a_.groups == 0) return rows(call_.begin, call_.end, 0);
     const std::int64_t of_group = a_.rows / a_.groups;
     // Parts are whole blocks, as far as there are rows.
@@ -100,6 +127,7 @@ class Run {
         scratch_[k] = at - begin * a_.row_bytes[k];
         at += rounded(a_.row_bytes[k] * most_);
       }
+      if (a_.mask) look_at_mask(begin, end);
       for (std::size_t l = 0; l < a_.links.size();) {
         if (a_.links[l].product) {
           run(a_.links[l++], begin, end, part);
@@ -118,18 +146,139 @@ class Run {
 
   void run(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end, std::int64_t part) {
     place(link, part);
+    if (hides_any_ && link.masked.kind != MaskedColumns::Link::Kind::whole) {
+      if (run_shown(link, begin, end)) return;
+    }
     link.kernel.function({link.kernel.attributes.get(), inputs_.data(), outputs_.data(),
                           begin * link.units_of_row, end * link.units_of_row,
                           may_stream_ && !link.is_read});
   }
 
-  void place(const ChainAttrs::Link& link, std::int64_t part) {
-    for (std::size_t k = 0; k < link.inputs.size(); ++k) {
-      const auto [kind, number] = link.inputs[k];
+  /// Which columns the mask shows of these rows.
+  void look_at_mask(std::int64_t begin, std::int64_t end) {
+    const ChainAttrs::Mask& mask = *a_.mask;
+    const ScratchMemory bytes{std::size_t((end - begin) * mask.columns)};
+    std::byte* const first_row = bytes.data() - begin * mask.columns;
+    place_inputs(mask.inputs);
+    mask.kernel.function({mask.kernel.attributes.get(), inputs_.data(), &first_row,
+                          begin * mask.columns, end * mask.columns, false});
+    shown_ = shown_columns(bytes.data(), end - begin, mask.columns, mask.hides);
+    hides_any_ = shown_.last - shown_.first < mask.columns;
+    begin_ = begin;
+    end_ = end;
+    std::fill(narrow_.begin(), narrow_.end(), false);
+    std::fill(zero_rows_.begin(), zero_rows_.end(), 0);
+  }
+
+  bool are_zero(const std::vector<MaskedColumns::Array>& arrays) const {
+    return std::all_of(arrays.begin(), arrays.end(), [&](const MaskedColumns::Array& array) {
+      return zero_rows_[a_.links[array.link].first_array + array.output] == end_ - begin_;
+    });
+  }
+
+  /// Whether all of the second operands of the rows' matrices is moderate: looked at once.
+  bool is_moderate(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
+    const ProductParts& p = link.parts;
+    const std::int64_t elements = p.depth * p.columns;
+    for (std::int64_t batch = begin / p.rows; batch <= (end - 1) / p.rows; ++batch) {
+      const std::byte* matrix = inputs_[1] + batch * elements * std::int64_t(byte_size(p.type));
+      const auto [it, added] = moderate_.try_emplace({&link - a_.links.data(), batch}, false);
+      if (added) it->second = moderate(p.type, matrix, elements);
+      if (!it->second) return false;
+    }
+    return true;
+  }
+  static bool rows_are_moderate(DType t, const std::byte* array, std::int64_t width,
+                                std::int64_t begin, std::int64_t end) {
+    return moderate(t, array + begin * width * std::int64_t(byte_size(t)), (end - begin) * width);
+  }
+
+  /// Runs a link without the hidden columns, if that gives the same.
+  bool run_shown(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
+    using Kind = MaskedColumns::Link::Kind;
+    const MaskedColumns::Link& how = link.masked;
+    const runtime::KernelCall call{
+        link.kernel.attributes.get(), inputs_.data(),          outputs_.data(),
+        begin * link.units_of_row,    end * link.units_of_row, false};
+    const auto narrow = std::size_t(&link - a_.links.data());
+    switch (how.kind) {
+      case Kind::results: {
+        if (!how.zero.empty()) {
+          if (!are_zero(how.zero) || !is_moderate(link, begin, end) ||
+              !rows_are_moderate(link.parts.type, inputs_[0], link.parts.depth, begin, end)) {
+            return false;
+          }
+          clear_hidden(link, begin, end);
+        }
+        link.parts.results(call, shown_.first, shown_.last);
+        narrow_[narrow] = true;
+        return true;
+      }
+      case Kind::loop:
+        for (const std::size_t other : how.relies) {
+          if (!narrow_[other]) return false;
+        }
+        run_loop(link, begin, end);
+        narrow_[narrow] = true;
+        return true;
+      case Kind::terms:
+        if (!are_zero(how.zero) || !is_moderate(link, begin, end)) return false;
+        link.parts.terms(call, shown_.first, shown_.last);
+        return true;
+      case Kind::sums: {
+        const std::size_t other = 1 - how.side;
+        if (!are_zero(how.zero) ||
+            !rows_are_moderate(link.summed, inputs_[other], other == 0 ? link.sums.m : link.sums.n,
+                               begin, end)) {
+          return false;
+        }
+        link.of_columns(call, shown_.first, shown_.last);
+        return true;
+      }
+      case Kind::whole:
+        break;
+    }
+    return false;
+  }
+
+  /// A product's hidden results, which something multiplies by zero.
+  void clear_hidden(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
+    const std::int64_t columns = a_.mask->columns, bytes = link.element_bytes[0];
+    for (std::int64_t r = begin; r < end; ++r) {
+      std::byte* row = outputs_[0] + r * columns * bytes;
+      std::memset(row, 0, std::size_t(shown_.first * bytes));
+      std::memset(row + shown_.last * bytes, 0, std::size_t((columns - shown_.last) * bytes));
+    }
+  }
+
+  /// A loop over the shown columns, and one hidden one, which is as all others.
+  void run_loop(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
+    const std::int64_t columns = a_.mask->columns;
+    const std::int64_t hidden = shown_.last < columns ? shown_.last : shown_.first - 1;
+    const ColumnRange run = hidden == shown_.last ? ColumnRange{shown_.first, hidden + 1}
+                                                  : ColumnRange{hidden, shown_.last};
+    for (std::int64_t r = begin; r < end; ++r) {
+      link.kernel.function({link.kernel.attributes.get(), inputs_.data(), outputs_.data(),
+                            r * columns + run.first, r * columns + run.last, false});
+      for (std::size_t o = 0; o < link.outputs.size(); ++o) {
+        const int bytes = link.element_bytes[o];
+        zero_rows_[link.first_array + o] +=
+            fill_hidden(outputs_[o] + r * columns * bytes, columns, bytes, shown_, hidden);
+      }
+    }
+  }
+
+  void place_inputs(const std::vector<Place>& places) {
+    for (std::size_t k = 0; k < places.size(); ++k) {
+      const auto [kind, number] = places[k];
       inputs_[k] = kind == Place::Kind::input    ? call_.inputs[number]
                    : kind == Place::Kind::output ? call_.outputs[number]
                                                  : scratch_[std::size_t(number)];
     }
+  }
+
+  void place(const ChainAttrs::Link& link, std::int64_t part) {
+    place_inputs(link.inputs);
     for (std::size_t k = 0; k < link.outputs.size(); ++k) {
       const auto [kind, number] = link.outputs[k];
       outputs_[k] =
@@ -146,9 +295,38 @@ class Run {
   std::vector<std::byte*> scratch_;
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
+  // Of a block of rows of which a mask hides columns:
+  ColumnRange shown_;
+  bool hides_any_ = false;
+  std::int64_t begin_ = 0, end_ = 0;
+  std::vector<bool> narrow_;             ///< links that were run without hidden columns
+  std::vector<std::int64_t> zero_rows_;  ///< of arrays: rows whose hidden columns are zero
+  std::map<std::pair<std::ptrdiff_t, std::int64_t>, bool> moderate_;  ///< by link and matrix
 };
 
 void run_chain(const KernelCall& call) { Run(call).run(); }
+
+/// How a link is run where columns are hidden.
+void add_mask(const MaskedColumns& masked, const TiledChain::Link& link, std::size_t number,
+              ChainAttrs::Link* to) {
+  to->masked = masked.links[number];
+  to->parts = link.kernel.parts;
+  if (link.sums) {
+    to->of_columns = link.sums->of_columns[to->masked.side];
+    to->sums = link.sums->sizes;
+    to->summed = link.sums->operands;
+  }
+  to->element_bytes.resize(link.outputs.size());
+  if (const LoopExpr* loop = link.kernel.loop.get()) {
+    for (const LoopExpr::Register& r : loop->registers) {
+      if (r.kind == LoopExpr::Kind::output && std::size_t(r.index) < link.outputs.size()) {
+        to->element_bytes[std::size_t(r.index)] = r.element_bytes;
+      }
+    }
+  } else if (link.kernel.parts) {
+    to->element_bytes[0] = link.kernel.parts.result_bytes;
+  }
+}
 
 }  // namespace
 
@@ -162,13 +340,16 @@ void add_to_key(KeyWriter& key, const TiledChain::Link& link) {
 
 KernelDescriptor tiled_chain_kernel(TiledChain chain) {
   KernelDescriptor kernel;
-  kernel.units = chain.groups > 0 ? chain.groups * chain.parts : chain.rows;
+  std::optional<MaskedColumns> masked = masked_columns(chain);
+  kernel.units = chain.groups > 0 ? chain.groups * chain.parts
+                 : masked         ? (chain.rows + chain.block - 1) / chain.block
+                                  : chain.rows;
   KeyWriter key("chain");
   key.add_all(chain.rows, chain.block, chain.groups, chain.parts, chain.scratch);
   key.add(chain.links);
   for (const TiledChain::Link& link : chain.links) kernel.nanoseconds += link.nanoseconds;
   kernel.key = key.take();
-  kernel.make = [chain = std::move(chain)] {
+  kernel.make = [chain = std::move(chain), masked = std::move(masked)] {
     auto made = std::make_shared<ChainAttrs>();
     made->rows = chain.rows;
     made->block = chain.block;
@@ -205,7 +386,16 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
           made->links.begin(),
           {link.sums ? link.sums->make() : link.kernel.make(), link.units / chain.rows, link.inputs,
            link.outputs, is_read, link.sums != nullptr || link.kernel.rereads_per_call, sum_bytes});
+      if (masked) add_mask(*masked, link, l, &made->links.front());
       made->operands = std::max({made->operands, link.inputs.size(), link.outputs.size()});
+    }
+    if (masked) {
+      made->mask = {masked->mask.make(), masked->columns, masked->hides, masked->inputs, 0};
+      for (ChainAttrs::Link& link : made->links) {
+        link.first_array = made->mask->arrays;
+        made->mask->arrays += link.outputs.size();
+      }
+      made->operands = std::max(made->operands, masked->inputs.size());
     }
     return runtime::Kernel{run_chain, std::move(made)};
   };
