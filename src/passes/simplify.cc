@@ -51,6 +51,12 @@ const Literal* splat_constant(const Instruction* x) {
   return &x->get<ir::ConstantAttrs>().value;
 }
 
+/// Whether all elements are this truth value.
+bool is_splat(const Instruction& x, bool value) {
+  const Literal* c = x.shape.dtype == DType::pred ? splat_constant(&x) : nullptr;
+  return c != nullptr && (c->bytes()[0] != std::byte{0}) == value;
+}
+
 /// 1 / c, if products with it are the same bits as quotients by c: c is a power of two.
 template <class T>
 std::optional<double> exact_reciprocal(const Literal& c) {
@@ -174,6 +180,10 @@ class Simplifier {
   Instruction* select(Instruction* i) {
     const auto is_whole = [&](std::size_t k) { return same_type(*i, *i->operand(k)); };
     if (i->operand(1) == i->operand(2) && is_whole(1)) return i->operand(1);
+    // True where the predicate is.
+    if (is_whole(0) && is_splat(*i->operand(1), true) && is_splat(*i->operand(2), false)) {
+      return i->operand(0);
+    }
     if (const Literal* chosen = splat_constant(i->operand(0))) {
       const std::size_t k = chosen->data<bool>()[0] ? 1 : 2;
       return is_whole(k) ? i->operand(k) : nullptr;
