@@ -20,6 +20,9 @@ using LinkOutput = MaskedColumns::Array;
 using How = MaskedColumns::Link::Kind;
 using MaskRegister = LoopExpr::Register;
 
+/// Masks are a few operations.
+constexpr std::size_t kLongestText = 4096;
+
 /// What is known of a value in hidden columns.
 struct Hidden {
   bool varies = false;             ///< from column to column
@@ -29,6 +32,7 @@ struct Hidden {
       unless;                    ///< products on which it depends if these aren't zero
   std::set<std::size_t> relies;  ///< links that make it the same in all hidden columns of a row
   std::optional<bool> known;     ///< of a predicate
+  std::string text;              ///< what it is, if it is made of inputs of the chain alone
 
   bool uniform() const { return !varies && not_made.empty(); }
 };
@@ -180,7 +184,13 @@ class MaskAnalysis {
       of_outputs.push_back(of_output(loop, link, l, int(o)));
     if (columns() == 0) {
       for (const Hidden& v : of_outputs) need(v);
-      return false;
+      if (outputs != 1) return false;
+      Hidden made;
+      made.varies = true;
+      made.text = of_outputs[0].text;
+      set(link, 0, std::move(made));
+      makers_[{int(link.outputs[0].kind), link.outputs[0].number}] = l;
+      return true;
     }
     bool uniform = true;
     std::set<std::size_t> relies;
@@ -196,7 +206,9 @@ class MaskAnalysis {
         v.zero_if.insert({l, o});
         v.relies.insert(l);
       }
+      if (outputs == 1) v.text = of_outputs[0].text;
       set(link, o, std::move(v));
+      makers_[{int(link.outputs[o].kind), link.outputs[o].number}] = l;
     }
     if (uniform) {
       out_.links[l].kind = How::loop;
@@ -225,7 +237,7 @@ class MaskAnalysis {
     std::vector<std::string> keys(loop.registers.size());
     std::int64_t row = 0;
     if (link.kernel.loop) row = link.units / chain_.rows;
-    if (link.kernel.reduced) row = columns();
+    if (link.kernel.reduced) row = columns() != 0 ? columns() : columns_of_products(link);
     for (std::size_t r = 0; r < out.size(); ++r) {
       out[r] = of_input(loop.registers[r], link, row);
       keys[r] = key_of(loop, loop.registers[r], link);
@@ -236,8 +248,18 @@ class MaskAnalysis {
       keys[o] = key_of(op, keys);
       out[o] = of_op(loop, op, out, keys, link, l, row);
       if (!keys[o].empty() && keys[o] == mask_.key) out[o].known = mask_.hides;
+      out[o].text = keys[o];
     }
     return out;
+  }
+
+  /// Of those that aren't made yet.
+  std::int64_t columns_of_products(const TiledChain::Link& link) const {
+    for (const Place& p : link.inputs) {
+      const Hidden v = value_at(p);
+      if (!v.not_made.empty()) return chain_.links[*v.not_made.begin()].kernel.parts.columns;
+    }
+    return 0;
   }
 
   Hidden of_input(const MaskRegister& r, const TiledChain::Link& link, std::int64_t row) const {
@@ -362,7 +384,7 @@ class MaskAnalysis {
   void find_mask(const LoopExpr& loop, const LoopExpr::Op& select,
                  const std::vector<Hidden>& values, const std::vector<std::string>& keys,
                  const TiledChain::Link& link, std::size_t l, std::int64_t row) {
-    if (!link.kernel.loop || row == 0) return;
+    if (row == 0) return;
     const auto at = [&](std::size_t k) { return std::size_t(select.operands[k]); };
     const Hidden &yes = values[at(1)], &no = values[at(2)];
     const bool hides = !yes.varies && yes.not_made.empty();
@@ -370,12 +392,28 @@ class MaskAnalysis {
     if ((hides ? no : yes).not_made.empty()) return;
     if (keys[at(0)].empty() || !values[at(0)].varies) return;
     const int predicate = without_true(loop, select.operands[0]);
+    const MaskRegister& read = loop.registers[std::size_t(predicate)];
+    const bool made_before =
+        read.kind == LoopExpr::Kind::contiguous && has_place(link.inputs[std::size_t(read.index)]);
+    if (made_before) {
+      const Place& p = link.inputs[std::size_t(read.index)];
+      const TiledChain::Link& maker = chain_.links[makers_.at({int(p.kind), p.number})];
+      out_.mask = maker.kernel;
+      out_.inputs = maker.inputs;
+    } else {
+      auto program = program_of_register(loop, predicate);
+      const bool reads_made =
+          std::any_of(program->registers.begin(), program->registers.end(), [&](const auto& r) {
+            return r.kind == LoopExpr::Kind::contiguous &&
+                   has_place(link.inputs[std::size_t(r.index)]);
+          });
+      if (reads_made) return;
+      out_.mask = loop_kernel(std::move(program), chain_.rows * row, link.inputs.size());
+      out_.inputs = link.inputs;
+    }
     mask_ = {keys[std::size_t(predicate)], hides};
     out_.columns = row;
     out_.hides = hides;
-    out_.inputs = link.inputs;
-    out_.mask =
-        loop_kernel(program_of_register(loop, predicate), chain_.rows * row, link.inputs.size());
     for (std::size_t p = 0; p < l; ++p) {
       if (out_.links[p].kind == How::results && chain_.links[p].kernel.parts.columns != row) {
         whole_.insert(p);
@@ -449,8 +487,8 @@ class MaskAnalysis {
   }
 
   /// What an input is, as text; empty if it isn't one of the chain's, or is read in other ways.
-  static std::string key_of(const LoopExpr& loop, const MaskRegister& r,
-                            const TiledChain::Link& link) {
+  std::string key_of(const LoopExpr& loop, const MaskRegister& r,
+                     const TiledChain::Link& link) const {
     KeyWriter key("read");
     if (r.kind == LoopExpr::Kind::constant) {
       const std::byte* at = loop.constants.data() + r.constant;
@@ -465,7 +503,10 @@ class MaskAnalysis {
                        r.kind == LoopExpr::Kind::broadcast;
     if (!reads || !r.starts.empty() || r.window) return {};
     const Place& p = link.inputs[std::size_t(r.index)];
-    if (has_place(p)) return {};
+    if (has_place(p)) {
+      const bool all = r.kind == LoopExpr::Kind::contiguous && r.offset == 0;
+      return all ? value_at(p).text : std::string();
+    }
     key.add_all(r.kind, p.number, r.element_bytes, r.offset, r.dims, r.strides);
     return key.take();
   }
@@ -479,14 +520,17 @@ class MaskAnalysis {
       if (of_it.empty()) return {};
       key.add(of_it);
     }
-    return key.take();
+    // What stands for itself twice, over and over, would be long.
+    std::string out = key.take();
+    return out.size() > kLongestText ? std::string() : out;
   }
 
   const TiledChain& chain_;
   std::set<std::size_t> whole_;
   MaskText mask_;
   MaskedColumns out_;
-  std::map<std::pair<int, int>, Hidden> values_;  ///< by place
+  std::map<std::pair<int, int>, Hidden> values_;       ///< by place
+  std::map<std::pair<int, int>, std::size_t> makers_;  ///< loops, by place
   std::set<std::pair<std::size_t, LinkOutput>> conditions_;
 };
 
