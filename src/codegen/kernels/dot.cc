@@ -15,6 +15,7 @@
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/matrix_vector.h"
 #include "src/codegen/kernels/narrow_gemm.h"
+#include "src/codegen/kernels/narrow_panels.h"
 #include "src/codegen/kernels/packed_gemm.h"
 #include "src/codegen/kernels/row_sums.h"
 #include "src/codegen/kernels/subnormals.h"
@@ -193,7 +194,6 @@ void run_narrow(const KernelCall& call) {
 /// The same for bf16, rounded.
 void multiply_bf16(const DotAttrs& a, const Block& all, const KernelCall& call) {
   constexpr std::int64_t kBlockRows = 256;
-  const BlockFunction narrow = convert_block(DType::f32, DType::bf16);
   const ScratchMemory sums(std::size_t(4 * std::min(kBlockRows, all.m) * all.n));
   for (std::int64_t m = 0; m < all.m; m += kBlockRows) {
     Block b = all;
@@ -201,9 +201,8 @@ void multiply_bf16(const DotAttrs& a, const Block& all, const KernelCall& call) 
     b.m = std::min(kBlockRows, all.m - m);
     narrow_gemm(narrow_block(a, b, DType::bf16, DType::bf16, call.inputs, sums.data(), b.n));
     for (std::int64_t i = 0; i < b.m; ++i) {
-      const std::byte* in[] = {sums.data() + 4 * i * b.n};
-      narrow(
-          {nullptr, call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0), in, 0, b.n});
+      round_to_bf16(reinterpret_cast<const float*>(sums.data()) + i * b.n, b.n,
+                    call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0));
     }
   }
 }

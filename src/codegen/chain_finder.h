@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which steps of a plan go through the same rows one after the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "src/codegen/kernel_table.h"
+#include "src/runtime/plan.h"
+
+namespace tessera::codegen {
+
+/// Arrays of fewer bytes stay in cache anyway.
+inline constexpr std::int64_t kLeastChainBytes = std::int64_t(1) << 20;
+/// A product packs its right side once more for each block of rows: blocks must not be too short.
+inline constexpr std::int64_t kProductRows = 128;
+/// Steps that are looked at behind the first one.
+inline constexpr std::size_t kChainWindow = 64;
+
+class ChainFinder {
+ public:
+  using Block = runtime::Block;
+  using SlotId = runtime::SlotId;
+
+  /// `remade`: what is made again for readers doesn't join chains of what it was made of.
+  ChainFinder(const runtime::Plan& plan, const KernelTable& kernels, const std::set<SlotId>& remade)
+      : plan_(plan), kernels_(kernels), remade_(remade) {}
+
+  /// Steps that may become one. Products of batches may be followed by others of their results
+  /// whole: then the chain goes through matrices of the batch instead of rows.
+  struct Chain {
+    std::vector<std::size_t> links;
+    std::int64_t matrices = 0;  ///< 0: it goes through rows
+    std::int64_t rows = 0;
+    std::int64_t groups = 0;     ///< of rows that are summed up; 0: there are no sums
+    std::set<std::size_t> sums;  ///< links that are added up, while others go through rows
+    std::set<SlotId> made;       ///< by its links, row by row
+    std::set<SlotId> shared;     ///< large ones of which its links read only their rows
+    bool multiplies = false;
+  };
+
+  /// Which steps become one, and which must stand behind that one.
+  struct Found {
+    Chain chain;
+    std::set<std::size_t> behind;
+    std::set<SlotId> late;  ///< what depends on the chain, and is no part of it
+  };
+
+  /// The chain of at most so many links that begins with step `n`, by rows or, if `matrices` isn't
+  /// 0, by so many matrices of a batch. Only the chain's first step, if it can't begin one.
+  Found find(const Block& block, std::size_t n, std::size_t most_links,
+             std::int64_t matrices) const;
+
+  /// Whether a step, as a link of the chain, reads of its input `k` only what belongs to its rows,
+  /// or to its matrix.
+  bool reads_part(const Block& block, std::size_t n, std::size_t k, const Chain& chain) const;
+  /// Parts of each group of rows.
+  std::int64_t parts_of(std::int64_t rows, std::int64_t groups, runtime::ClassesId classes) const;
+
+  static const runtime::KernelTask* task_of(const runtime::Step& step) {
+    return std::get_if<runtime::KernelTask>(&step.what);
+  }
+  std::int64_t bytes(SlotId s) const { return plan_.slots[std::size_t(s)].bytes; }
+  runtime::ClassesId classes(SlotId s) const { return plan_.slots[std::size_t(s)].classes; }
+
+ private:
+  bool is_sibling(const runtime::KernelTask& task, const Chain& chain) const;
+  bool add(const Block& block, std::size_t n, Chain* chain) const;
+  std::optional<std::size_t> maker_of(const Block& block, std::size_t first, std::size_t n,
+                                      SlotId s) const;
+  void add_makers(const Block& block, std::size_t first, std::size_t n, const Chain& chain,
+                  std::set<std::size_t>* makers) const;
+  std::set<std::size_t> before(const Block& block, std::size_t first, std::size_t n) const;
+  std::optional<std::set<std::size_t>> depending(const Block& block, std::size_t first,
+                                                 std::size_t last, const Chain& chain,
+                                                 std::set<SlotId>* late) const;
+  bool add_fed(const Block& block, std::size_t first, std::size_t n, Found* found) const;
+
+  const runtime::Plan& plan_;
+  const KernelTable& kernels_;
+  const std::set<SlotId>& remade_;
+};
+
+}  // namespace tessera::codegen
