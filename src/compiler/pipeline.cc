@@ -234,7 +234,10 @@ void simplify(Compilation& c) {
   passes::fold_transposes(c.module.get());
   passes::keep_last_dims(c.module.get());
   passes::swap_transposed_dots(c.module.get());
-  passes::unify_dim_orders(c.module.get());
+  if (passes::unify_dim_orders(c.module.get()) > 0) {
+    passes::simplify(c.module.get());
+    passes::fold_transposes(c.module.get());
+  }
   passes::divide_late(c.module.get());
 }
 void eliminate_common(Compilation& c) {
