@@ -210,10 +210,40 @@ Instruction* flattened(const Instruction& gather, ir::Builder& builder) {
   return Flattener(gather, builder).run();
 }
 
+/// Short windows of a gather that are only read transposed, so that their elements lie apart: where
+/// they are wanted, they are found there. Biases of attention are such, numbers of heads by place.
+Instruction* turned(const Instruction& transpose, ir::Builder& b) {
+  constexpr std::int64_t kShortWindow = 64;
+  const Instruction& gather = *transpose.operand(0);
+  if (!gather.is(Opcode::gather) || gather.use_count() != 1 ||
+      !gather.control_predecessors().empty() || !transpose.control_predecessors().empty()) {
+    return nullptr;
+  }
+  ir::GatherAttrs attrs = gather.get<ir::GatherAttrs>();
+  const Dims& perm = transpose.get<ir::DimensionsAttrs>().dims;
+  if (attrs.offset_dims.empty() || element_count(attrs.slice_sizes) > kShortWindow ||
+      contains(attrs.offset_dims, perm.back())) {
+    return nullptr;
+  }
+  // Neither the window's dims nor the batch's change places with each other.
+  std::int64_t last_of_window = -1, last_of_batch = -1;
+  Dims now;
+  for (std::int64_t d = 0; d < std::int64_t(perm.size()); ++d) {
+    const bool window = contains(attrs.offset_dims, perm[std::size_t(d)]);
+    std::int64_t& last = window ? last_of_window : last_of_batch;
+    if (perm[std::size_t(d)] < last) return nullptr;
+    last = perm[std::size_t(d)];
+    if (window) now.push_back(d);
+  }
+  attrs.offset_dims = std::move(now);
+  return b.emit(Opcode::gather, {gather.operand(0), gather.operand(1)}, attrs);
+}
+
 }  // namespace
 
 std::size_t flatten_gathers(ir::Module* module) {
-  return replace_each(module, Opcode::gather, flattened);
+  return replace_each(module, Opcode::transpose, turned) +
+         replace_each(module, Opcode::gather, flattened);
 }
 
 }  // namespace tessera::passes
