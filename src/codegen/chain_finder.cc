@@ -53,17 +53,17 @@ bool ChainFinder::reads_part(const Block& block, std::size_t n, std::size_t k,
   return chain.sums.count(n) != 0 ? kernel.row_sums->sizes.by_rows[k]
                                   : reads_share(kernel, k, chain);
 }
-/// Parts of each group of rows.
-std::int64_t ChainFinder::parts_of(std::int64_t rows, std::int64_t groups,
-                                   ClassesId classes) const {
-  const std::int64_t of_all = groups * plan_.classes[std::size_t(classes)].count();
+
+std::int64_t ChainFinder::parts_of(const Chain& chain, ClassesId classes) const {
+  const std::int64_t of_all = chain.groups * plan_.classes[std::size_t(classes)].count();
   return std::max<std::int64_t>(
-      1, std::min((kParts + of_all - 1) / of_all, rows / groups / kProductRows));
+      1, std::min((kParts + of_all - 1) / of_all, chain.rows / chain.groups / chain.fewest_rows()));
 }
+
 /// Whether the task reads the rows of a large array that a link of the chain reads as well.
 bool ChainFinder::is_sibling(const KernelTask& task, const Chain& chain) const {
   const KernelDescriptor& kernel = kernels_.at(task.kernel);
-  if (chain.multiplies || kernel.rereads_per_call) return false;
+  if (chain.multiplies() || kernel.rereads_per_call) return false;
   for (std::size_t k = 0; k < task.inputs.size(); ++k) {
     if (chain.shared.count(task.inputs[k]) != 0 && reads_share(kernel, k, chain)) return true;
   }
@@ -107,15 +107,17 @@ bool ChainFinder::add(const Block& block, std::size_t n, Chain* chain) const {
                                   : kFewestRows;
   const std::int64_t count = plan_.classes[std::size_t(mine)].count();
   if (rows * count < fewest) return false;
-  if (groups > 0 && groups * parts_of(rows, groups, mine) * count < kFewestParts) return false;
+  Chain with = *chain;
+  with.rows = rows;
+  with.groups = groups;
   if (kernel.rereads_per_call && chain->matrices == 0) {
     if (!kernel.rereads_at_no_cost && task.nanoseconds > kProductNanoseconds * double(largest)) {
       return false;
     }
-    chain->multiplies = true;
+    with.products = with.products == 0 ? units : std::min(with.products, units);
   }
-  chain->rows = rows;
-  chain->groups = groups;
+  if (groups > 0 && groups * parts_of(with, mine) * count < kFewestParts) return false;
+  *chain = std::move(with);
   chain->links.push_back(n);
   if (sums) {
     chain->sums.insert(n);

@@ -2,6 +2,7 @@
 // Which steps of a plan go through the same rows one after the other.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -39,7 +40,13 @@ class ChainFinder {
     std::set<std::size_t> sums;  ///< links that are added up, while others go through rows
     std::set<SlotId> made;       ///< by its links, row by row
     std::set<SlotId> shared;     ///< large ones of which its links read only their rows
-    bool multiplies = false;
+    std::int64_t products = 0;   ///< the fewest rows of a product in it; 0: there is none
+
+    bool multiplies() const { return products > 0; }
+    /// Rows at a time that are enough for its products, which may have several for each of them.
+    std::int64_t fewest_rows() const {
+      return products == 0 ? 1 : std::max<std::int64_t>(1, kProductRows * rows / products);
+    }
   };
 
   /// Which steps become one, and which must stand behind that one.
@@ -57,8 +64,8 @@ class ChainFinder {
   /// Whether a step, as a link of the chain, reads of its input `k` only what belongs to its rows,
   /// or to its matrix.
   bool reads_part(const Block& block, std::size_t n, std::size_t k, const Chain& chain) const;
-  /// Parts of each group of rows.
-  std::int64_t parts_of(std::int64_t rows, std::int64_t groups, runtime::ClassesId classes) const;
+  /// Parts of each group of a chain's rows.
+  std::int64_t parts_of(const Chain& chain, runtime::ClassesId classes) const;
 
   static const runtime::KernelTask* task_of(const runtime::Step& step) {
     return std::get_if<runtime::KernelTask>(&step.what);

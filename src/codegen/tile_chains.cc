@@ -196,8 +196,7 @@ class Tiler {
     tiles.rows = chain.rows;
     tiles.groups = chain.groups;
     if (chain.groups > 0)
-      tiles.parts =
-          finder_.parts_of(chain.rows, chain.groups, finder_.classes(*chain.made.begin()));
+      tiles.parts = finder_.parts_of(chain, finder_.classes(*chain.made.begin()));
     std::vector<Step> sums_of_parts;
     std::map<SlotId, Place> places;
     for (std::size_t l = 0; l < chain.links.size(); ++l) {
@@ -240,7 +239,7 @@ class Tiler {
     add_reuse(block, chain, places, &task);
     const std::int64_t row = std::accumulate(tiles.scratch.begin(), tiles.scratch.end(),
                                              std::max<std::int64_t>(shared / chain.rows, 1));
-    const std::int64_t fewest = chain.multiplies ? kProductRows : row > kLongRow ? 1 : 8;
+    const std::int64_t fewest = chain.multiplies() ? chain.fewest_rows() : row > kLongRow ? 1 : 8;
     if (chain.matrices > 0 && row > kMatrixBytes) return 0;
     const std::int64_t rows_at_once = chain.groups > 0 ? chain.rows / chain.groups : chain.rows;
     tiles.block = chain.matrices > 0
