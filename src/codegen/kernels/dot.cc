@@ -18,7 +18,6 @@
 #include "src/codegen/kernels/narrow_panels.h"
 #include "src/codegen/kernels/packed_gemm.h"
 #include "src/codegen/kernels/row_sums.h"
-#include "src/codegen/kernels/subnormals.h"
 
 namespace tessera::codegen {
 namespace {
@@ -83,8 +82,6 @@ void run_gemm(const KernelCall& call) {
   const T* lhs = reinterpret_cast<const T*>(call.inputs[0]);
   const T* rhs = reinterpret_cast<const T*>(call.inputs[1]);
   T* out = reinterpret_cast<T*>(call.outputs[0]);
-  const std::conditional_t<std::is_same_v<T, float>, FlushedSubnormals, int> flushed{};
-  (void)flushed;
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
     // A call for each of many small products would take longer than they do.
     if (a.n == 1 && a.m <= kSmallDepth && a.k <= kSmallDepth) {

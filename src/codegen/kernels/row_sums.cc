@@ -12,7 +12,6 @@
 #include "src/codegen/kernels/gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/narrow_gemm.h"
-#include "src/codegen/kernels/subnormals.h"
 
 namespace tessera::codegen {
 namespace {
@@ -78,8 +77,6 @@ void add_product(const Side& of_a, const Side& of_b, std::int64_t rows, const T*
 template <class T>
 void add_sums(const KernelCall& call, const Part& part) {
   const auto& s = *static_cast<const SumAttrs*>(call.attributes);
-  const std::conditional_t<std::is_same_v<T, float>, FlushedSubnormals, int> flushed{};
-  (void)flushed;
   add_product(s.a, s.b, call.end - call.begin,
               reinterpret_cast<const T*>(call.inputs[0]) + s.a.first(call.begin),
               reinterpret_cast<const T*>(call.inputs[1]) + s.b.first(call.begin),
