@@ -229,8 +229,6 @@ void run_terms(const KernelCall& call, std::int64_t first, std::int64_t last) {
 }
 template <class T>
 void multiply_floats(const DotAttrs& a, const Block& block, const KernelCall& call) {
-  const std::conditional_t<std::is_same_v<T, float>, FlushedSubnormals, int> flushed{};
-  (void)flushed;
   multiply_block(a, block, reinterpret_cast<const T*>(call.inputs[0]),
                  reinterpret_cast<const T*>(call.inputs[1]), reinterpret_cast<T*>(call.outputs[0]));
 }
