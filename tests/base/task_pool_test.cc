@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/subnormals.h"
+
 namespace tessera {
 namespace {
 
@@ -72,6 +74,31 @@ TEST(TaskPool, AnExceptionIsRethrownAndThePoolGoesOn) {
   std::atomic<int> calls{0};
   parallel_for(10, [&](std::int64_t) { ++calls; });
   EXPECT_EQ(calls.load(), 10);
+}
+
+TEST(TaskPool, TreatsSubnormalNumbersAsTheCallerDoes) {
+  const auto halves_are = [](bool zero) {
+    std::atomic<int> others{0};
+    parallel_for(1000, [&](std::int64_t) {
+      volatile float least = 1.2e-38F;
+      if ((least * 0.5F == 0) != zero) ++others;
+    });
+    return others.load() == 0;
+  };
+  EXPECT_FALSE(flushes_subnormals());
+  EXPECT_TRUE(halves_are(false));
+  {
+    const ScopedSubnormals flush(true);
+    EXPECT_TRUE(flushes_subnormals());
+    EXPECT_TRUE(halves_are(true));
+    {
+      const ScopedSubnormals keep(false);
+      EXPECT_TRUE(halves_are(false));
+    }
+    EXPECT_TRUE(flushes_subnormals());
+  }
+  EXPECT_FALSE(flushes_subnormals());
+  EXPECT_TRUE(halves_are(false));
 }
 
 }  // namespace

@@ -67,6 +67,26 @@ RandomGather random_gather(Random& r, const Dims& batch) {
   return out;
 }
 
+/// Windows of whole rows, or of single elements, that come last in the result.
+void make_rows(Random& r, const Dims& batch, RandomGather* g) {
+  for (std::size_t d = 0; d < g->array.size(); ++d) {
+    g->attrs.slice_sizes[d] = std::min<std::int64_t>(1, g->array[d]);
+  }
+  for (auto d = std::int64_t(g->array.size()) - 1; d >= 0 && r.chance(0.6); --d) {
+    if (contains(g->attrs.collapsed_slice_dims, d) || contains(g->attrs.start_index_map, d) ||
+        contains(g->attrs.operand_batching_dims, d)) {
+      break;
+    }
+    g->attrs.slice_sizes[std::size_t(d)] = g->array[std::size_t(d)];
+  }
+  if (r.chance(0.5)) {
+    // Behind those of the batch.
+    for (std::size_t k = 0; k < g->attrs.offset_dims.size(); ++k) {
+      g->attrs.offset_dims[k] = std::int64_t(batch.size() + k);
+    }
+  }
+}
+
 Literal random_indices(Random& r, DType t, const Dims& dims) {
   Literal out(Shape(t, dims));
   dispatch_dtype(t, [&](auto tag) {
@@ -89,7 +109,8 @@ TEST(ElementGathers, AreTheGathersTheyWere) {
     Program p;
     const DType t = r.pick(kTypes), index_type = r.pick(index_types);
     const Dims batch = r.chance(0.1) ? Dims{2500} : r.dims(r.below(3), 9);
-    const RandomGather g = random_gather(r, batch);
+    RandomGather g = random_gather(r, batch);
+    if (r.chance(0.3)) make_rows(r, batch, &g);
     Instruction* array = p.argument(r.literal(t, g.array));
     Instruction* at = p.argument(random_indices(r, index_type, g.indices));
     if (r.chance(0.5))
@@ -133,23 +154,7 @@ TEST(ElementScatters, AreTheScattersTheyWere) {
     const Dims batch = r.chance(0.1) ? Dims{2500} : r.dims(r.below(3), 9);
     RandomGather g = random_gather(r, batch);
     const bool rows = r.chance(0.7);
-    for (std::size_t d = 0; d < g.array.size() && rows; ++d) {
-      // Whole rows, or elements.
-      g.attrs.slice_sizes[d] = std::min<std::int64_t>(1, g.array[d]);
-    }
-    for (auto d = std::int64_t(g.array.size()) - 1; d >= 0 && rows && r.chance(0.6); --d) {
-      if (contains(g.attrs.collapsed_slice_dims, d) || contains(g.attrs.start_index_map, d) ||
-          contains(g.attrs.operand_batching_dims, d)) {
-        break;
-      }
-      g.attrs.slice_sizes[std::size_t(d)] = g.array[std::size_t(d)];
-    }
-    if (rows && r.chance(0.5)) {
-      // Behind those of the batch.
-      for (std::size_t k = 0; k < g.attrs.offset_dims.size(); ++k) {
-        g.attrs.offset_dims[k] = std::int64_t(batch.size() + k);
-      }
-    }
+    if (rows) make_rows(r, batch, &g);
     Instruction* array = p.argument(r.literal(t, g.array));
     Instruction* at = p.argument(random_indices(r, index_type, g.indices));
     const Shape updates = p.b.emit(Opcode::gather, {array, at}, g.attrs)->shape;

@@ -69,5 +69,61 @@ TEST(ShortRows, ComputeWhatTheEvaluatorDoes) {
   }
 }
 
+/// Small arrays of these dims, stacked along new dims behind those.
+Instruction* stacked(Program& p, Random& r, DType t, const Dims& dims, int levels) {
+  if (levels == 0) return p.argument(r.literal(t, dims));
+  std::vector<Instruction*> parts;
+  const std::int64_t count = 2 + r.below(2);
+  for (std::int64_t k = 0; k < count; ++k) {
+    Instruction* x = stacked(p, r, t, dims, levels - 1);
+    Dims longer = x->shape.dims;
+    longer.insert(longer.begin() + std::ptrdiff_t(dims.size()), 1);
+    parts.push_back(p.b.reshape(x, longer));
+  }
+  // All have to have the same dims: others than the first are cut or repeated.
+  for (Instruction*& x : parts) {
+    if (x->shape.dims != parts[0]->shape.dims) x = parts[0];
+  }
+  return p.b.concatenate(parts, std::int64_t(dims.size()));
+}
+
+// What is chosen by coordinates of several dims, as matrices that are put together of numbers.
+TEST(ShortRows, AreStackedInSeveralDims) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Random r(seed);
+    Program p;
+    const DType t = r.pick(std::vector<DType>{DType::f32, DType::f64, DType::s8, DType::s32});
+    const Dims dims = {r.chance(0.3) ? 1000 : 1 + r.below(70)};
+    Instruction* x = stacked(p, r, t, dims, 1 + int(r.below(3)));
+    std::vector<Instruction*> results = {x};
+    if (r.chance(0.5))
+      results.push_back(p.b.binary(Opcode::maximum, x, p.b.unary(Opcode::negate, x)));
+    if (x->shape.rank() == 3 && r.chance(0.5)) {
+      results.push_back(p.b.unary(Opcode::negate, p.b.transpose(x, {0, 2, 1})));
+    }
+    p.check(p.b.tuple(results), seed, 0);
+  }
+}
+
+// Rows of about a vector, of which each is read by many others.
+TEST(ShortRows, AreReducedAsTheyAre) {
+  for (std::uint64_t seed = 0; seed < 80; ++seed) {
+    Random r(seed);
+    Program p;
+    const DType t = r.pick(
+        std::vector<DType>{DType::f32, DType::f64, DType::bf16, DType::s32, DType::u8, DType::c64});
+    const std::int64_t a = 1 + r.below(90), b = 1 + r.below(40), n = 2 + r.below(36);
+    const Dims dims = {a, b, n};
+    Instruction* x = p.b.broadcast(p.argument(r.literal(t, {a, n})), dims, {0, 2});
+    Instruction* y = p.b.broadcast(p.argument(r.literal(t, {b, n})), dims, {1, 2});
+    Instruction* d = p.b.binary(Opcode::subtract, x, y);
+    d = p.b.binary(Opcode::multiply, d, r.chance(0.5) ? d : x);
+    const bool extremum = t != DType::c64 && r.chance(0.4);
+    const Opcode op = extremum ? (r.chance(0.5) ? Opcode::maximum : Opcode::minimum) : Opcode::add;
+    Instruction* init = p.argument(r.literal(t, {}));
+    p.check(p.b.reduce(d, init, {2}, ir::scalar_computation(&p.module, op, t)), seed, 300);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -220,5 +220,43 @@ leave { s = (f32[8,16], f32[8,16], s32[]) parameter(0)
                0);
 }
 
+// What is carried is changed behind those that read what it was: it stays where it is, and the loop
+// is one step although a copy of it would be too long for that.
+TEST(ShortSteps, ChangeWhatIsCarriedLast) {
+  check_module(R"(HloModule loop
+add_up { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT r = f32[] add(x, y) }
+more { s = (s32[], f32[8,16], f32[8,16], f32[8,16,16]) parameter(0)
+  n = s32[] get-tuple-element(s), index=0
+  trips = s32[] constant(5)
+  ROOT r = pred[] compare(n, trips), direction=LT }
+body { s = (s32[], f32[8,16], f32[8,16], f32[8,16,16]) parameter(0)
+  n = s32[] get-tuple-element(s), index=0
+  a = f32[8,16] get-tuple-element(s), index=1
+  b = f32[8,16] get-tuple-element(s), index=2
+  c = f32[8,16,16] get-tuple-element(s), index=3
+  one = s32[] constant(1)
+  next = s32[] add(n, one)
+  over = f32[8,16,16] broadcast(b), dimensions={0,2}
+  next.3 = f32[8,16,16] add(c, over)
+  next.1 = f32[8,16] dot(a, c), lhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_batch_dims={0}, rhs_contracting_dims={1}
+  next.2 = f32[8,16] tanh(b)
+  ROOT r = (s32[], f32[8,16], f32[8,16], f32[8,16,16]) tuple(next, next.1, next.2, next.3) }
+ENTRY main {
+  a = f32[8,16] parameter(0)
+  b = f32[8,16] parameter(1)
+  c = f32[8,16,16] broadcast(a), dimensions={0,2}
+  zero = s32[] constant(0)
+  all = (s32[], f32[8,16], f32[8,16], f32[8,16,16]) tuple(zero, a, b, c)
+  loop = (s32[], f32[8,16], f32[8,16], f32[8,16,16]) while(all), condition=more, body=body
+  a.1 = f32[8,16] get-tuple-element(loop), index=1
+  c.1 = f32[8,16,16] get-tuple-element(loop), index=3
+  ROOT out = (f32[8,16], f32[8,16,16], f32[8,16]) tuple(a.1, c.1, a)
+}
+)",
+               0);
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -196,5 +196,55 @@ ENTRY main {
   EXPECT_EQ(calls, 0u);
 }
 
+/// The result's op after simplification, with the names of its operands.
+std::string root_of(const std::string& lines) {
+  auto m = ir::parse_hlo(
+      "HloModule m\nENTRY e {\n  u = u32[64] parameter(0)\n  s = s32[64] parameter(1)\n"
+      "  p = pred[64] parameter(2)\n  x = f32[64] parameter(3)\n"
+      "  nought = u32[] constant(0)\n  none = u32[64] broadcast(nought), dimensions={}\n"
+      "  minus = s32[] constant(0)\n  least = s32[64] broadcast(minus), dimensions={}\n"
+      "  no = pred[] constant(false)\n  never = pred[64] broadcast(no), dimensions={}\n"
+      "  yes = pred[] constant(true)\n  always = pred[64] broadcast(yes), dimensions={}\n" +
+      lines + "}\n");
+  for (int k = 0; k < 3; ++k) simplify(m.get());
+  ir::verify(*m);
+  const ir::Instruction& root = *m->entry()->root();
+  std::string out(ir::name(root.opcode));
+  if (root.operands().empty()) return out + " " + root.name;
+  for (const ir::Instruction* o : root.operands()) out += " " + o->name;
+  return out;
+}
+
+TEST(Simplify, WhatComparisonsAlwaysGive) {
+  const auto chosen = [](const std::string& predicate) {
+    return root_of("  c = pred[64] " + predicate +
+                   "\n  y = f32[64] negate(x)\n  ROOT r = f32[64] select(c, y, x)\n");
+  };
+  EXPECT_EQ(chosen("compare(u, none), direction=LT"), "parameter x");
+  EXPECT_EQ(chosen("compare(u, none), direction=GE"), "negate x");
+  EXPECT_EQ(chosen("compare(u, none), direction=GT"), "select c y x");
+  EXPECT_EQ(chosen("compare(s, least), direction=LT"), "select c y x");
+  EXPECT_EQ(chosen("compare(p, never), direction=NE"), "select p y x");
+  EXPECT_EQ(chosen("compare(p, always), direction=EQ"), "select p y x");
+  EXPECT_EQ(chosen("compare(p, always), direction=NE"), "select c y x");
+  EXPECT_EQ(chosen("and(p, never)"), "parameter x");
+  EXPECT_EQ(chosen("and(always, p)"), "select p y x");
+  EXPECT_EQ(chosen("or(p, always)"), "negate x");
+  EXPECT_EQ(chosen("or(never, p)"), "select p y x");
+}
+
+TEST(Simplify, StackedRowsThatAreTurnedStandSideBySide) {
+  const std::string rows =
+      "  a = f32[1,64] reshape(x)\n  y = f32[64] negate(x)\n  b = f32[1,64] reshape(y)\n"
+      "  c = f32[2,64] concatenate(a, b), dimensions={0}\n";
+  EXPECT_EQ(root_of(rows + "  ROOT t = f32[64,2] transpose(c), dimensions={1,0}\n").substr(0, 11),
+            "concatenate");
+  // Of matrices the elements move.
+  EXPECT_EQ(
+      root_of("  a = f32[2,32] reshape(x)\n  c = f32[4,32] concatenate(a, a), dimensions={0}\n"
+              "  ROOT t = f32[32,4] transpose(c), dimensions={1,0}\n"),
+      "transpose c");
+}
+
 }  // namespace
 }  // namespace tessera::passes
