@@ -7,6 +7,7 @@
 #include "src/codegen/kernels/scatter.h"
 #include "src/codegen/kernels/select_and_scatter.h"
 #include "src/codegen/kernels/sort.h"
+#include "src/codegen/kernels/table_sums.h"
 #include "src/codegen/kernels/topk.h"
 #include "src/codegen/loop_emitter.h"
 
@@ -64,6 +65,10 @@ bool emit_fft(Emitter& e, const ir::Instruction& i) {
 }
 bool emit_gather(Emitter& e, const ir::Instruction& i) { return emit(e, i, gather_kernel(i)); }
 bool emit_scatter(Emitter& e, const ir::Instruction& i) {
+  if (KernelDescriptor sums = table_sums_kernel(i)) {
+    e.task(i, std::move(sums), {e.slot(*i.operand(2)), e.slot(*i.operand(1))}, e.results(i));
+    return true;
+  }
   return emit(e, i, scatter_kernel(i), {{0, 0, true, false}});
 }
 

@@ -117,10 +117,34 @@ Instruction* one_index_each(const Instruction& scatter, ir::Builder& b) {
   return b.reshape(out, scatter.shape.dims);
 }
 
+/// Short rows that are added up to zeros, as they are without the transpose that makes them of
+/// whole arrays: gradients of tables of biases, from which arrays are taken by place.
+Instruction* without_transpose(const Instruction& scatter, ir::Builder& b) {
+  if (scatter.operands().size() != 3 || !scatter.control_predecessors().empty()) return nullptr;
+  const auto& s = scatter.get<ir::ScatterAttrs>();
+  const Instruction& zeros = *scatter.operand(0);
+  const Instruction& updates = *scatter.operand(2);
+  const bool fits = zeros.is(Opcode::broadcast) && zeros.operand(0)->shape.is_scalar() &&
+                    zeros.shape.rank() == 2 && updates.is(Opcode::transpose) &&
+                    updates.get<ir::DimensionsAttrs>().dims == Dims{1, 2, 0} &&
+                    s.update_window_dims == Dims{2} && s.inserted_window_dims == Dims{0} &&
+                    s.scatter_dims_to_operand_dims == Dims{0} && s.input_batching_dims.empty() &&
+                    updates.shape.dim(2) == zeros.shape.dim(1);
+  if (!fits) return nullptr;
+  ir::ScatterAttrs attrs = s;
+  attrs.update_window_dims = {0};
+  attrs.inserted_window_dims = attrs.scatter_dims_to_operand_dims = {1};
+  Instruction* turned = b.splat(zeros.operand(0), {zeros.shape.dim(1), zeros.shape.dim(0)});
+  Instruction* out = b.emit(Opcode::scatter, {turned, scatter.operand(1), updates.operand(0)},
+                            attrs, {scatter.called().front()});
+  return b.transpose(out, {1, 0});
+}
+
 }  // namespace
 
 std::size_t flatten_scatters(ir::Module* module) {
-  return replace_each(module, Opcode::scatter, one_index_each);
+  return replace_each(module, Opcode::scatter, without_transpose) +
+         replace_each(module, Opcode::scatter, one_index_each);
 }
 
 }  // namespace tessera::passes
