@@ -9,6 +9,10 @@
 
 namespace tessera::testing {
 
+inline std::int64_t peak_of_module(const ir::Module& module) {
+  return codegen::estimate_memory(plan_of(module).plan, {}).peak;
+}
+
 /// softmax(mask(scale * q k^T + bias)) v, of [batch, queries, keys] scores.
 struct Attention {
   Program p;

@@ -142,6 +142,45 @@ TEST(MaskedAttention, MasksOfIotas) {
   }
 }
 
+/// Numbers by index, added to zeros.
+Instruction* added_by_index(Attention* a, Instruction* updates, Instruction* indices,
+                            std::int64_t entries) {
+  ir::ScatterAttrs attrs;
+  attrs.update_window_dims = {0};
+  attrs.inserted_window_dims = attrs.scatter_dims_to_operand_dims = {1};
+  attrs.index_vector_dim = 2;
+  ir::Builder& b = a->p.b;
+  Instruction* zeros = b.splat(b.scalar(a->t, 0), {a->scores[0], entries});
+  return b.emit(Opcode::scatter, {zeros, indices, updates}, attrs,
+                {ir::scalar_computation(&a->p.module, Opcode::add, a->t)});
+}
+
+// Neither scores nor what becomes of them are held for a table's gradient; indices outside of it
+// count for nothing.
+TEST(MaskedAttention, GradientsOfTables) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    Random r(seed);
+    const Dims scores = {2 + r.below(2), 128 * 5 + r.below(20), 513 + r.below(60)};
+    Attention a(DType::f32, scores);
+    Instruction* q = a.p.argument(r.literal(a.t, {scores[0], scores[1], 5}));
+    Instruction* k = a.p.argument(r.literal(a.t, {scores[0], scores[2], 5}));
+    const std::int64_t entries = 1 + r.below(40);
+    Literal at(Shape(DType::s32, {scores[1], scores[2], 1}));
+    for (std::int32_t& index : at.mutable_data<std::int32_t>()) {
+      index = std::int32_t(r.below(entries + 4)) - 2;
+    }
+    Instruction* indices = a.p.argument(std::move(at));
+    Instruction* p = a.softmax(a.product(q, k, 2, 2));
+    // Of products alone there are no sums over rows: then the tables are made from all at once.
+    Instruction* x = r.chance(0.7) ? p : a.p.b.unary(Opcode::tanh, a.product(q, k, 2, 2));
+    a.p.check(added_by_index(&a, x, indices, entries), seed, 1000);
+    if (x == p) {
+      const std::int64_t given = given_to(a.p, *a.p.entry->root());
+      EXPECT_LT(peak_of_module(a.p.module), given + Shape(a.t, scores).byte_count() / 2) << seed;
+    }
+  }
+}
+
 TEST(HiddenColumns, TheLeastRange) {
   constexpr std::int64_t kRows = 3, kColumns = 70;
   for (const bool hides : {false, true}) {

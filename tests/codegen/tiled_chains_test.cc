@@ -12,10 +12,6 @@ namespace {
 
 std::size_t steps_of(const codegen::BuiltPlan& built) { return built.plan.entry.steps.size(); }
 
-std::int64_t peak_of(const ir::Module& module) {
-  return codegen::estimate_memory(plan_of(module).plan, {}).peak;
-}
-
 // Scores are not held: neither with masks of any kind, nor where nothing is finite.
 TEST(TiledChains, AttentionIsRightAndHoldsNoScores) {
   const std::vector<DType> types = {DType::f32, DType::f32, DType::f64};
@@ -46,7 +42,7 @@ TEST(TiledChains, AttentionIsRightAndHoldsNoScores) {
     for (const Literal& l : a.p.arguments) given += std::int64_t(l.byte_count());
     // Besides arguments and result: a number for each row or two, and the mask as it stands.
     const std::int64_t rows = 4 * batch * queries * 8;
-    EXPECT_LE(peak_of(a.p.module), given + rows) << ir::to_string(a.p.module);
+    EXPECT_LE(peak_of_module(a.p.module), given + rows) << ir::to_string(a.p.module);
   }
 }
 
@@ -81,7 +77,8 @@ TEST(TiledChains, GradientsOfAttentionHoldNoScores) {
     a.p.check(root, seed, byte_size(a.t) == 2 ? 20 : 200);
     // What is summed up by parts, numbers for each row, and arrays in another order.
     const std::int64_t sums = 8 * 16 * width * keys * 2, rows = 8 * batch * queries * (4 + width);
-    EXPECT_LE(peak_of(a.p.module), given_to(a.p, *root) + sums + rows) << ir::to_string(a.p.module);
+    EXPECT_LE(peak_of_module(a.p.module), given_to(a.p, *root) + sums + rows)
+        << ir::to_string(a.p.module);
     EXPECT_LT(sums + rows, Shape(a.t, a.scores).byte_count());
   }
 }
@@ -107,7 +104,8 @@ TEST(TiledChains, WhatIsReadFarBehindIsMadeAgain) {
     const std::int64_t bytes = std::int64_t(byte_size(a.t));
     const std::int64_t sums = bytes * 16 * width * keys * 2;
     const std::int64_t rows = bytes * batch * queries * (4 + 2 * width);
-    EXPECT_LE(peak_of(a.p.module), given_to(a.p, *root) + sums + rows) << ir::to_string(a.p.module);
+    EXPECT_LE(peak_of_module(a.p.module), given_to(a.p, *root) + sums + rows)
+        << ir::to_string(a.p.module);
     EXPECT_LT(sums + rows, Shape(a.t, a.scores).byte_count());
   }
 }
@@ -156,7 +154,8 @@ TEST(TiledChains, GradientsOfWeightsAreAddedUp) {
         b.binary(Opcode::multiply, product(of_y, w2, 1, 1), b.binary(Opcode::multiply, h, h));
     Instruction* root = b.tuple({product(h, of_y, 0, 0), product(x, of_h, 0, 0)});
     p.check(root, seed, 1000);
-    EXPECT_LE(peak_of(p.module), given_to(p, *root) + 8 * 16 * wide * (in + out) + 16 * rows * out)
+    EXPECT_LE(peak_of_module(p.module),
+              given_to(p, *root) + 8 * 16 * wide * (in + out) + 16 * rows * out)
         << ir::to_string(p.module);
   }
 }
@@ -170,7 +169,7 @@ TEST(TiledChains, AttentionAndItsGradientsHoldOneMatrixOfScoresAtATime) {
     const std::int64_t queries = a.scores[1];
     Instruction* root = masked_gradients(&a, &r, width, -1e9);
     a.p.check(root, seed, 100);
-    EXPECT_LE(peak_of(a.p.module), given_to(a.p, *root) + 8 * batch * queries)
+    EXPECT_LE(peak_of_module(a.p.module), given_to(a.p, *root) + 8 * batch * queries)
         << ir::to_string(a.p.module);
   }
 }
@@ -188,7 +187,7 @@ TEST(TiledChains, WhatIsSavedIsWritten) {
     Instruction* root = saved ? a.p.b.tuple({out, probabilities}) : out;
     a.p.check(root, 3, 100);
     const std::int64_t held = Shape(DType::f32, a.scores).byte_count();
-    const std::int64_t peak = peak_of(a.p.module);
+    const std::int64_t peak = peak_of_module(a.p.module);
     EXPECT_EQ(peak >= held, saved);
     EXPECT_LT(peak, 2 * held);
   }
