@@ -351,7 +351,7 @@ class Writer {
     for (Instruction* i : group_.members()) {
       bool leaves = c_->root() == i;
       for (Instruction* user : i->users()) {
-        if (now_.count(user) != 0 || contains_instruction(dots, user)) continue;
+        if (now_.count(user) != 0 || std::count(dots.begin(), dots.end(), user) != 0) continue;
         if (user->is(Opcode::dot)) {
           dots.push_back(user);
         } else if (!is_new(user)) {
@@ -374,9 +374,6 @@ class Writer {
   }
 
  private:
-  static bool contains_instruction(const std::vector<Instruction*>& list, const Instruction* i) {
-    return std::find(list.begin(), list.end(), i) != list.end();
-  }
   bool is_new(const Instruction* i) const { return i->index >= first_new_; }
 
   Instruction* transposed(Instruction* x, const Dims& perm) {
@@ -546,13 +543,10 @@ std::optional<Ids> best_order(const Group& group) {
   if (now < double(largest)) return std::nullopt;
   std::optional<Ids> best;
   double least = now - double(largest) / 2;
-  std::vector<Ids> tried;
   for (const Instruction* i : group.members()) {
     Ids order = *group.ids(i);
     std::erase(order, -1);
     if (int(order.size()) != group.count()) continue;
-    if (std::find(tried.begin(), tried.end(), order) != tried.end()) continue;
-    tried.push_back(order);
     const double moved = Ordered(group, order).moved();
     if (moved >= least) continue;
     least = moved;

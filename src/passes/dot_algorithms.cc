@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Conversions in front of dots.
 #include "src/passes/dot_algorithms.h"
 
 #include <vector>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Looks through masks and numbers, a few bytes at a time.
 #include "src/codegen/kernels/hidden_columns.h"
 
 #include <algorithm>

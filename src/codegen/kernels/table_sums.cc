@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A table of sums for each block of rows, and the sum of these.
 #include "src/codegen/kernels/table_sums.h"
 
 #include <algorithm>
