@@ -12,10 +12,10 @@
 #include "src/codegen/kernels/block_ops.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/gemm.h"
+#include "src/codegen/kernels/half_conversions.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/matrix_vector.h"
 #include "src/codegen/kernels/narrow_gemm.h"
-#include "src/codegen/kernels/narrow_panels.h"
 #include "src/codegen/kernels/packed_gemm.h"
 #include "src/codegen/kernels/row_sums.h"
 
@@ -105,10 +105,8 @@ void run_gemm(const KernelCall& call) {
 void widen(DType half, const std::byte* matrix, std::int64_t columns, std::int64_t first,
            std::int64_t rows, std::int64_t column, std::int64_t taken, std::vector<float>* out) {
   out->resize(std::size_t(rows * taken));
-  const BlockFunction lift = lift_block(half);
   const auto convert = [&](std::int64_t from, std::int64_t n, float* to) {
-    const std::byte* in[] = {matrix + 2 * from};
-    lift({nullptr, reinterpret_cast<std::byte*>(to), in, 0, n});
+    lift_halves(half, matrix + 2 * from, n, to);
   };
   if (taken == columns) return convert(first * columns, rows * columns, out->data());
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -125,34 +123,35 @@ void give_back(std::vector<float>* memory) {
 
 /// f16 and bf16: products and sums in f32, rounded once.
 template <DType half>
+void multiply_halves(const DotAttrs& a, const Block& b, const KernelCall& call) {
+  static thread_local std::vector<float> l, r, o;
+  const std::byte* lhs = call.inputs[0] + 2 * b.batch * a.m * a.k;
+  const std::byte* rhs = call.inputs[1] + 2 * b.batch * a.k * a.n;
+  if (a.lhs_transposed) {
+    widen(half, lhs, a.m, b.k0, b.k, b.m0, b.m, &l);
+  } else {
+    widen(half, lhs, a.k, b.m0, b.m, b.k0, b.k, &l);
+  }
+  if (a.rhs_transposed) {
+    widen(half, rhs, a.k, b.n0, b.n, b.k0, b.k, &r);
+  } else {
+    widen(half, rhs, a.n, b.k0, b.k, b.n0, b.n, &r);
+  }
+  o.resize(std::size_t(b.m * b.n));
+  gemm(a.lhs_transposed ? CblasTrans : CblasNoTrans, a.rhs_transposed ? CblasTrans : CblasNoTrans,
+       int(b.m), int(b.n), int(b.k), l.data(), int(a.lhs_transposed ? b.m : b.k), r.data(),
+       int(a.rhs_transposed ? b.k : b.n), o.data(), int(b.n));
+  for (std::int64_t i = 0; i < b.m; ++i) {
+    round_to_halves(half, o.data() + i * b.n, b.n,
+                    call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0));
+  }
+  for (std::vector<float>* v : {&l, &r, &o}) give_back(v);
+}
+template <DType half>
 void run_half(const KernelCall& call) {
   const auto& a = *static_cast<const DotAttrs*>(call.attributes);
-  static thread_local std::vector<float> l, r, o;
-  const BlockFunction narrow = convert_block(DType::f32, half);
-  for_each_block(a, call.begin, call.end, [&](const Block& b) {
-    const std::byte* lhs = call.inputs[0] + 2 * b.batch * a.m * a.k;
-    const std::byte* rhs = call.inputs[1] + 2 * b.batch * a.k * a.n;
-    if (a.lhs_transposed) {
-      widen(half, lhs, a.m, 0, a.k, b.m0, b.m, &l);
-    } else {
-      widen(half, lhs, a.k, b.m0, b.m, 0, a.k, &l);
-    }
-    if (a.rhs_transposed) {
-      widen(half, rhs, a.k, b.n0, b.n, 0, a.k, &r);
-    } else {
-      widen(half, rhs, a.n, 0, a.k, b.n0, b.n, &r);
-    }
-    o.resize(std::size_t(b.m * b.n));
-    gemm(a.lhs_transposed ? CblasTrans : CblasNoTrans, a.rhs_transposed ? CblasTrans : CblasNoTrans,
-         int(b.m), int(b.n), int(a.k), l.data(), int(a.lhs_transposed ? b.m : a.k), r.data(),
-         int(a.rhs_transposed ? a.k : b.n), o.data(), int(b.n));
-    for (std::int64_t i = 0; i < b.m; ++i) {
-      const std::byte* in[] = {reinterpret_cast<const std::byte*>(o.data() + i * b.n)};
-      narrow(
-          {nullptr, call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0), in, 0, b.n});
-    }
-  });
-  for (std::vector<float>* v : {&l, &r, &o}) give_back(v);
+  for_each_block(a, call.begin, call.end,
+                 [&](const Block& b) { multiply_halves<half>(a, b, call); });
 }
 
 /// A block of the result, in 4-byte sums, with rows so far apart.
@@ -198,8 +197,8 @@ void multiply_bf16(const DotAttrs& a, const Block& all, const KernelCall& call) 
     b.m = std::min(kBlockRows, all.m - m);
     narrow_gemm(narrow_block(a, b, DType::bf16, DType::bf16, call.inputs, sums.data(), b.n));
     for (std::int64_t i = 0; i < b.m; ++i) {
-      round_to_bf16(reinterpret_cast<const float*>(sums.data()) + i * b.n, b.n,
-                    call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0));
+      round_to_halves(DType::bf16, reinterpret_cast<const float*>(sums.data()) + i * b.n, b.n,
+                      call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0));
     }
   }
 }
@@ -246,6 +245,7 @@ ProductParts parts_of(const DotAttrs& a, DType operands, DType result) {
   if (a.lhs_transposed || a.split_columns) return {};
   if (operands == DType::f32) return parts_by<multiply_floats<float>>(a, operands, 4);
   if (operands == DType::f64) return parts_by<multiply_floats<double>>(a, operands, 8);
+  if (operands == DType::f16) return parts_by<multiply_halves<DType::f16>>(a, operands, 2);
   if (operands != DType::bf16 || !has_bf16_gemm()) return {};
   return result == DType::f32 ? parts_by<multiply_to_f32>(a, operands, 4)
                               : parts_by<multiply_bf16>(a, operands, 2);
@@ -429,6 +429,7 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
     const double rate = l.dtype == DType::bf16 && has_bf16_gemm() ? 0.006
                         : t == DType::f32 || narrow               ? 0.025
                         : t == DType::f64                         ? 0.05
+                        : t == DType::f16 && lifts_halves_fast()  ? 0.03
                         : blas                                    ? 0.15
                                                                   : 0.5;
     // A few rows or columns are read as fast as memory gives them.

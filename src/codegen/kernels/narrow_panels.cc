@@ -106,26 +106,8 @@ void pack(const Panel& panel, bool groups_in_rows, std::byte* to) {
     to += kTileBytes;
   });
 }
-
-TESSERA_FOR_AVX512 void round_on_vectors(const float* from, std::int64_t count, std::byte* to) {
-  const __m512i half = _mm512_set1_epi32(0x7fff), one = _mm512_set1_epi32(1);
-  const __m512i size = _mm512_set1_epi32(0x7fffffff), infinity = _mm512_set1_epi32(0x7f800000);
-  constexpr __mmask16 kAll = 0xffff;
-  for (std::int64_t k = 0; k < count; k += 16) {
-    const auto lanes = __mmask16(count - k >= 16 ? kAll : (1 << (count - k)) - 1);
-    const __m512i bits = _mm512_maskz_loadu_epi32(lanes, from + k);
-    const __m512i above = _mm512_maskz_srli_epi32(kAll, bits, 16);
-    const __m512i up = _mm512_add_epi32(half, _mm512_and_si512(above, one));
-    const __m512i rounded = _mm512_maskz_srli_epi32(kAll, _mm512_add_epi32(bits, up), 16);
-    const __mmask16 nan = _mm512_cmpgt_epi32_mask(_mm512_and_si512(bits, size), infinity);
-    const __m512i quiet = _mm512_or_si512(above, _mm512_set1_epi32(0x40));
-    const __m512i out = _mm512_mask_mov_epi32(rounded, nan, quiet);
-    _mm512_mask_cvtepi32_storeu_epi16(to + 2 * k, lanes, out);
-  }
-}
 #else
 void pack(const Panel&, bool, std::byte*) {}
-void round_on_vectors(const float*, std::int64_t, std::byte*) {}
 #endif
 
 }  // namespace
@@ -133,10 +115,6 @@ void round_on_vectors(const float*, std::int64_t, std::byte*) {}
 std::int64_t packed_bytes(const Panel& panel) {
   return tiles_along(panel.across, kTileRows) *
          tiles_along(panel.depth, tile_depth(panel.element_bytes)) * kTileBytes;
-}
-
-void round_to_bf16(const float* from, std::int64_t count, std::byte* to) {
-  round_on_vectors(from, count, to);
 }
 
 void pack_rows_of_tiles(const Panel& panel, std::byte* to) { pack(panel, false, to); }

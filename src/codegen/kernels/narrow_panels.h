@@ -35,7 +35,4 @@ void pack_rows_of_tiles(const Panel& panel, std::byte* to);
 /// group of all 16 columns.
 void pack_columns_of_tiles(const Panel& panel, std::byte* to);
 
-/// Sums of products of bf16, rounded to it: to the nearest, ties to even. NaN stays NaN.
-void round_to_bf16(const float* from, std::int64_t count, std::byte* to);
-
 }  // namespace tessera::codegen

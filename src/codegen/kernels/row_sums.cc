@@ -10,6 +10,7 @@
 #include "src/codegen/kernels/block_ops.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/gemm.h"
+#include "src/codegen/kernels/half_conversions.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/narrow_gemm.h"
 
@@ -99,9 +100,8 @@ void add_half_sums(const KernelCall& call, const Part& part) {
     const std::int64_t pieces = side.by_rows ? 1 : side.width;
     const std::int64_t of_piece = side.by_rows ? rows * side.width : rows;
     for (std::int64_t p = 0; p < pieces; ++p) {
-      const std::byte* in[] = {call.inputs[k] +
-                               2 * (side.first(call.begin) + p * side.column_stride())};
-      lift_block(half)({nullptr, to[k] + 4 * p * of_piece, in, 0, of_piece});
+      lift_halves(half, call.inputs[k] + 2 * (side.first(call.begin) + p * side.column_stride()),
+                  of_piece, reinterpret_cast<float*>(to[k] + 4 * p * of_piece));
     }
   }
   add_product(now[0], now[1], rows, reinterpret_cast<const float*>(to[0]),
