@@ -116,6 +116,20 @@ TEST(MaskedAttention, HiddenNumbersThatAreNotFiniteCount) {
   }
 }
 
+// Scores that something else reads are wanted where they are hidden, too.
+TEST(MaskedAttention, ScoresThatAreResults) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    Random r(seed);
+    const Dims scores = {2, 400, 800};
+    MaskedCase c(
+        &r, DType::f32, scores, [](auto i, auto j) { return j <= i; }, -1e9, false);
+    Instruction* out = c.a.product(c.a.softmax(c.x), c.v, 2, 1);
+    Instruction* more = seed % 2 == 0 ? c.x->operand(1) : c.x;
+    Instruction* raw = more->is(Opcode::multiply) ? more->operand(0) : more;
+    c.a.p.check(c.a.p.b.tuple({out, raw}), seed, 100);
+  }
+}
+
 TEST(MaskedAttention, MasksOfIotas) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     Random r(seed);

@@ -112,7 +112,8 @@ class MaskAnalysis {
       }
       Hidden made;
       made.varies = true;
-      if (whole_.count(l) == 0 && has_place(link.outputs[0]) &&
+      // What the chain returns is wanted whole.
+      if (whole_.count(l) == 0 && link.outputs[0].kind == Place::Kind::scratch &&
           (columns() == 0 || parts.columns == columns()) && to.kind == How::whole) {
         to.kind = How::results;
         made.varies = false;
