@@ -12,7 +12,6 @@
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/analysis/trip_counts.h"
 #include "src/passes/dim_orders.h"
-#include "src/passes/dot_algorithms.h"
 #include "src/passes/eliminate_common.h"
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
@@ -159,8 +158,6 @@ constexpr Pass kPasses[] = {
        }
        return Count(changes);
      }},
-    {"convert-dot-operands", "Convert what dots are to round before they multiply",
-     counted<passes::convert_dot_operands>},
     {"fold-transposes", "Make dots of transposed arrays dots of the arrays",
      counted<passes::fold_transposes>},
     {"keep-last-dims", "Let transposes that dots read leave the last dim last",

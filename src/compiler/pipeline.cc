@@ -25,7 +25,6 @@
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/analysis/trip_counts.h"
 #include "src/passes/dim_orders.h"
-#include "src/passes/dot_algorithms.h"
 #include "src/passes/eliminate_common.h"
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
@@ -226,7 +225,6 @@ void inline_calls(Compilation& c) { passes::inline_calls(c.module.get()); }
 void join_async(Compilation& c) { passes::join_async(c.module.get()); }
 void simplify(Compilation& c) {
   passes::eliminate_dead(c.module.get());
-  passes::convert_dot_operands(c.module.get());
   passes::strength_reduce_dots(c.module.get());
   passes::strength_reduce_gathers(c.module.get());
   for (int k = 0; k < 4 && passes::simplify(c.module.get()) > 0; ++k) {

@@ -6,7 +6,6 @@
 #include "src/evaluator/ops.h"
 #include "src/evaluator/strided.h"
 #include "src/evaluator/wide.h"
-#include "src/ir/analysis/dot_kind.h"
 
 namespace tessera::evaluator {
 namespace {
@@ -67,12 +66,7 @@ Literal dot_of(const ir::Instruction& in, const Literal& lhs, const Literal& rhs
   const Literal a = permuted(lhs, l.perm), b = permuted(rhs, r.perm);
   return dispatch_domain(in.shape.dtype, [&](auto tag) {
     using W = typename decltype(tag)::type;
-    const auto numbers = [&](const Literal& operand) {
-      std::vector<W> all = load_all<W>(operand);
-      if (!ir::takes_bf16(in) || operand.dtype() != DType::f32) return all;
-      return load_all<W>(store_all(Shape(DType::bf16, operand.dims()), all));
-    };
-    const std::vector<W> x = numbers(a), y = numbers(b);
+    const std::vector<W> x = load_all<W>(a), y = load_all<W>(b);
     std::vector<W> out(std::size_t(l.batch * l.free * r.free));
     W* to = out.data();
     for (std::int64_t g = 0; g < l.batch; ++g) {

@@ -31,10 +31,6 @@ std::int64_t sizes(const Shape& shape, const Dims& dims) {
 
 }  // namespace
 
-bool takes_bf16(const Instruction& dot) {
-  return dot.get<DotAttrs>().algorithm == "dot_bf16_bf16_f32" && dot.shape.dtype == DType::f32;
-}
-
 DotKind kind_of_dot(const Instruction& dot) {
   const Shape &lhs = dot.operand(0)->shape, &rhs = dot.operand(1)->shape;
   const DType t = dot.shape.dtype;

@@ -12,9 +12,6 @@ enum class DotKind { outer, vectors, general };
 
 /// Of a dot as it stands. General where sums are held in a wider type than the result's, or where
 /// there is nothing to sum.
-/// Whether a dot's algorithm has its operands rounded to bf16, whatever floats they are of.
-bool takes_bf16(const Instruction& dot);
-
 DotKind kind_of_dot(const Instruction& dot);
 
 }  // namespace tessera::ir
