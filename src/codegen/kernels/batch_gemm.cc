@@ -14,6 +14,9 @@ namespace {
 
 /// Of the part of b that all rows go through, which the second cache should hold.
 constexpr std::int64_t kBlockBytes = 192 << 10;
+/// Of a whose columns lie apart, each in lines of its own: it and a strip of b are to stay in the
+/// first cache while all tiles read them.
+constexpr std::int64_t kMostApart = 192;
 /// Columns of b that are gone through before others.
 constexpr std::int64_t kPanelBytes = 1024;
 /// With so many rows, copying a part of b to where it is one piece of memory pays.
@@ -103,7 +106,10 @@ struct Tiles {
   /// All rows, in tiles of heights that differ by at most one.
   template <int vectors>
   static TESSERA_INLINE void rows(const BlockJob<T>& job, Strip strip) {
-    if (job.pack || strip.columns % kLanes != 0) {
+    const BatchGemm<T>& g = *job.all;
+    constexpr std::int64_t kWidth = vectors * kLanes;
+    const bool packed = g.b_column == 1 && g.b_row == kWidth && strip.columns == kWidth;
+    if (!packed && (job.pack || strip.columns % kLanes != 0)) {
       pack<vectors>(job, strip);
       strip.packed = job.packed;
     }
@@ -207,8 +213,8 @@ void batch_gemm_rows(const BatchGemm<T>& job) {
   constexpr std::int64_t kPanel = kPanelBytes / std::int64_t(sizeof(T)), kWidestStrip = 4 * 64;
   const auto block = block_version<T>();
   const std::int64_t width = std::clamp<std::int64_t>(job.n, 1, kPanel);
-  const std::int64_t depth =
-      std::clamp<std::int64_t>(kBlockBytes / (std::int64_t(sizeof(T)) * width), 64, 2048);
+  const std::int64_t depth = std::clamp<std::int64_t>(
+      kBlockBytes / (std::int64_t(sizeof(T)) * width), 64, job.a_column == 1 ? 2048 : kMostApart);
   const bool pack = job.b_column != 1 || job.m >= kRowsForPacking;
   std::int64_t deepest = 0;
   for (std::int64_t t = 0; t < job.count; ++t) deepest += job.terms[t].k;
