@@ -90,8 +90,8 @@ TEST(RandomKernels, ConvolutionOfRows) {
     Random r(seed);
     codegen::limit_instruction_set(InstructionSet(r.below(3)));
     const DType t = r.chance(0.5) ? DType::f32 : DType::f64;
-    const std::int64_t spatial = 1 + r.below(3), groups = 1 + r.below(3),
-                       per_group = 1 + r.below(3), columns = r.chance(0.5) ? 1 : 1 + r.below(4);
+    const std::int64_t spatial = 1 + r.below(3), groups = 1 + r.below(r.chance(0.2) ? 12 : 3),
+                       per_group = 1 + r.below(3), columns = r.chance(0.4) ? 1 : 1 + r.below(7);
     ir::ConvolutionAttrs c;
     c.feature_group_count = groups;
     c.input_batch = c.output_batch = c.kernel_output_feature = 0;
@@ -108,8 +108,8 @@ TEST(RandomKernels, ConvolutionOfRows) {
       win.pad_low = r.below(8) - 1;
       win.pad_high = r.below(8);
       win.reversal = r.chance(0.3);
-      if (r.chance(0.2)) win.stride = 2;
-      if (r.chance(0.1)) win.lhs_dilation = 2;
+      if (r.chance(0.3)) win.stride = 2 + r.below(2);
+      if (r.chance(0.3)) win.lhs_dilation = 2 + r.below(2);
       x.push_back(last ? 24 + r.below(r.chance(0.03) ? 5000 : 200) : 4 + r.below(4));
       w.push_back(win.size);
       c.window.push_back(win);

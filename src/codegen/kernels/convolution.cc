@@ -12,9 +12,9 @@
 #include "src/base/shape.h"
 #include "src/codegen/kernels/depthwise_convolution.h"
 #include "src/codegen/kernels/direct_convolution.h"
+#include "src/codegen/kernels/few_features_convolution.h"
 #include "src/codegen/kernels/gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
-#include "src/codegen/kernels/row_convolution.h"
 
 namespace tessera::codegen {
 namespace {
@@ -184,13 +184,6 @@ Dims places_in(const Dims& order) {
   return unless_identity(std::move(out));
 }
 
-/// Too few of each position to be a vector, and positions enough in a row.
-bool has_few_features(const ConvolutionAttrs& a) {
-  constexpr std::int64_t kFew = 4, kFewOfAll = 8, kLongRow = 32;
-  return !a.out.empty() && a.out_features <= kFewOfAll && a.features <= kFewOfAll &&
-         a.out_features <= kFew * a.groups && a.out.back() >= kLongRow && a.taps > 1;
-}
-
 }  // namespace
 
 ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
@@ -245,15 +238,6 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
     direct.columns = a.out_features / a.groups;
     direct.groups_split_batch = a.groups_split_batch;
     direct.batch = a.batch;
-    Dims rows_input = {c.input_batch, c.input_feature};
-    Dims rows_order = {c.output_batch, c.output_feature};
-    rows_input.insert(rows_input.end(), c.input_spatial.begin(), c.input_spatial.end());
-    rows_order.insert(rows_order.end(), c.output_spatial.begin(), c.output_spatial.end());
-    Dims rows_made;
-    for (const std::int64_t d : rows_order) rows_made.push_back(in.shape.dim(d));
-    rows_input = unless_identity(std::move(rows_input));
-    const bool few_features = has_few_features(a);
-    bool rows_only = false;
     const auto with_input = [&](const Dims& input) -> std::optional<ConvolutionPlan> {
       direct.input = by_role(input, c.input_batch, c.input_feature, c.input_spatial);
       ConvolutionPlan out;
@@ -265,18 +249,9 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
       };
       out.made = in.shape.dims;
       set_strides();
-      auto kernel = row_convolution_kernel(direct, type);
-      if (!kernel && few_features && direct.input.spatial.back() == 1) {
-        out.made = rows_made;
-        result = strides_after(rows_order, in.shape.dims);
-        set_strides();
-        kernel = row_convolution_kernel(direct, type);
-        if (kernel) out.result = places_in(rows_order);
-      }
-      if (!kernel && rows_only) return std::nullopt;
+      std::optional<KernelDescriptor> kernel;
+      if (!is_depthwise(direct)) kernel = few_features_convolution_kernel(direct, type);
       if (!kernel) {
-        out.made = in.shape.dims;
-        result = strides_of(in.shape.dims);
         // Output features must be neighbours.
         if (!is_minor(c.kernel_output_feature, w.dims)) {
           out.filter = plan.filter;
@@ -295,17 +270,6 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
       out.kernel = *std::move(kernel);
       return out;
     };
-    // What has few features is turned so that its rows of positions lie in one piece.
-    for (const bool turned : {false, true}) {
-      rows_only = few_features;
-      if (!few_features || (turned && rows_input.empty())) break;
-      const Dims input = turned ? strides_after(rows_input, x.dims) : strides_of(x.dims);
-      if (auto rows = with_input(input)) {
-        if (turned) rows->input = rows_input;
-        return *std::move(rows);
-      }
-    }
-    rows_only = false;
     if (auto as_it_stands = with_input(strides_of(x.dims))) return *std::move(as_it_stands);
     // The order that products take the input in would do as well. A program whose input was made in
     // that order has the same kernel then.

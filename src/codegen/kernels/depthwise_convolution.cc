@@ -169,12 +169,15 @@ void run(const KernelCall& call) {
 
 }  // namespace
 
-std::optional<KernelDescriptor> depthwise_convolution_kernel(const DirectConvolution& c,
-                                                             DType type) {
+bool is_depthwise(const DirectConvolution& c) {
   const bool neighbours = c.groups_split_batch ? c.batch == 1 && c.input.batch == 1
                                                : c.per_group == 1 && c.input.feature == 1;
-  if ((type != DType::f32 && type != DType::f64) || c.window.empty() || c.columns != 1 ||
-      c.groups < 4 || !neighbours) {
+  return c.columns == 1 && c.groups >= 4 && neighbours;
+}
+
+std::optional<KernelDescriptor> depthwise_convolution_kernel(const DirectConvolution& c,
+                                                             DType type) {
+  if ((type != DType::f32 && type != DType::f64) || c.window.empty() || !is_depthwise(c)) {
     return std::nullopt;
   }
   const std::int64_t positions =

@@ -9,8 +9,11 @@
 
 namespace tessera::codegen {
 
-/// The kernel for f32 and f64, if groups are neighbours in the input, the filter and the result;
-/// nothing else for others.
+/// Whether each feature is by itself, and the features of the input are neighbours.
+bool is_depthwise(const DirectConvolution& c);
+
+/// The kernel for f32 and f64, if it is depthwise and output features are neighbours in the filter
+/// and the result; nothing else for others.
 std::optional<KernelDescriptor> depthwise_convolution_kernel(const DirectConvolution& c,
                                                              DType type);
 

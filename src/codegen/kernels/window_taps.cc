@@ -12,7 +12,7 @@ std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b <
 
 }  // namespace
 
-TapRun taps_of(const ir::WindowDim& w, std::int64_t in, std::int64_t position) {
+TapRun endless_taps_of(const ir::WindowDim& w, std::int64_t position) {
   // origin + t rhs_dilation is a multiple of lhs_dilation for every step-th t, if for any.
   const std::int64_t origin = position * w.stride - w.pad_low, l = w.lhs_dilation;
   TapRun run;
@@ -21,15 +21,24 @@ TapRun taps_of(const ir::WindowDim& w, std::int64_t in, std::int64_t position) {
   std::int64_t first = 0;
   const auto divides = [&](std::int64_t t) { return (origin + t * w.rhs_dilation) % l == 0; };
   while (first < run.step && !divides(first)) ++first;
-  if (first == run.step || in == 0) return run;
-  // The steps k for which 0 <= at + k advance < in, and the tap is one.
-  const std::int64_t at = floor_div(origin + first * w.rhs_dilation, l);
-  const std::int64_t low = std::max<std::int64_t>(0, -floor_div(at, run.advance));
-  const std::int64_t taps = (w.size - first + run.step - 1) / run.step;
-  const std::int64_t high = std::min(taps, floor_div(in - 1 - at, run.advance) + 1);
-  if (first >= w.size || low >= high) return run;
-  run.begin = first + low * run.step;
-  run.at = at + low * run.advance;
+  if (first == run.step || first >= w.size) return run;
+  run.begin = first;
+  run.at = floor_div(origin + first * w.rhs_dilation, l);
+  run.count = (w.size - first + run.step - 1) / run.step;
+  return run;
+}
+
+TapRun taps_of(const ir::WindowDim& w, std::int64_t in, std::int64_t position) {
+  const TapRun all = endless_taps_of(w, position);
+  TapRun run;
+  run.step = all.step;
+  run.advance = all.advance;
+  // The steps k for which 0 <= at + k advance < in.
+  const std::int64_t low = std::max<std::int64_t>(0, -floor_div(all.at, all.advance));
+  const std::int64_t high = std::min(all.count, floor_div(in - 1 - all.at, all.advance) + 1);
+  if (in == 0 || low >= high) return run;
+  run.begin = all.begin + low * all.step;
+  run.at = all.at + low * all.advance;
   run.count = high - low;
   return run;
 }

@@ -19,6 +19,8 @@ struct TapRun {
     return a.begin == b.begin && a.step == b.step && a.count == b.count;
   }
 };
+/// Of an input without ends: `at` may be negative.
+TapRun endless_taps_of(const ir::WindowDim& w, std::int64_t position);
 TapRun taps_of(const ir::WindowDim& w, std::int64_t in, std::int64_t position);
 
 /// Positions begin, begin + step, ... of the last dim that see the input through the same taps:
