@@ -26,6 +26,8 @@ struct Attrs {
   bool sums_are_taps = false;   ///< of the last dim, else features
   std::vector<TapSegment> segments;
   std::int64_t batch_block = 1;  ///< rows of a unit, if they are the batch
+  /// They are columns, and output features rows: with few of those vectors would be mostly empty.
+  bool turned = false;
 };
 
 template <class T>
@@ -52,6 +54,7 @@ class DirectWork {
         p.gemm.count = std::int64_t(all * (part + 1) / of_it - first);
         p.gemm.accumulate = part > 0;
         batch_gemm(p.gemm);
+        if (a_.turned && part + 1 == of_it) turn_back(p);
       }
     }
   }
@@ -61,6 +64,8 @@ class DirectWork {
   struct Product {
     BatchGemm<T> gemm;
     Terms terms;
+    T* to = nullptr;        ///< of what is turned, where it belongs
+    std::vector<T> turned;  ///< gemm.c
   };
 
   static std::size_t parts_of(const Product& p) {
@@ -125,13 +130,43 @@ class DirectWork {
                 T* to) {
     terms_.clear();
     add(from, filter, taps, 0, gemm);
-    gemm->terms = terms_.data();
-    gemm->count = std::int64_t(terms_.size());
-    gemm->c = to;
+    if (!a_.turned && !a_.sums_are_taps) {
+      gemm->terms = terms_.data();
+      gemm->count = std::int64_t(terms_.size());
+      gemm->c = to;
+      return batch_gemm(*gemm);
+    }
+    Product p{*gemm, terms_, to, {}};
+    p.gemm.c = to;
+    if (a_.turned) turn(&p);
+    p.gemm.terms = p.terms.data();
+    p.gemm.count = std::int64_t(p.terms.size());
     if (a_.sums_are_taps) {
-      products_.push_back({*gemm, terms_});
-    } else {
-      batch_gemm(*gemm);
+      products_.push_back(std::move(p));
+      return;
+    }
+    batch_gemm(p.gemm);
+    turn_back(p);
+  }
+
+  /// The transposed product, to memory of its own.
+  void turn(Product* p) const {
+    BatchGemm<T>& g = p->gemm;
+    for (auto& term : p->terms) std::swap(term.a, term.b);
+    g.b_column = a_.c.filter.feature;
+    std::swap(g.m, g.n);
+    std::swap(g.a_row, g.b_column);
+    std::swap(g.a_column, g.b_row);
+    p->turned.resize(std::size_t(g.m * g.n));
+    g.c = p->turned.data();
+    g.c_row = g.n;
+  }
+  void turn_back(const Product& p) const {
+    const DirectConvolution& c = a_.c;
+    for (std::int64_t n = 0; n < p.gemm.n; ++n) {
+      for (std::int64_t m = 0; m < p.gemm.m; ++m) {
+        p.to[n * c.result.batch + m * c.result.feature] = p.turned[std::size_t(m * p.gemm.n + n)];
+      }
     }
   }
 
@@ -189,7 +224,8 @@ std::optional<KernelDescriptor> direct_convolution_kernel(DirectConvolution c, D
   const std::int64_t lanes =
       type == DType::f32 ? batch_gemm_lanes<float>() : batch_gemm_lanes<double>();
   // Fewer columns leave most of a vector empty; patches may do better.
-  if (2 * c.columns < lanes) return std::nullopt;
+  const bool turned = 2 * c.columns < lanes && 2 * c.batch >= lanes;
+  if (2 * c.columns < lanes && !turned) return std::nullopt;
   const std::int64_t positions =
       std::accumulate(c.out.begin(), c.out.end(), std::int64_t(1), std::multiplies<>());
   if (c.batch == 0 || positions == 0) return std::nullopt;
@@ -198,18 +234,20 @@ std::optional<KernelDescriptor> direct_convolution_kernel(DirectConvolution c, D
   const double features = double(c.per_group),
                taps = double(std::min(c.window.back().size, c.in.back()));
   const double row = double(c.out.back()) / double(a.segments.size());
-  const double by_rows = use(row, features), by_batch = use(double(c.batch), features),
-               by_taps = use(double(c.batch), taps);
+  const auto rows = double(turned ? c.columns : c.batch);
+  const double by_rows = turned ? 0 : use(row, features), by_batch = use(rows, features),
+               by_taps = use(rows, taps);
   const double best = std::max({by_rows, by_batch, by_taps});
   // Products of vectors, say: patches make more of them.
   constexpr double kLeast = 0.1;
   if (best < kLeast) return std::nullopt;
   a.rows_are_batch = by_rows < best;
   a.sums_are_taps = a.rows_are_batch && by_batch < best;
+  a.turned = turned;
   KernelDescriptor kernel;
   if (a.rows_are_batch) {
-    constexpr std::int64_t kMost = 6 * kBatchGemmRows;
-    const std::int64_t blocks = (c.batch + kMost - 1) / kMost;
+    const std::int64_t most = turned ? 8 * lanes : 6 * kBatchGemmRows;
+    const std::int64_t blocks = (c.batch + most - 1) / most;
     a.batch_block = (c.batch + blocks - 1) / blocks;
     kernel.units = positions * blocks;
     a.segments.clear();
@@ -223,9 +261,10 @@ std::optional<KernelDescriptor> direct_convolution_kernel(DirectConvolution c, D
   const auto strides = [](const ConvolutionStrides& s) {
     return kernel_key("", s.batch, s.feature, s.spatial);
   };
-  kernel.key = kernel_key("direct-convolution", type, c.window, c.in, c.out, strides(c.input),
-                          strides(c.filter), strides(c.result), c.per_group, c.columns, c.groups,
-                          c.groups_split_batch, c.batch, a.rows_are_batch, a.sums_are_taps);
+  kernel.key =
+      kernel_key("direct-convolution", type, c.window, c.in, c.out, strides(c.input),
+                 strides(c.filter), strides(c.result), c.per_group, c.columns, c.groups,
+                 c.groups_split_batch, c.batch, a.rows_are_batch, a.sums_are_taps, a.turned);
   a.c = std::move(c);
   kernel.make =
       kernel_maker(type == DType::f32 ? run_direct<float> : run_direct<double>, std::move(a));

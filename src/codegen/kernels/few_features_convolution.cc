@@ -370,7 +370,9 @@ std::optional<KernelDescriptor> few_features_convolution_kernel(DirectConvolutio
   a.positions = kPositions;
   a.rows = padded_rows(c.window.back(), c.out.back(), a.positions, lanes);
   const std::int64_t in_row = a.rows.phases.front().count;
-  if (in_row < kLeastPositions) return std::nullopt;
+  // As in the derivative by a filter, where input features are the batch.
+  const bool batch_is_longer = 2 * in_row < lanes && c.input.batch == 1 && 2 * c.batch >= lanes;
+  if (in_row < kLeastPositions || batch_is_longer) return std::nullopt;
   a.position_blocks = blocks_of(in_row, &a.positions);
   const std::size_t rank = c.window.size();
   std::int64_t planes = 1;
