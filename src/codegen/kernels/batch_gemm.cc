@@ -4,6 +4,7 @@
 #include "src/codegen/kernels/batch_gemm.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "src/codegen/kernels/fused_loop.h"
@@ -61,14 +62,21 @@ struct Tiles {
     const T* packed;
   };
 
+  /// Rows of a lot.
+  struct Rows {
+    typename BatchGemm<T>::Lot lot;
+    std::int64_t first, count;
+  };
+
   template <int rows, int vectors>
-  static TESSERA_INLINE void tile(const BlockJob<T>& job, std::int64_t row, const Strip& strip) {
+  static TESSERA_INLINE void tile(const BlockJob<T>& job, const Rows& part, const Strip& strip) {
     const BatchGemm<T>& g = *job.all;
     V sum[rows][vectors] = {};
+    const std::int64_t a_first = part.lot.a + part.first * g.a_row;
     const T* packed = strip.packed;
     for (std::int64_t t = 0; t < job.count; ++t) {
       const auto& term = job.terms[t];
-      const T* a = term.a + row * g.a_row;
+      const T* a = term.a + a_first;
       const T* b = packed != nullptr ? packed : term.b + strip.column;
       const std::int64_t b_row = packed != nullptr ? vectors * kLanes : g.b_row;
       for (std::int64_t k = 0; k < term.k; ++k, a += g.a_column, b += b_row) {
@@ -85,7 +93,7 @@ struct Tiles {
       }
       if (packed != nullptr) packed = b;
     }
-    T* c = g.c + row * g.c_row + strip.column;
+    T* c = g.c + part.lot.c + part.first * g.c_row + strip.column;
     const std::int64_t cut = strip.columns - (vectors - 1) * kLanes;
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r, c += g.c_row) {
@@ -113,22 +121,23 @@ struct Tiles {
       pack<vectors>(job, strip);
       strip.packed = job.packed;
     }
-    const std::int64_t m = job.all->m;
     constexpr std::int64_t kMost = most_rows(vectors);
-    for (std::int64_t row = 0, left = (m + kMost - 1) / kMost; left > 0; --left) {
-      const std::int64_t height = (m - row + left - 1) / left;
-      tile_of<vectors, kMost>(job, row, strip, height);
-      row += height;
+    for (std::int64_t l = 0; l < g.lot_count; ++l) {
+      Rows part{g.lots == nullptr ? typename BatchGemm<T>::Lot() : g.lots[l], 0, 0};
+      for (std::int64_t left = (g.m + kMost - 1) / kMost; left > 0; --left) {
+        part.count = (g.m - part.first + left - 1) / left;
+        tile_of<vectors, kMost>(job, part, strip);
+        part.first += part.count;
+      }
     }
   }
   /// Of a height up to `most`.
   template <int vectors, std::int64_t most>
-  static TESSERA_INLINE void tile_of(const BlockJob<T>& job, std::int64_t row, const Strip& strip,
-                                     std::int64_t height) {
+  static TESSERA_INLINE void tile_of(const BlockJob<T>& job, const Rows& part, const Strip& strip) {
     if constexpr (most > 1) {
-      if (height < most) return tile_of<vectors, most - 1>(job, row, strip, height);
+      if (part.count < most) return tile_of<vectors, most - 1>(job, part, strip);
     }
-    tile<most, vectors>(job, row, strip);
+    tile<most, vectors>(job, part, strip);
   }
 
   template <int vectors>
@@ -204,6 +213,14 @@ std::int64_t batch_gemm_lanes() {
   return version_for_machine(16, 32, 64) / std::int64_t(sizeof(T));
 }
 
+double batch_gemm_use(double m, double k) {
+  // A few rows are one high tile.
+  constexpr double kHighest = 8;
+  const double tiles = std::ceil(m / double(kBatchGemmRows));
+  const double rows = m <= kHighest ? kHighest : tiles * double(kBatchGemmRows);
+  return m / rows * k / (k + 6);
+}
+
 /// Rows of a that are gone through for all columns before others: they stay in the second cache.
 constexpr std::int64_t kBlockRows = 252;
 
@@ -215,7 +232,7 @@ void batch_gemm_rows(const BatchGemm<T>& job) {
   const std::int64_t width = std::clamp<std::int64_t>(job.n, 1, kPanel);
   const std::int64_t depth = std::clamp<std::int64_t>(
       kBlockBytes / (std::int64_t(sizeof(T)) * width), 64, job.a_column == 1 ? 2048 : kMostApart);
-  const bool pack = job.b_column != 1 || job.m >= kRowsForPacking;
+  const bool pack = job.b_column != 1 || job.m * job.lot_count >= kRowsForPacking;
   std::int64_t deepest = 0;
   for (std::int64_t t = 0; t < job.count; ++t) deepest += job.terms[t].k;
   const bool packs = pack || job.n % batch_gemm_lanes<T>() != 0;

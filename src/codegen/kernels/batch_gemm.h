@@ -27,6 +27,12 @@ struct BatchGemm {
   T* c = nullptr;
   std::int64_t c_row = 0;
   bool accumulate = false;
+  /// The same for several lots of m rows, which begin so far behind those of the terms and of c.
+  struct Lot {
+    std::int64_t a = 0, c = 0;
+  };
+  const Lot* lots = nullptr;
+  std::int64_t lot_count = 1;  ///< one at no distance if there are no lots
 };
 
 /// Computes it, for f32 and f64, with the machine's vectors.
@@ -37,5 +43,7 @@ void batch_gemm(const BatchGemm<T>& job);
 template <class T>
 std::int64_t batch_gemm_lanes();
 inline constexpr std::int64_t kBatchGemmRows = 6;
+/// How much of the machine products of m rows that sum up k at a time use, at most 1.
+double batch_gemm_use(double m, double k);
 
 }  // namespace tessera::codegen

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which dims of a convolution are rows and sums of the matrix products, and the products
-// themselves. The others are looped over.
+// Products whose rows are the batch, and whose sums are features or taps. The other dims are looped
+// over.
 #include "src/codegen/kernels/direct_convolution.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "src/codegen/kernels/batch_gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/padded_convolution.h"
 #include "src/codegen/kernels/window_taps.h"
 
 namespace tessera::codegen {
@@ -22,10 +23,8 @@ constexpr std::int64_t kPartBytes = std::int64_t(512) << 10;
 
 struct Attrs {
   DirectConvolution c;
-  bool rows_are_batch = false;  ///< else positions of the last dim
-  bool sums_are_taps = false;   ///< of the last dim, else features
-  std::vector<TapSegment> segments;
-  std::int64_t batch_block = 1;  ///< rows of a unit, if they are the batch
+  bool sums_are_taps = false;    ///< of the last dim, else features
+  std::int64_t batch_block = 1;  ///< rows of a unit
   /// They are columns, and output features rows: with few of those vectors would be mostly empty.
   bool turned = false;
 };
@@ -78,20 +77,15 @@ class DirectWork {
 
   void unit(std::int64_t unit) {
     const DirectConvolution& c = a_.c;
-    std::int64_t first = 0, rows = 1;  // of the batch
-    if (a_.rows_are_batch) {
-      const std::int64_t blocks = (c.batch + a_.batch_block - 1) / a_.batch_block;
-      first = unit % blocks * a_.batch_block;
-      rows = std::min(a_.batch_block, c.batch - first);
-      unit /= blocks;
-    }
-    const std::size_t rank = c.window.size(), outer = a_.rows_are_batch ? rank : rank - 1;
+    const std::int64_t blocks = (c.batch + a_.batch_block - 1) / a_.batch_block;
+    const std::int64_t first = unit % blocks * a_.batch_block;
+    unit /= blocks;
+    const std::size_t outer = c.window.size();
     Dims position(outer);
     for (std::size_t d = outer; d-- > 0;) {
       position[d] = unit % c.out[d];
       unit /= c.out[d];
     }
-    if (!a_.rows_are_batch) first = unit;
     std::vector<TapRun> taps;
     T* to = out_ + first * c.result.batch;
     for (std::size_t d = 0; d < outer; ++d) {
@@ -106,22 +100,10 @@ class DirectWork {
       gemm.n = c.columns;
       gemm.a_column = c.input.feature;
       gemm.b_row = c.filter.batch;
-      T* at = to + g * c.columns;
-      if (a_.rows_are_batch) {
-        gemm.m = rows;
-        gemm.a_row = c.input.batch;
-        gemm.c_row = c.result.batch;
-        multiply(from, filter, taps, &gemm, at);
-        continue;
-      }
-      for (const TapSegment& s : a_.segments) {
-        gemm.m = s.count;
-        gemm.a_row = s.advance * c.input.spatial.back();
-        gemm.c_row = s.step * c.result.spatial.back();
-        taps.push_back(s.taps);
-        multiply(from, filter, taps, &gemm, at + s.begin * c.result.spatial.back());
-        taps.pop_back();
-      }
+      gemm.m = std::min(a_.batch_block, c.batch - first);
+      gemm.a_row = c.input.batch;
+      gemm.c_row = c.result.batch;
+      multiply(from, filter, taps, &gemm, to + g * c.columns);
     }
   }
 
@@ -211,12 +193,6 @@ void run_direct(const KernelCall& call) {
   work.units(call.begin, call.end);
 }
 
-/// How much of the machine products of m rows that sum up k at a time use.
-double use(double m, double k) {
-  const double tiles = std::max(1.0, (m + kBatchGemmRows - 1) / kBatchGemmRows);
-  return m / (tiles * kBatchGemmRows) * k / (k + 6);
-}
-
 }  // namespace
 
 std::optional<KernelDescriptor> direct_convolution_kernel(DirectConvolution c, DType type) {
@@ -230,30 +206,27 @@ std::optional<KernelDescriptor> direct_convolution_kernel(DirectConvolution c, D
       std::accumulate(c.out.begin(), c.out.end(), std::int64_t(1), std::multiplies<>());
   if (c.batch == 0 || positions == 0) return std::nullopt;
   Attrs a;
-  a.segments = segments_of(c.window.back(), c.in.back(), c.out.back());
   const double features = double(c.per_group),
                taps = double(std::min(c.window.back().size, c.in.back()));
-  const double row = double(c.out.back()) / double(a.segments.size());
   const auto rows = double(turned ? c.columns : c.batch);
-  const double by_rows = turned ? 0 : use(row, features), by_batch = use(rows, features),
-               by_taps = use(rows, taps);
-  const double best = std::max({by_rows, by_batch, by_taps});
+  const double by_batch = batch_gemm_use(rows, features), by_taps = batch_gemm_use(rows, taps);
+  const double best = std::max(by_batch, by_taps);
   // Products of vectors, say: patches make more of them.
   constexpr double kLeast = 0.1;
+  // Rows of positions share what they read of the filter.
+  constexpr double kOfSharing = 1.3;
+  const double by_positions = turned ? 0 : padded_convolution_use(c, type);
+  if (by_positions >= kLeast && kOfSharing * by_positions >= best) {
+    if (auto kernel = padded_convolution_kernel(c, type)) return kernel;
+  }
   if (best < kLeast) return std::nullopt;
-  a.rows_are_batch = by_rows < best;
-  a.sums_are_taps = a.rows_are_batch && by_batch < best;
+  a.sums_are_taps = by_batch < best;
   a.turned = turned;
   KernelDescriptor kernel;
-  if (a.rows_are_batch) {
-    const std::int64_t most = turned ? 8 * lanes : 6 * kBatchGemmRows;
-    const std::int64_t blocks = (c.batch + most - 1) / most;
-    a.batch_block = (c.batch + blocks - 1) / blocks;
-    kernel.units = positions * blocks;
-    a.segments.clear();
-  } else {
-    kernel.units = c.batch * (positions / c.out.back());
-  }
+  const std::int64_t most = turned ? 8 * lanes : 6 * kBatchGemmRows;
+  const std::int64_t blocks = (c.batch + most - 1) / most;
+  a.batch_block = (c.batch + blocks - 1) / blocks;
+  kernel.units = positions * blocks;
   double products =
       double(c.batch) * double(positions) * features * double(c.columns) * double(c.groups);
   for (const ir::WindowDim& w : c.window) products *= double(w.size);
@@ -261,10 +234,9 @@ std::optional<KernelDescriptor> direct_convolution_kernel(DirectConvolution c, D
   const auto strides = [](const ConvolutionStrides& s) {
     return kernel_key("", s.batch, s.feature, s.spatial);
   };
-  kernel.key =
-      kernel_key("direct-convolution", type, c.window, c.in, c.out, strides(c.input),
-                 strides(c.filter), strides(c.result), c.per_group, c.columns, c.groups,
-                 c.groups_split_batch, c.batch, a.rows_are_batch, a.sums_are_taps, a.turned);
+  kernel.key = kernel_key("direct-convolution", type, c.window, c.in, c.out, strides(c.input),
+                          strides(c.filter), strides(c.result), c.per_group, c.columns, c.groups,
+                          c.groups_split_batch, c.batch, a.sums_are_taps, a.turned);
   a.c = std::move(c);
   kernel.make =
       kernel_maker(type == DType::f32 ? run_direct<float> : run_direct<double>, std::move(a));
