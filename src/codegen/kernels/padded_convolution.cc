@@ -21,6 +21,8 @@ using runtime::KernelCall;
 constexpr std::int64_t kUnitRows = 240, kCopiedBytes = 512 << 10;
 /// More than that isn't copied: dilations that are larger than the input, say.
 constexpr std::int64_t kMostCopiedBytes = 16 << 20;
+/// So few features of a position are put side by side wherever they are.
+constexpr std::int64_t kFewFeatures = 8;
 /// Where there are fewer units the columns are split as well, into blocks of whole strips.
 constexpr std::int64_t kLeastUnits = 4, kStripBytes = 256;
 
@@ -31,6 +33,7 @@ struct PaddedAttrs {
   PaddedRows rows, lines;  ///< of the last dim and the one before
   bool copies = true;      ///< else the input is read where it is
   bool features_last = false;
+  bool joins_taps = false;  ///< features and taps of a row are neighbours, as in the filter
   std::int64_t line_block = 1, line_blocks = 1;  ///< lines of a phase
   std::int64_t batch_block = 1, batch_blocks = 1;
   std::int64_t column_block = 1, column_blocks = 1;
@@ -103,8 +106,9 @@ class PaddedWork {
 
     BatchGemm<T> gemm;
     gemm.n = std::min(a_.column_block, c.columns - column);
-    gemm.a_column = a_.copies && !a_.features_last ? a_.rows.length() : c.input.feature;
-    if (a_.copies && a_.features_last) gemm.a_column = 1;
+    gemm.a_column = a_.copies && !a_.features_last ? a_.rows.length()
+                    : a_.copies || a_.joins_taps   ? 1
+                                                   : c.input.feature;
     const std::int64_t position = !a_.copies         ? c.input.spatial.back()
                                   : a_.features_last ? c.per_group
                                                      : 1;
@@ -154,11 +158,17 @@ class PaddedWork {
     const std::size_t rank = a_.c.window.size();
     for (std::int64_t l = 0; l < lines.count; ++l) {
       const T* const of_line = filter + place(rank - 2, lines.begin + l * lines.step);
+      const T* const line_in = in + l * lines.advance * line;
+      if (a_.joins_taps) {
+        terms_.push_back({line_in + (phase.taps.at - a_.rows.first) * position, of_line,
+                          phase.taps.count * a_.c.per_group});
+        continue;
+      }
       for (std::int64_t k = 0; k < phase.taps.count; ++k) {
         const std::int64_t x = phase.taps.at + k * phase.taps.advance;
         const std::int64_t at =
             a_.copies && !a_.features_last ? a_.rows.at(x) : (x - a_.rows.first) * position;
-        terms_.push_back({in + l * lines.advance * line + at,
+        terms_.push_back({line_in + at,
                           of_line + place(rank - 1, phase.taps.begin + k * phase.taps.step),
                           a_.c.per_group});
       }
@@ -184,6 +194,15 @@ class PaddedWork {
     std::fill_n(to, begin * n, T(0));
     std::fill_n(to + end * n, (length - end) * n, T(0));
     const T* row = from + (a_.rows.first + begin) * c.input.spatial.back();
+    if (c.input.feature != 1) {
+      for (std::int64_t f = 0; f < n; ++f) {
+        const T* at = row + f * c.input.feature;
+        for (std::int64_t x = begin; x < end; ++x, at += c.input.spatial.back()) {
+          to[x * n + f] = *at;
+        }
+      }
+      return;
+    }
     if (c.input.spatial.back() == n) {
       std::copy_n(row, (end - begin) * n, to + begin * n);
       return;
@@ -219,12 +238,27 @@ bool stays_inside(const PaddedRows& rows, std::int64_t in) {
   });
 }
 
+/// Whether features of neighbouring positions are neighbours.
+bool stands_in_rows(const DirectConvolution& c) {
+  return (c.input.feature == 1 || c.per_group == 1) && c.input.spatial.back() == c.per_group;
+}
+
+/// Whether a row's taps and features are one stretch of the filter, and of the input where it
+/// stands in rows.
+bool joins_taps(const DirectConvolution& c) {
+  const ir::WindowDim& w = c.window.back();
+  return w.lhs_dilation == 1 && w.rhs_dilation == 1 && (!w.reversal || w.size == 1) &&
+         (c.input.feature == 1 || c.per_group <= kFewFeatures) &&
+         c.filter.spatial.back() == c.per_group * c.filter.batch;
+}
+
 }  // namespace
 
 double padded_convolution_use(const DirectConvolution& c, DType type) {
   if ((type != DType::f32 && type != DType::f64) || c.window.empty() || c.per_group == 0) return 0;
   const std::int64_t step = padded_rows(c.window.back(), c.out.back(), 1, 1).step;
-  return batch_gemm_use(double(c.out.back()) / double(step), double(c.per_group));
+  const std::int64_t taps = joins_taps(c) ? c.window.back().size : 1;
+  return batch_gemm_use(double(c.out.back()) / double(step), double(taps * c.per_group));
 }
 
 std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, DType type) {
@@ -249,11 +283,12 @@ std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, D
   PaddedAttrs a;
   a.rows = padded_rows(c.window.back(), c.out.back(), c.out.back(), 1);
   a.lines = padded_rows(c.window[rank - 2], lines, lines, 1);
-  a.features_last = c.input.feature == 1 || c.per_group == 1;
+  a.features_last = c.input.feature == 1 || c.per_group <= kFewFeatures;
+  a.joins_taps = joins_taps(c);
   std::int64_t planes = 1;
   for (std::size_t d = 0; d + 2 < rank; ++d) planes *= std::min(c.window[d].size, c.in[d]);
   a.copies = !(stays_inside(a.rows, c.in.back()) && stays_inside(a.lines, c.in[rank - 2]) &&
-               a.features_last);
+               (a.joins_taps ? stands_in_rows(c) : c.input.feature == 1 || c.per_group == 1));
   const std::int64_t in_phase = a.lines.phases.front().count, row = a.rows.phases.front().count;
   // Lines that the taps of one see besides it.
   std::int64_t reach = 0;
