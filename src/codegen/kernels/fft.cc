@@ -80,7 +80,7 @@ void run_lines(const KernelCall& call) {
   const auto& a = *static_cast<const StepAttrs<T>*>(call.attributes);
   const StepShape& s = a.shape;
   const auto transform = transform_lines<T>();
-  LineJob<T> job{&a.line, nullptr, nullptr, 1, s.n, s.n, s.inverse, T(s.scale)};
+  LineJob<T> job{&a.line, nullptr, nullptr, 1, s.n, s.n, s.inverse, T(s.scale), true, true};
   for_each_unit(call, s.outer, s.per_unit(), [&](std::int64_t first, std::int64_t count) {
     job.in = reinterpret_cast<const T*>(call.inputs[0]) + 2 * first * s.n;
     job.out = reinterpret_cast<T*>(call.outputs[0]) + 2 * first * s.n;
@@ -103,7 +103,7 @@ void run_columns(const KernelCall& call) {
     const T* in = reinterpret_cast<const T*>(call.inputs[0]) + at;
     T* out = reinterpret_cast<T*>(call.outputs[0]) + at;
     if (direct) {
-      transform_columns<T>()({&a.column, in, out, count, s.inner, s.inverse, T(s.scale)});
+      transform_columns<T>()({&a.column, in, out, count, s.inner, s.inverse, T(s.scale), true});
       continue;
     }
     for (std::int64_t i = 0; i < s.n; ++i) {
@@ -131,7 +131,8 @@ void run_from_real(const KernelCall& call) {
     const T* in = reinterpret_cast<const T*>(call.inputs[0]) + first * s.n;
     T* out = reinterpret_cast<T*>(call.outputs[0]) + 2 * first * results;
     if (s.halved()) {
-      transform_lines<T>()({&a.line, in, lines, count, length, length, false, T(s.scale)});
+      transform_lines<T>()(
+          {&a.line, in, lines, count, length, length, false, T(s.scale), true, false});
       for (std::int64_t l = 0; l < count; ++l) {
         separate_real<T>()(
             {lines + 2 * l * length, out + 2 * l * results, length, a.mirror.data(), false});
@@ -164,7 +165,8 @@ void run_to_real(const KernelCall& call) {
         separate_real<T>()(
             {in + 2 * l * given, lines + 2 * l * length, length, a.mirror.data(), true});
       }
-      transform_lines<T>()({&a.line, lines, out, count, length, length, true, T(s.scale)});
+      transform_lines<T>()(
+          {&a.line, lines, out, count, length, length, true, T(s.scale), false, true});
       return;
     }
     for (std::int64_t l = 0; l < count; ++l) {

@@ -50,15 +50,46 @@ struct Lines {
     return std::size_t((n + kLanes) * 2 * bytes);
   }
 
-  /// Element j of line l is at from[l] + 2 j. Transforming back is transforming with real and
+  /// Asks for elements of lines that come later: only streams of neighbours are fetched unasked.
+  static TESSERA_INLINE void ask_to_read(const T* at, std::int64_t later) {
+    __builtin_prefetch(at + later, 0, 2);
+  }
+  static TESSERA_INLINE void ask_to_write(const T* at, std::int64_t later) {
+    __builtin_prefetch(at + later, 1, 2);
+  }
+
+  /// What is asked for while a line is worked on, some at a time.
+  struct Ahead {
+    const T* in;  ///< null if nothing is
+    const T* out;
+    std::int64_t left, each;
+    TESSERA_INLINE void ask() {
+      constexpr std::int64_t kLine = 64 / std::int64_t(sizeof(T));
+      const std::int64_t now = std::min(each, left);
+      for (std::int64_t n = 0; n < now; n += kLine) {
+        if (in != nullptr) ask_to_read(in, n);
+        if (out != nullptr) ask_to_write(out, n);
+      }
+      left -= now;
+      if (in != nullptr) in += now;
+      if (out != nullptr) out += now;
+    }
+  };
+
+  /// Element j of line l is at from[l] + 2 j. `later`: as much further on are lines that are loaded
+  /// next, unless it is 0. Transforming back is transforming with real and
   /// imaginary parts swapped, which loads and stores do.
-  static TESSERA_INLINE void load_lines(const T* const* from, std::int64_t n, bool swap, V* x) {
+  static TESSERA_INLINE void load_lines(const T* const* from, std::int64_t n, bool swap,
+                                        std::int64_t later, V* x) {
     constexpr int kStep = kLanes / 2;
     std::int64_t j = 0;
     for (; j + kStep <= n; j += kStep) {
       V rows[kLanes];
 #pragma GCC unroll 16
-      for (int l = 0; l < kLanes; ++l) rows[l] = Simd::load(from[l] + 2 * j);
+      for (int l = 0; l < kLanes; ++l) {
+        rows[l] = Simd::load(from[l] + 2 * j);
+        if (later != 0) ask_to_read(from[l] + 2 * j, later);
+      }
       Simd::transpose(rows);
 #pragma GCC unroll 16
       for (int c = 0; c < kLanes; ++c) x[2 * j + (c ^ int(swap))] = rows[c];
@@ -71,7 +102,7 @@ struct Lines {
     }
   }
   static TESSERA_INLINE void store_lines(const V* x, std::int64_t n, bool swap, T scale,
-                                         std::int64_t lines, T* const* to) {
+                                         std::int64_t lines, std::int64_t later, T* const* to) {
     constexpr int kStep = kLanes / 2;
     std::int64_t j = 0;
     for (; j + kStep <= n; j += kStep) {
@@ -82,6 +113,7 @@ struct Lines {
 #pragma GCC unroll 16
       for (int l = 0; l < kLanes; ++l) {
         if (l < lines) Simd::store(to[l] + 2 * j, rows[l]);
+        if (later != 0) ask_to_write(to[l] + 2 * j, later);
       }
     }
     for (; j < n; ++j) {
@@ -94,10 +126,15 @@ struct Lines {
 
   /// Element i of column l is at from + 2 (i * stride + l).
   static TESSERA_INLINE void load_columns(const T* from, std::int64_t n, std::int64_t stride,
-                                          std::int64_t columns, bool swap, V* x) {
+                                          std::int64_t columns, bool swap, std::int64_t later,
+                                          V* x) {
     for (std::int64_t i = 0; i < n; ++i, from += 2 * stride, x += 2) {
       if (columns >= kLanes) {
         const V a = Simd::load(from), b = Simd::load(from + kLanes);
+        if (later != 0) {
+          ask_to_read(from, later);
+          ask_to_read(from + kLanes, later);
+        }
         x[int(swap)] = Simd::even(a, b);
         x[int(!swap)] = Simd::odd(a, b);
         continue;
@@ -112,12 +149,17 @@ struct Lines {
     }
   }
   static TESSERA_INLINE void store_columns(const V* x, std::int64_t n, std::int64_t stride,
-                                           std::int64_t columns, bool swap, T scale, T* to) {
+                                           std::int64_t columns, bool swap, T scale,
+                                           std::int64_t later, T* to) {
     for (std::int64_t i = 0; i < n; ++i, to += 2 * stride, x += 2) {
       const V re = x[int(swap)] * scale, im = x[int(!swap)] * scale;
       if (columns >= kLanes) {
         Simd::store(to, Simd::zip_low(re, im));
         Simd::store(to + kLanes, Simd::zip_high(re, im));
+        if (later != 0) {
+          ask_to_write(to, later);
+          ask_to_write(to + kLanes, later);
+        }
         continue;
       }
       for (int l = 0; l < columns; ++l) {
@@ -142,9 +184,10 @@ struct Lines {
         to[l] = job.out + 2 * line * job.out_stride;
       }
       Work work{reinterpret_cast<V*>(a.data()), reinterpret_cast<V*>(b.data())};
-      load_lines(from, n, job.inverse, work.x);
+      load_lines(from, n, job.inverse, job.reads_on ? 2 * kLanes * job.in_stride : 0, work.x);
       work.run(job.plan->columns);
-      store_lines(work.x, n, job.inverse, job.scale, lines, to);
+      store_lines(work.x, n, job.inverse, job.scale, lines,
+                  job.writes_on ? 2 * kLanes * job.out_stride : 0, to);
     }
   }
 
@@ -161,8 +204,13 @@ struct Lines {
     for (std::int64_t line = 0; line < job.count; ++line) {
       const T* in = job.in + 2 * line * job.in_stride;
       T* out = job.out + 2 * line * job.out_stride;
+      const std::int64_t blocks = (columns + kLanes - 1) / kLanes + (rows + kLanes - 1) / kLanes;
+      Ahead ahead{job.reads_on ? in + 2 * job.in_stride : nullptr,
+                  job.writes_on ? out + 2 * job.out_stride : nullptr, 2 * plan.n,
+                  (2 * plan.n / blocks + 15) / 16 * 16};
       for (std::int64_t j = 0; j < columns; j += kLanes) {
-        load_columns(in + 2 * j, rows, columns, columns - j, job.inverse, work.x);
+        ahead.ask();
+        load_columns(in + 2 * j, rows, columns, columns - j, job.inverse, 0, work.x);
         work.run(plan.columns);
         const T* twist = plan.twist.data() + j;
         T* to = middle + j;
@@ -174,6 +222,7 @@ struct Lines {
         }
       }
       for (std::int64_t k = 0; k < rows; k += kLanes) {
+        ahead.ask();
         for (std::int64_t j = 0; j < columns; j += kLanes) {
           for (int part = 0; part < 2; ++part) {
             V t[kLanes];
@@ -188,7 +237,7 @@ struct Lines {
           }
         }
         work.run(plan.rows);
-        store_columns(work.x, columns, rows, rows - k, job.inverse, job.scale, out + 2 * k);
+        store_columns(work.x, columns, rows, rows - k, job.inverse, job.scale, 0, out + 2 * k);
       }
     }
   }
@@ -271,10 +320,12 @@ TESSERA_INLINE void run_columns(const ColumnJob<T>& job) {
   const ScratchMemory a(L::work_bytes(n)), b(L::work_bytes(n));
   typename L::Work work{reinterpret_cast<typename L::V*>(a.data()),
                         reinterpret_cast<typename L::V*>(b.data())};
+  const std::int64_t later = job.goes_on ? 2 * job.count : 0;
   for (std::int64_t j = 0; j < job.count; j += L::kLanes) {
-    L::load_columns(job.in + 2 * j, n, job.stride, job.count - j, job.inverse, work.x);
+    L::load_columns(job.in + 2 * j, n, job.stride, job.count - j, job.inverse, later, work.x);
     work.run(*job.plan);
-    L::store_columns(work.x, n, job.stride, job.count - j, job.inverse, job.scale, job.out + 2 * j);
+    L::store_columns(work.x, n, job.stride, job.count - j, job.inverse, job.scale, later,
+                     job.out + 2 * j);
   }
 }
 TESSERA_VERSIONS(columns_version, run_columns, ColumnJob<T>)

@@ -19,6 +19,8 @@ struct LineJob {
   std::int64_t count = 1, in_stride = 0, out_stride = 0;
   bool inverse = false;
   T scale = 1;  ///< of the result
+  /// More lines follow in memory, of which this asks for as many as it transforms.
+  bool reads_on = false, writes_on = false;
 };
 
 /// `count` neighbouring columns of plan->n elements, which are `stride` elements apart. May be in
@@ -31,6 +33,7 @@ struct ColumnJob {
   std::int64_t count = 1, stride = 1;
   bool inverse = false;
   T scale = 1;
+  bool goes_on = false;  ///< with the columns next to these
 };
 
 /// A line of 2m real numbers is transformed as m complex ones: from their transform to the first
