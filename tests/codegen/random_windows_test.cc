@@ -134,6 +134,39 @@ TEST(RandomKernels, ConvolutionOfRows) {
   codegen::limit_instruction_set(InstructionSet::avx512);
 }
 
+// Rows that are longer than what is convolved at a time.
+TEST(RandomKernels, ConvolutionOfLongRows) {
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    Random r(seed);
+    ir::ConvolutionAttrs c;
+    const bool features_last = r.chance(0.7);
+    c.input_feature = c.output_feature = features_last ? 2 : 1;
+    c.input_spatial = c.output_spatial = {features_last ? 1 : 2};
+    c.kernel_spatial = {0};
+    c.kernel_input_feature = 1;
+    c.kernel_output_feature = 2;
+    ir::WindowDim win;
+    win.size = 1 + r.below(5);
+    win.stride = 1 + r.below(2);
+    win.lhs_dilation = 1 + r.below(2);
+    win.rhs_dilation = 1 + r.below(2);
+    win.pad_low = r.chance(0.3) ? 0 : r.below(5) - 1;
+    win.pad_high = win.pad_low;
+    win.reversal = r.chance(0.3);
+    c.window.push_back(win);
+    const std::int64_t length = 2100 + r.below(1500), features = 1 + r.below(12);
+    const Dims x = features_last ? Dims{2, length, features} : Dims{2, features, length};
+    const DType t = r.chance(0.5) ? DType::f32 : DType::f64;
+    Program p;
+    p.check(p.b.emit(Opcode::convolution,
+                     {p.argument(r.literal(t, x)),
+                      p.argument(r.literal(t, {win.size, features, 16 + r.below(20)}))},
+                     c),
+            seed, 300);
+    if (::testing::Test::HasFailure()) break;
+  }
+}
+
 // The derivative by a kernel sums up over many images and places, more than the caches hold: part
 // by part.
 TEST(RandomKernels, ConvolutionOfManyPlaces) {

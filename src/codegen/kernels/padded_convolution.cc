@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Convolutions as products of rows of positions: which rows are formed at once, and of what copy.
 #include "src/codegen/kernels/padded_convolution.h"
 
 #include <algorithm>
@@ -19,6 +20,8 @@ using runtime::KernelCall;
 
 /// Of a unit: rows of products, and what is copied for them.
 constexpr std::int64_t kUnitRows = 240, kCopiedBytes = 512 << 10;
+/// Longer rows are split.
+constexpr std::int64_t kMostPositions = 1024;
 /// More than that isn't copied: dilations that are larger than the input, say.
 constexpr std::int64_t kMostCopiedBytes = 16 << 20;
 /// So few features of a position are put side by side wherever they are.
@@ -26,15 +29,16 @@ constexpr std::int64_t kFewFeatures = 8;
 /// Where there are fewer units the columns are split as well, into blocks of whole strips.
 constexpr std::int64_t kLeastUnits = 4, kStripBytes = 256;
 
-/// Units are lines of a phase, phases of lines, positions of the dims before those, the batch,
-/// groups and blocks of columns.
+/// Units are positions of each phase, lines of a phase, phases of lines, positions of the dims
+/// before those, the batch, groups and blocks of columns.
 struct PaddedAttrs {
   DirectConvolution c;     ///< of two dims or more
   PaddedRows rows, lines;  ///< of the last dim and the one before
   bool copies = true;      ///< else the input is read where it is
   bool features_last = false;
   bool joins_taps = false;  ///< features and taps of a row are neighbours, as in the filter
-  std::int64_t line_block = 1, line_blocks = 1;  ///< lines of a phase
+  std::int64_t position_block = 1, position_blocks = 1;  ///< of a phase
+  std::int64_t line_block = 1, line_blocks = 1;          ///< lines of a phase
   std::int64_t batch_block = 1, batch_blocks = 1;
   std::int64_t column_block = 1, column_blocks = 1;
 
@@ -54,6 +58,8 @@ class PaddedWork {
   void unit(std::int64_t unit) {
     const DirectConvolution& c = a_.c;
     const auto next = [&](std::int64_t n) { return std::exchange(unit, unit / n) % n; };
+    const std::int64_t first_position = next(a_.position_blocks) * a_.position_block;
+    const std::int64_t shift = first_position * a_.rows.advance;  // of what they see
     const std::int64_t first = next(a_.line_blocks) * a_.line_block;
     const RowPhase& lines =
         a_.lines.phases[std::size_t(next(std::int64_t(a_.lines.phases.size())))];
@@ -97,7 +103,7 @@ class PaddedWork {
       for (std::int64_t b = 0; b < images; ++b) {
         for (std::size_t p = 0; p < planes_.size(); ++p) {
           for (std::int64_t y = 0; y < seen; ++y) {
-            copy_line(from + b * c.input.batch + planes_[p].input, top + y,
+            copy_line(from + b * c.input.batch + planes_[p].input, top + y, shift,
                       copied + b * image + std::int64_t(p) * plane + y * line);
           }
         }
@@ -128,17 +134,17 @@ class PaddedWork {
     for (const RowPhase& phase : a_.rows.phases) {
       terms_.clear();
       for (std::size_t p = 0; p < planes_.size(); ++p) {
-        const T* const in = a_.copies
-                                ? copied + std::int64_t(p) * plane
-                                : from + planes_[p].input + top * line + a_.rows.first * position;
+        const T* const in =
+            a_.copies ? copied + std::int64_t(p) * plane
+                      : from + planes_[p].input + top * line + (a_.rows.first + shift) * position;
         add(in, filter_ + planes_[p].filter + group * c.columns + column, lines.taps, line, phase,
             position);
       }
       gemm.terms = terms_.data();
       gemm.count = std::int64_t(terms_.size());
-      gemm.m = phase.count;
-      gemm.c = out + phase.begin * c.result.spatial.back();
-      batch_gemm(gemm);
+      gemm.m = std::min(a_.position_block, phase.count - first_position);
+      gemm.c = out + (phase.begin + first_position * a_.rows.step) * c.result.spatial.back();
+      if (gemm.m > 0) batch_gemm(gemm);
     }
   }
 
@@ -175,7 +181,7 @@ class PaddedWork {
     }
   }
 
-  void copy_line(const T* plane, std::int64_t y, T* to) const {
+  void copy_line(const T* plane, std::int64_t y, std::int64_t shift, T* to) const {
     const DirectConvolution& c = a_.c;
     const std::size_t dim = c.window.size() - 2;
     if (y < 0 || y >= c.in[dim]) {
@@ -185,15 +191,16 @@ class PaddedWork {
     const T* const from = plane + y * c.input.spatial[dim];
     if (!a_.features_last) {
       copy_padded(a_.rows, RowCopy<T>{from, c.in.back(), c.input.spatial.back(), c.input.feature,
-                                      c.per_group, 0, to});
+                                      c.per_group, shift, to});
       return;
     }
     const std::int64_t n = c.per_group, length = a_.rows.length();
-    const std::int64_t begin = std::clamp<std::int64_t>(-a_.rows.first, 0, length);
-    const std::int64_t end = std::clamp(c.in.back() - a_.rows.first, begin, length);
+    const std::int64_t first = a_.rows.first + shift;
+    const std::int64_t begin = std::clamp<std::int64_t>(-first, 0, length);
+    const std::int64_t end = std::clamp(c.in.back() - first, begin, length);
     std::fill_n(to, begin * n, T(0));
     std::fill_n(to + end * n, (length - end) * n, T(0));
-    const T* row = from + (a_.rows.first + begin) * c.input.spatial.back();
+    const T* row = from + (first + begin) * c.input.spatial.back();
     if (c.input.feature != 1) {
       for (std::int64_t f = 0; f < n; ++f) {
         const T* at = row + f * c.input.feature;
@@ -281,7 +288,10 @@ std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, D
   const std::size_t rank = c.window.size();
   const std::int64_t lines = c.out[rank - 2];
   PaddedAttrs a;
-  a.rows = padded_rows(c.window.back(), c.out.back(), c.out.back(), 1);
+  a.rows = padded_rows(c.window.back(), c.out.back(), kMostPositions, 1);
+  const std::int64_t in_row = a.rows.phases.front().count;
+  a.position_blocks = (in_row + kMostPositions - 1) / kMostPositions;
+  a.position_block = (in_row + a.position_blocks - 1) / a.position_blocks;
   a.lines = padded_rows(c.window[rank - 2], lines, lines, 1);
   a.features_last = c.input.feature == 1 || c.per_group <= kFewFeatures;
   a.joins_taps = joins_taps(c);
@@ -289,7 +299,7 @@ std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, D
   for (std::size_t d = 0; d + 2 < rank; ++d) planes *= std::min(c.window[d].size, c.in[d]);
   a.copies = !(stays_inside(a.rows, c.in.back()) && stays_inside(a.lines, c.in[rank - 2]) &&
                (a.joins_taps ? stands_in_rows(c) : c.input.feature == 1 || c.per_group == 1));
-  const std::int64_t in_phase = a.lines.phases.front().count, row = a.rows.phases.front().count;
+  const std::int64_t in_phase = a.lines.phases.front().count;
   // Lines that the taps of one see besides it.
   std::int64_t reach = 0;
   for (const RowPhase& p : a.lines.phases) {
@@ -301,7 +311,8 @@ std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, D
            double(images * element);
   };
   const auto fits = [&](std::int64_t of_phase, std::int64_t images) {
-    return of_phase * images * row <= kUnitRows && bytes(of_phase, images) <= kCopiedBytes;
+    return of_phase * images * a.position_block <= kUnitRows &&
+           bytes(of_phase, images) <= kCopiedBytes;
   };
   while (a.line_block < in_phase && fits(a.line_block + 1, 1)) ++a.line_block;
   a.line_blocks = (in_phase + a.line_block - 1) / a.line_block;
@@ -313,7 +324,8 @@ std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, D
   a.batch_block = (c.batch + a.batch_blocks - 1) / a.batch_blocks;
   if (a.copies && bytes(a.line_block, a.batch_block) > kMostCopiedBytes) return std::nullopt;
   KernelDescriptor kernel;
-  kernel.units = a.line_blocks * std::int64_t(a.lines.phases.size()) * a.batch_blocks * c.groups;
+  kernel.units = a.position_blocks * a.line_blocks * std::int64_t(a.lines.phases.size()) *
+                 a.batch_blocks * c.groups;
   for (std::size_t d = 0; d + 2 < rank; ++d) kernel.units *= c.out[d];
   const std::int64_t strip = kStripBytes / element, strips = (c.columns + strip - 1) / strip;
   const std::int64_t parts =

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Copies of rows, with zeros around them.
 #include "src/codegen/kernels/padded_rows.h"
 
 #include <algorithm>
