@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "src/base/contains.h"
+#include "src/cost/work.h"
 #include "src/spmd/reshard/row_exchange.h"
 #include "src/spmd/sharding_util.h"
 
@@ -19,6 +21,9 @@ namespace {
 
 /// Ops of a region, windows of an array, stretches of a window: beyond, it isn't a stencil.
 constexpr std::size_t kMostOps = 3000, kMostWindows = 4, kMostStretches = 24;
+/// Devices on each side whose rows are fetched, and ops that are left out at most.
+constexpr std::int64_t kMostHops = 4;
+constexpr int kMostLeftOut = 32;
 /// Arrays that are looked at for the price of a window.
 constexpr int kMostVisits = 200;
 /// Rows of a block that may be computed more than once, to save exchanges: one in so many.
@@ -49,6 +54,15 @@ Region::Region(Instruction* seed, std::int64_t dim, MeshRef mesh, const cost::Ma
   }
   axes_ = layout->dims[std::size_t(d)].axes;
   ways_ = layout->shards(d);
+  // Of what is split, for now.
+  for (std::size_t i = 0; use && block_ == 0 && i < use->parts.size(); ++i) {
+    const RowPart& p = use->parts[i];
+    const auto part = layout_of_(*p.array, mesh_);
+    if (!part || part->dims[std::size_t(p.dim)].axes != axes_) continue;
+    const std::int64_t block = ceil_div(p.array->shape.dim(p.dim), ways_) * p.spread;
+    if (block % p.stride == 0) block_ = block / p.stride;
+  }
+  if (block_ == 0) block_ = ceil_div(seed->shape.dim(dim), ways_);
   collect(seed, dim);
 }
 
@@ -61,45 +75,61 @@ Node* Region::node(const Instruction* x) {
   return it == index_.end() ? nullptr : &nodes_[it->second];
 }
 
+/// False if it can't be part of the region in this way.
+bool Region::enter(Instruction* x, std::int64_t dim, std::int64_t num, std::int64_t den) {
+  if (!x->shape.is_array()) return false;
+  const std::int64_t common = std::gcd(num, den);
+  num /= common;
+  den /= common;
+  if (const Node* known = find(x)) {
+    return known->dim == dim && known->num == num && known->den == den;
+  }
+  if (block_ * num % den != 0) return false;
+  const std::int64_t block = block_ * num / den, size = x->shape.dim(dim);
+  // A half, or all of what others are halves of, is somewhere else on each device. A few rows may
+  // be those of an edge.
+  if (size >= 2 * ways_ * block || (2 * size <= ways_ * block && size > 2 * block)) return false;
+  Node n;
+  n.x = x;
+  n.dim = dim;
+  n.num = num;
+  n.den = den;
+  n.use = ir::row_use(*x, dim);
+  index_.emplace(x, nodes_.size());
+  open_.push_back(nodes_.size());
+  nodes_.push_back(std::move(n));
+  return true;
+}
+
 void Region::collect(Instruction* seed, std::int64_t dim) {
-  std::vector<std::pair<Instruction*, std::int64_t>> open;
-  auto enter = [&](Instruction* x, std::int64_t d) {
-    if (!x->shape.is_array()) return;
-    const auto [it, is_new] = index_.emplace(x, nodes_.size());
-    if (!is_new) {
-      if (nodes_[it->second].dim != d) consistent_ = false;
-      return;
-    }
-    Node n;
-    n.x = x;
-    n.dim = d;
-    n.use = row_use(*x, d);
-    nodes_.push_back(std::move(n));
-    open.emplace_back(x, d);
-  };
-  enter(seed, dim);
-  while (!open.empty() && consistent_) {
-    const auto [x, d] = open.back();
-    open.pop_back();
+  consistent_ = enter(seed, dim, 1, 1);
+  while (!open_.empty()) {
+    const std::size_t at = open_.back();
+    open_.pop_back();
     if (nodes_.size() > kMostOps) {
       consistent_ = false;
       return;
     }
-    // A copy: nodes move as others are entered.
-    const std::optional<RowUse> use = nodes_[index_[x]].use;
+    // Copies: nodes move as others are entered.
+    const std::optional<RowUse> use = nodes_[at].use;
+    Instruction* x = nodes_[at].x;
+    const std::int64_t d = nodes_[at].dim, num = nodes_[at].num, den = nodes_[at].den;
+    bool fits = true;
     for (std::size_t i = 0; use && i < use->parts.size(); ++i) {
-      enter(use->parts[i].array, use->parts[i].dim);
+      const RowPart& p = use->parts[i];
+      fits = enter(p.array, p.dim, num * p.stride, den * p.spread) && fits;
     }
-    for (Instruction* user : row_users(*x)) {
+    if (!fits) nodes_[at].use.reset();
+    for (Instruction* user : ir::row_users(*x)) {
       if (!user->shape.is_array()) continue;
       for (std::int64_t to = 0; to < user->shape.rank(); ++to) {
-        const std::optional<RowUse> by = row_use(*user, to);
-        const bool takes = by && std::any_of(by->parts.begin(), by->parts.end(),
-                                             [&, x = x, d = d](const RowPart& p) {
-                                               return p.array == x && p.dim == d;
-                                             });
-        if (!takes) continue;
-        enter(user, to);
+        const std::optional<RowUse> by = ir::row_use(*user, to);
+        if (!by) continue;
+        const auto p = std::find_if(by->parts.begin(), by->parts.end(), [&](const RowPart& part) {
+          return part.array == x && part.dim == d;
+        });
+        if (p == by->parts.end()) continue;
+        enter(user, to, num * p->spread, den * p->stride);
         break;
       }
     }
@@ -111,13 +141,13 @@ void Region::collect(Instruction* seed, std::int64_t dim) {
 
 /// Its own rows of the result of these blocks can be made the array.
 bool Region::may_leave(const Node& n) const {
-  return rows(n) <= ways_ * block_ && rows(n) > (ways_ - 1) * block_;
+  return rows(n) <= ways_ * n.block && rows(n) > (ways_ - 1) * n.block;
 }
 
 /// Somebody else takes it than the rows of what is computed so.
 bool Region::is_wanted(const Node& n,
                        const std::function<bool(const Instruction*)>& computed) const {
-  const auto users = row_users(*n.x);
+  const auto users = ir::row_users(*n.x);
   return n.x == n.x->parent->root() ||
          std::any_of(users.begin(), users.end(), [&](const Instruction* u) {
            if (!computed(u)) return true;
@@ -135,12 +165,13 @@ bool Region::choose_block() {
   for (const Node& n : nodes_) {
     const auto layout = layout_of_(*n.x, mesh_);
     if (!layout || layout->dims[std::size_t(n.dim)].axes != axes_) continue;
-    const auto users = row_users(*n.x);
+    const auto users = ir::row_users(*n.x);
     const bool leaves = n.x == n.x->parent->root() ||
                         std::any_of(users.begin(), users.end(),
                                     [&](const Instruction* u) { return find(u) == nullptr; });
     if (n.use && !leaves) continue;
-    weights[ceil_div(rows(n), ways_)] += double(n.x->shape.byte_count());
+    const std::int64_t block = ceil_div(rows(n), ways_) * n.den;
+    if (block % n.num == 0) weights[block / n.num] += double(n.x->shape.byte_count());
   }
   double most = 0;
   for (const auto& [block, weight] : weights) {
@@ -149,16 +180,25 @@ bool Region::choose_block() {
       block_ = block;
     }
   }
-  return block_ > 1;
+  std::int64_t longest = 0;
+  for (Node& n : nodes_) {
+    n.block = block_ * n.num % n.den == 0 ? block_ * n.num / n.den : 0;
+    if (n.block == 0) n.use.reset();
+    longest = std::max(longest, n.block);
+  }
+  return most > 0 && longest > 1;
 }
 
 void Region::choose_computed() {
   std::vector<char> able;
   for (Node& n : nodes_) {
     const auto layout = layout_of_(*n.x, mesh_);
-    n.plain = layout && layout->unreduced.empty() &&
+    n.plain = layout && layout->unreduced.empty() && n.block > 0 &&
               layout->dims[std::size_t(n.dim)].axes == axes_ &&
-              ceil_div(rows(n), ways_) == block_ && rows(n) > (ways_ - 1) * block_;
+              ceil_div(rows(n), ways_) == n.block;
+    n.computed = n.wanted = n.cut = false;
+    n.windows.clear();
+    n.taken.reset();
     able.push_back(n.use.has_value() && rows(n) > 0);
   }
   auto is_able = [&](const Instruction* x) {
@@ -198,8 +238,8 @@ std::optional<Window> Region::valid(const Node& n, Window w) const {
   if (n.plain) {
     // Rows that are so far away are those of the other end.
     const std::int64_t size = rows(n);
-    if (size == ways_ * block_) {
-      const std::int64_t by = floor_div(w.lo + w.hi - block_ + size, 2 * size) * size;
+    if (size == ways_ * n.block) {
+      const std::int64_t by = floor_div(w.lo + w.hi - n.block + size, 2 * size) * size;
       if (by != 0) w = {w.lo - by, w.hi - by, true};
     }
     return w;
@@ -207,7 +247,8 @@ std::optional<Window> Region::valid(const Node& n, Window w) const {
   if (w.cyclic) return w;
   Window out{w.hi, w.lo, false};
   for (std::int64_t c = 0; c < ways_; ++c) {
-    const std::int64_t lo = std::max(w.lo, -c * block_), hi = std::min(w.hi, rows(n) - c * block_);
+    const std::int64_t lo = std::max(w.lo, -c * n.block),
+                       hi = std::min(w.hi, rows(n) - c * n.block);
     if (lo >= hi) continue;
     out.lo = std::min(out.lo, lo);
     out.hi = std::max(out.hi, hi);
@@ -217,8 +258,22 @@ std::optional<Window> Region::valid(const Node& n, Window w) const {
 }
 
 Composition Region::composition(const Node& n, const Window& w) const {
+  return composed(*n.use, rows(n), n.block, w, Stretch::kAny);
+}
+
+Composition Region::padded(const Node& n, const Window& w) const {
+  RowPart part = n.use->parts.front();
+  const Node& of = *find(part.array);
+  part.offset = part.begin = 0;
+  part.end = rows(of);
+  part.stride = part.spread = part.extent = 1;
+  return composed({RowUse::Kind::moved, {part}}, rows(of), of.block, w, Stretch::kPadding);
+}
+
+/// `outside`: what stands where the result has no rows.
+Composition Region::composed(const RowUse& use, std::int64_t size, std::int64_t block,
+                             const Window& w, int outside) const {
   Composition out;
-  const std::int64_t size = rows(n);
   std::vector<std::int64_t> cuts{0, w.rows()};
   struct Placed {
     std::int64_t begin, end;  // in rows of the result, of its repetition
@@ -226,13 +281,13 @@ Composition Region::composition(const Node& n, const Window& w) const {
   std::vector<Placed> placed;
   const std::int64_t around = w.cyclic ? 1 : 0;
   for (std::int64_t k = -around; k <= around; ++k) {
-    for (std::size_t p = 0; p < n.use->parts.size(); ++p) {
-      const RowPart& part = n.use->parts[p];
-      out.pieces.push_back({p, w.lo - k * size + part.offset});
+    for (std::size_t p = 0; p < use.parts.size(); ++p) {
+      const RowPart& part = use.parts[p];
+      out.pieces.push_back({p, w.lo - k * size});
       placed.push_back({part.begin + k * size, part.end + k * size});
       for (std::int64_t c = 0; c < ways_; ++c) {
         for (const std::int64_t row : {placed.back().begin, placed.back().end}) {
-          const std::int64_t j = row - c * block_ - w.lo;
+          const std::int64_t j = row - c * block - w.lo;
           if (j > 0 && j < w.rows()) cuts.push_back(j);
         }
       }
@@ -240,7 +295,7 @@ Composition Region::composition(const Node& n, const Window& w) const {
   }
   for (std::int64_t c = 0; c < ways_ && !w.cyclic; ++c) {
     for (const std::int64_t row : {std::int64_t(0), size}) {
-      const std::int64_t j = row - c * block_ - w.lo;
+      const std::int64_t j = row - c * block - w.lo;
       if (j > 0 && j < w.rows()) cuts.push_back(j);
     }
   }
@@ -249,8 +304,8 @@ Composition Region::composition(const Node& n, const Window& w) const {
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
     Stretch s{cuts[i], cuts[i + 1], {}};
     for (std::int64_t c = 0; c < ways_; ++c) {
-      const std::int64_t row = c * block_ + w.lo + s.begin;
-      int choice = !w.cyclic && (row < 0 || row >= size) ? Stretch::kAny : Stretch::kPadding;
+      const std::int64_t row = c * block + w.lo + s.begin;
+      int choice = !w.cyclic && (row < 0 || row >= size) ? outside : Stretch::kPadding;
       for (std::size_t p = 0; p < placed.size() && choice != Stretch::kAny; ++p) {
         // Of an update the later part wins.
         if (placed[p].begin <= row && row < placed[p].end) choice = int(p);
@@ -275,10 +330,10 @@ Composition Region::composition(const Node& n, const Window& w) const {
     }
     out.stretches.push_back(std::move(s));
   }
-  const std::size_t top = n.use->kind == RowUse::Kind::update ? 1 : 0;
+  const std::size_t top = use.kind == RowUse::Kind::update ? 1 : 0;
   const int below = top == 1 ? 0 : Stretch::kPadding;
   bool changes = false;
-  out.whole = !w.cyclic && top + 1 == n.use->parts.size();
+  out.whole = !w.cyclic && top + 1 == use.parts.size() && outside == Stretch::kAny;
   for (const Stretch& s : out.stretches) {
     out.whole = out.whole && contains(s.choice, int(top));
     changes = changes || contains(s.choice, below);
@@ -289,14 +344,22 @@ Composition Region::composition(const Node& n, const Window& w) const {
 
 void Region::parts_of(const Node& n, const Window& w,
                       std::vector<std::pair<const Instruction*, Window>>* out) const {
-  if (!n.use->moves_rows()) {
+  if (n.use->kind == RowUse::Kind::alike) {
     for (const RowPart& p : n.use->parts) out->emplace_back(p.array, w);
+    return;
+  }
+  if (!n.use->only_moves()) {
+    const RowPart& p = n.use->parts.front();
+    out->emplace_back(p.array, Window{p.first_of(w.lo), p.end_of(w.hi), w.cyclic});
     return;
   }
   const Composition c = composition(n, w);
   auto take = [&](std::size_t piece, const Stretch& s) {
     const Piece& p = c.pieces[piece];
-    out->emplace_back(n.use->parts[p.part].array, Window{p.lo + s.begin, p.lo + s.end, false});
+    const RowPart& part = n.use->parts[p.part];
+    const Window of = p.of(part, s);
+    // Between rows that are spread there may be none.
+    if (of.lo < of.hi) out->emplace_back(part.array, of);
   };
   if (c.whole) {
     const Stretch all{0, w.rows(), {}};
@@ -327,8 +390,7 @@ bool Region::add_window(const Instruction* x, Window w) {
   if (n.plain) {
     if (n.taken) w = hull(w, *n.taken);
     n.taken = w;
-    // Of the next devices only.
-    return w.lo >= -block_ && w.hi <= 2 * block_;
+    return in_reach(n, w);
   }
   std::vector<Window> apart;
   for (const Window& other : n.windows) {
@@ -340,7 +402,12 @@ bool Region::add_window(const Instruction* x, Window w) {
   }
   apart.push_back(w);
   n.windows = std::move(apart);
-  return n.windows.size() <= kMostWindows && w.rows() <= 3 * block_;
+  return n.windows.size() <= kMostWindows && w.rows() <= (2 * kMostHops + 1) * n.block;
+}
+
+bool Region::in_reach(const Node& n, const Window& w) const {
+  const std::int64_t most = std::min(kMostHops, ways_ - 1) * n.block;
+  return w.lo >= -most && w.hi <= n.block + most;
 }
 
 double Region::row_bytes(const Node& n) const {
@@ -360,7 +427,17 @@ double Region::price_of_work(const Node& n, std::int64_t count) const {
       n.x->is(Opcode::slice) || n.x->is(Opcode::pad) || n.x->is(Opcode::concatenate)) {
     return 0;
   }
-  return price_of_copy(n, count);
+  return price_of_copy(n, count) + price_of_op(n) * double(count);
+}
+
+/// Of the arithmetic of a row, where that is what takes time.
+double Region::price_of_op(const Node& n) const {
+  if (!n.x->is(Opcode::convolution)) return 0;
+  const auto layout = layout_of_(*n.x, mesh_);
+  double parts = 1;
+  for (std::int64_t d = 0; layout && d < layout->rank(); ++d) parts *= double(layout->shards(d));
+  return machine_.work(cost::contraction_flops(*n.x)) * double(ways_) /
+         (std::max(parts, double(ways_)) * double(rows(n)));
 }
 
 /// Of rows that are written, and read.
@@ -371,9 +448,10 @@ double Region::price_of_copy(const Node& n, std::int64_t count) const {
 /// Of the rows that other devices have.
 double Region::price_of_window(const Node& n, const Window& w) const {
   const std::int64_t below = std::max<std::int64_t>(-w.lo, 0);
-  const std::int64_t above = std::max<std::int64_t>(w.hi - block_, 0);
+  const std::int64_t above = std::max<std::int64_t>(w.hi - n.block, 0);
   if (below + above == 0) return 0;
-  return machine_.permutes(double(below + above) * row_bytes(n), int(below > 0) + int(above > 0),
+  return machine_.permutes(double(below + above) * row_bytes(n),
+                           int(ceil_div(below, n.block) + ceil_div(above, n.block)),
                            machine_.route(*mesh_, axes_));
 }
 
@@ -385,11 +463,11 @@ bool Region::take(const Instruction* x, const Window& w, Taken* out) const {
   if (!clipped) return true;
   if (n.computed && n.use->parts.empty()) return true;
   // What several ops take may be fetched, too, and saves looking further.
-  if (!n.computed || (n.plain && !is_view(n) && row_users(*n.x).size() > 1)) {
+  if (!n.computed || (n.plain && !is_view(n) && ir::row_users(*n.x).size() > 1)) {
     const auto [it, is_new] = out->windows.emplace(n.x->index, std::pair{&n, *clipped});
     if (is_new && n.taken) it->second.second = hull(*clipped, *n.taken);
     it->second.second = hull(it->second.second, *clipped);
-    return it->second.second.lo >= -block_ && it->second.second.hi <= 2 * block_;
+    return in_reach(n, it->second.second);
   }
   out->work += price_of_work(n, clipped->rows());
   std::vector<std::pair<const Instruction*, Window>> parts;
@@ -403,8 +481,7 @@ double Region::price_of(const Node& n, const Window& w) const {
   taken.work = price_of_work(n, w.rows());
   std::vector<std::pair<const Instruction*, Window>> parts;
   parts_of(n, w, &parts);
-  for (auto& [part, window] : parts) {
-    if (!n.use->moves_rows()) window.cyclic = w.cyclic;
+  for (const auto& [part, window] : parts) {
     if (!take(part, window, &taken)) return kNever;
   }
   double price = taken.work;
@@ -417,7 +494,7 @@ double Region::price_of(const Node& n, const Window& w) const {
 }
 
 bool Region::demand(Node* n) {
-  const Window own{0, block_, false};
+  const Window own{0, n->block, false};
   const auto computed = [&](const Instruction* x) {
     const Node* user = find(x);
     return user && user->computed;
@@ -429,7 +506,7 @@ bool Region::demand(Node* n) {
     if (all && n->wanted) all = hull(*all, own);
     if (all && !own.has(*all)) {
       // More rows than its own: fetched, or computed here as well.
-      const bool few = (all->rows() - block_) * kRepeatedShare <= block_;
+      const bool few = (all->rows() - n->block) * kRepeatedShare <= n->block;
       double fetched = (n->computed ? price_of(*n, own) : 0) + price_of_window(*n, *n->taken);
       // Rows that are read where they are would be written for that.
       if (is_view(*n)) fetched += price_of_copy(*n, n->taken->rows());
@@ -446,11 +523,11 @@ bool Region::demand(Node* n) {
   }
   if (!n->computed) return true;
   for (const Window& w : n->windows) {
-    if (n->use->moves_rows() && composition(*n, w).stretches.size() > kMostStretches) return false;
+    if (n->use->only_moves() && composition(*n, w).stretches.size() > kMostStretches) return false;
+    if (n->use->kind == RowUse::Kind::windows && w.cyclic) return false;
     std::vector<std::pair<const Instruction*, Window>> parts;
     parts_of(*n, w, &parts);
-    for (auto& [part, window] : parts) {
-      if (!n->use->moves_rows()) window.cyclic = w.cyclic;
+    for (const auto& [part, window] : parts) {
       if (!add_window(part, window)) return false;
     }
   }
@@ -458,16 +535,26 @@ bool Region::demand(Node* n) {
 }
 
 bool Region::demand_rows() {
-  for (std::size_t i = nodes_.size(); i-- > 0;) {
-    if (!demand(&nodes_[i])) return false;
+  for (int left_out = 0; left_out < kMostLeftOut; ++left_out) {
+    choose_computed();
+    const bool any = std::any_of(nodes_.begin(), nodes_.end(),
+                                 [](const Node& n) { return n.computed && n.use->moves_rows(); });
+    if (!any) return false;
+    bool ok = true;
+    for (std::size_t i = nodes_.size(); ok && i-- > 0;) {
+      if (demand(&nodes_[i])) continue;
+      ok = false;
+      nodes_[i].use.reset();
+    }
+    if (ok) return true;
   }
-  return true;
+  return false;
 }
 
 /// Only concatenations along the dim use it, which take its rows from where they are.
 bool Region::taken_through(const Node& n) const {
-  if (!n.x->is(Opcode::slice)) return false;
-  const auto users = row_users(*n.x);
+  if (!n.x->is(Opcode::slice) || !n.use->parts[0].is_shift()) return false;
+  const auto users = ir::row_users(*n.x);
   return !users.empty() && std::all_of(users.begin(), users.end(), [&](const Instruction* u) {
     const Node* user = find(u);
     return u->is(Opcode::concatenate) && user && user->use && user->use->moves_rows();
@@ -478,6 +565,21 @@ Region::Price Region::price_as_it_is() const {
   Price price;
   for (const Node& n : nodes_) {
     if (!n.computed || !n.use->moves_rows() || taken_through(n)) continue;
+    if (n.use->kind == RowUse::Kind::windows) {
+      const RowPart& p = n.use->parts[0];
+      const std::int64_t block = ceil_div(rows(n), ways_);
+      const std::int64_t spread = (p.array->shape.dim(p.dim) - 1) * p.spread + 1;
+      Dims begin;
+      for (std::int64_t c = 0; c < ways_; ++c) begin.push_back(c * block * p.stride + p.offset);
+      const RowExchangePlan plan = plan_windows(
+          {spread_part(ways_, p.array->shape.dim(p.dim), 0, p.spread - 1, spread)}, begin, spread,
+          (block - 1) * p.stride + p.extent);
+      const Node& part = *find(p.array);
+      price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(part), plan.permutes,
+                                       machine_.route(*mesh_, axes_));
+      if (plan.permutes > 0) price.copied += price_of_copy(part, plan.block);
+      continue;
+    }
     std::vector<RowSource> sources;
     for (const RowPart& p : n.use->parts) {
       std::int64_t size = p.array->shape.dim(p.dim), offset = p.offset;
@@ -488,11 +590,14 @@ Region::Price Region::price_as_it_is() const {
       RowSource s;
       const std::int64_t block = ceil_div(size, ways_);
       s.array = sources.size();
-      s.rows = block;
+      s.rows = ceil_div(block * p.spread, p.stride);
       for (std::int64_t c = 0; c < ways_; ++c) {
-        s.start.push_back(c * block - offset);
-        s.lo.push_back(std::max(c * block - offset, p.begin));
-        s.hi.push_back(std::min(std::min((c + 1) * block, size) - offset, p.end));
+        const auto at = [&](std::int64_t row) {
+          return ceil_div(row * p.spread - offset, p.stride);
+        };
+        s.start.push_back(at(c * block));
+        s.lo.push_back(std::max(at(c * block), p.begin));
+        s.hi.push_back(std::min(at(std::min((c + 1) * block, size)), p.end));
       }
       sources.push_back(std::move(s));
     }
@@ -513,19 +618,19 @@ Region::Price Region::price_as_it_is() const {
 Region::Price Region::price_by_windows() const {
   Price price;
   for (const Node& n : nodes_) {
-    if (n.taken && (!n.computed || n.cut) && !Window{0, block_, false}.has(*n.taken)) {
+    if (n.taken && (!n.computed || n.cut) && !Window{0, n.block, false}.has(*n.taken)) {
       price.moved += price_of_window(n, *n.taken);
       price.copied += price_of_copy(n, n.taken->rows());
     }
     if (n.wanted && !n.plain) {
-      const RowExchangePlan plan = plan_row_exchange({block_part(ways_, rows(n), block_)}, ways_,
+      const RowExchangePlan plan = plan_row_exchange({block_part(ways_, rows(n), n.block)}, ways_,
                                                      rows(n), ceil_div(rows(n), ways_));
       price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(n), plan.permutes,
                                        machine_.route(*mesh_, axes_));
       price.copied += price_of_copy(n, plan.block);
     }
     for (const Window& w : n.windows) {
-      const std::int64_t more = w.rows() - block_;
+      const std::int64_t more = w.rows() - n.block;
       if (n.computed && more > 0) price.moved += price_of_work(n, more);
     }
   }
@@ -534,10 +639,7 @@ Region::Price Region::price_by_windows() const {
 
 bool Region::pays() {
   if (!consistent_ || !choose_block()) return false;
-  choose_computed();
-  const bool any = std::any_of(nodes_.begin(), nodes_.end(),
-                               [](const Node& n) { return n.computed && n.use->moves_rows(); });
-  if (!any || !demand_rows()) return false;
+  if (!demand_rows()) return false;
   const Price by_windows = price_by_windows(), as_it_is = price_as_it_is();
   return by_windows.moved < as_it_is.moved ||
          by_windows.moved + by_windows.copied < as_it_is.moved + as_it_is.copied;

@@ -4,7 +4,8 @@
 //
 // A device at coordinate c along the axes that split the dim owns rows [c b, c b + b) of an array
 // that is laid out plainly. Of any array in the region it may have a window instead: rows
-// [c b + lo, c b + hi), whatever the length of the array. Windows of one array differ in where they
+// [c b + lo, c b + hi), whatever the length of the array. Of arrays with a row for so many rows of
+// others (every second one, windows with a stride, repetitions) b is shorter or longer by as much. Windows of one array differ in where they
 // begin only, so that rows at an offset are a slice of the window on every device. Only windows of
 // arrays that are there already (or that it is cheaper to compute once) need rows of neighbours.
 #pragma once
@@ -19,9 +20,12 @@
 
 #include "src/cost/machine.h"
 #include "src/ir/module.h"
-#include "src/spmd/partitioner/stencils/row_use.h"
+#include "src/ir/analysis/row_use.h"
 
 namespace tessera::spmd::stencils {
+
+using ir::RowPart;
+using ir::RowUse;
 
 /// Rows [c b + lo, c b + hi) on the device at c.
 struct Window {
@@ -37,6 +41,9 @@ struct Window {
 struct Node {
   ir::Instruction* x = nullptr;
   std::int64_t dim = 0;
+  /// Of its rows, `num` are where `den` of the seed's are.
+  std::int64_t num = 1, den = 1;
+  std::int64_t block = 0;  ///< rows of a device; 0: there is no whole number
   std::optional<RowUse> use;
   /// Plainly laid out, split by the region's axes into blocks of its size.
   bool plain = false;
@@ -57,10 +64,16 @@ struct Stretch {
   std::vector<int> choice;
 };
 
-/// A part of an op as it is seen from a window: row j of the window is row lo + j of the part's.
+/// A part of an op as it is seen from a window: row j of the window is row lo + j of the result, as
+/// the part counts.
 struct Piece {
   std::size_t part = 0;
   std::int64_t lo = 0;
+
+  /// What is needed of the part for rows of a stretch.
+  Window of(const RowPart& p, const Stretch& s) const {
+    return {p.first_of(lo + s.begin), p.end_of(lo + s.end), false};
+  }
 };
 
 struct Composition {
@@ -87,24 +100,29 @@ class Region {
   const std::vector<Node>& nodes() const { return nodes_; }
   const IndexList& axes() const { return axes_; }
   std::int64_t ways() const { return ways_; }
-  std::int64_t block() const { return block_; }
   const Node* find(const ir::Instruction* x) const;
   /// The rows of a window that some device has, or where those of a cyclic one are; none if none
   /// has.
   std::optional<Window> valid(const Node& n, Window w) const;
   /// Of a window of an op that moves rows.
   Composition composition(const Node& node, const Window& window) const;
+  /// Of a window on what windows of an op see: rows of its part, and padding around them.
+  Composition padded(const Node& node, const Window& window) const;
 
  private:
   Node* node(const ir::Instruction* x);
   std::int64_t rows(const Node& n) const { return n.x->shape.dim(n.dim); }
   void collect(ir::Instruction* seed, std::int64_t dim);
+  bool enter(ir::Instruction* x, std::int64_t dim, std::int64_t num, std::int64_t den);
+  Composition composed(const RowUse& use, std::int64_t size, std::int64_t block, const Window& w,
+                       int outside) const;
   bool choose_block();
   bool may_leave(const Node& n) const;
   bool is_wanted(const Node& n, const std::function<bool(const ir::Instruction*)>& computed) const;
   void choose_computed();
-  /// False if rows from further than the next device are needed.
+  /// What can't be had in windows is left as it is; false if that is too much.
   bool demand_rows();
+  bool in_reach(const Node& n, const Window& w) const;
   bool demand(Node* n);
   bool add_window(const ir::Instruction* x, Window w);
   /// What computing this window takes of the parts.
@@ -113,6 +131,7 @@ class Region {
   double row_bytes(const Node& n) const;
   bool is_view(const Node& n) const;
   double price_of_work(const Node& n, std::int64_t count) const;
+  double price_of_op(const Node& n) const;
   double price_of_copy(const Node& n, std::int64_t count) const;
   double price_of_window(const Node& n, const Window& w) const;
   /// By index in the computation: an array that is there, and what is taken of it.
@@ -139,7 +158,8 @@ class Region {
   const cost::Machine& machine_;
   LayoutOf layout_of_;
   IndexList axes_;
-  std::int64_t ways_ = 1, block_ = 0;
+  std::int64_t ways_ = 1, block_ = 0;  ///< of the seed
+  std::vector<std::size_t> open_;      ///< nodes whose neighbours aren't known yet
   bool consistent_ = true;
 };
 

@@ -23,8 +23,8 @@ using ir::Instruction;
 using ir::Opcode;
 using stencils::Node;
 using stencils::Region;
-using stencils::RowPart;
-using stencils::RowUse;
+using ir::RowPart;
+using ir::RowUse;
 using stencils::Stretch;
 using stencils::Window;
 
@@ -151,7 +151,7 @@ class Windows {
     if (!cyclic) {
       return blocked(padded(x, zero(x->shape.dtype), dim, {step, -step, 0}), dim, s);
     }
-    const std::int64_t at = step > 0 ? w - 1 : 1;
+    const std::int64_t at = step > 0 ? w - step : -step;
     Instruction* last = blocked(cut(x, dim, at, w), dim, s);
     Instruction* first = blocked(cut(x, dim, 0, at), dim, s);
     return blocked(b_.concatenate({last, first}, dim), dim, s);
@@ -159,25 +159,17 @@ class Windows {
 
   /// The window of a plain array.
   Instruction* fetched(const Node& n, Instruction* x, const Window& w, const TensorSharding& s) {
-    const std::int64_t block = region_.block(), size = block * region_.ways(), d = n.dim;
+    const std::int64_t block = n.block, size = block * region_.ways(), d = n.dim;
     if (x->shape.dim(d) < size) {
       x = flat(padded(x, zero(x->shape.dtype), d, {0, size - x->shape.dim(d), 0}), s);
     }
     x = as_blocks(x, d, s);
     std::vector<Instruction*> parts;
-    auto rows = [&](std::int64_t begin, std::int64_t end) {
-      return blocked(cut(x, d + 1, begin, end), d, s);
-    };
-    if (w.lo < 0) {
-      parts.push_back(
-          shifted(rows(block + w.lo, std::min(block, block + w.hi)), d, 1, w.cyclic, s));
-    }
-    if (std::max<std::int64_t>(w.lo, 0) < std::min(w.hi, block)) {
-      parts.push_back(rows(std::max<std::int64_t>(w.lo, 0), std::min(w.hi, block)));
-    }
-    if (w.hi > block) {
-      parts.push_back(
-          shifted(rows(std::max<std::int64_t>(w.lo - block, 0), w.hi - block), d, -1, w.cyclic, s));
+    for (std::int64_t hop = floor_div(w.lo, block); hop * block < w.hi; ++hop) {
+      const std::int64_t begin = std::max<std::int64_t>(w.lo - hop * block, 0);
+      const std::int64_t end = std::min(w.hi - hop * block, block);
+      Instruction* rows = blocked(cut(x, d + 1, begin, end), d, s);
+      parts.push_back(hop == 0 ? rows : shifted(rows, d, -hop, w.cyclic, s));
     }
     return blocked(joined(parts, d + 1), d, s);
   }
@@ -237,11 +229,11 @@ class Windows {
   Instruction* plainly(const Node& n) {
     Instruction*& out = plain_[n.x->index];
     if (out) return out;
-    const Window own{0, region_.block(), false};
+    const Window own{0, n.block, false};
     Instruction* x = nullptr;
     for (const Window& w : n.windows) {
       if (w.has(own)) {
-        x = blocked(cut(blocks_.at(key(n, w)), n.dim + 1, -w.lo, region_.block() - w.lo), n.dim,
+        x = blocked(cut(blocks_.at(key(n, w)), n.dim + 1, -w.lo, n.block - w.lo), n.dim,
                     layout_);
       }
     }
@@ -265,6 +257,10 @@ class Windows {
       case RowUse::Kind::moved:
       case RowUse::Kind::update:
         return moved(n, w);
+      case RowUse::Kind::windows:
+        return under_windows(n, w);
+      case RowUse::Kind::grouped:
+        return grouped(n, w);
     }
     TESSERA_CHECK(false, "a kind of use that isn't known");
   }
@@ -283,6 +279,7 @@ class Windows {
     if (auto* slice = attrs.edit_if<ir::SliceAttrs>()) {
       slice->starts[std::size_t(n.dim)] = 0;
       slice->limits[std::size_t(n.dim)] = rows;
+      if (!slice->strides.empty()) slice->strides[std::size_t(n.dim)] = 1;
     }
     const Shape shape(n.x->shape.dtype, with_dim(n.x->shape.dims, n.dim, rows));
     Instruction* x =
@@ -304,10 +301,10 @@ class Windows {
     return blocked(b_.splat(scalar, {region_.ways(), rows}), 0, line());
   }
   /// s32[w, r], the numbers of a window's rows.
-  Instruction* row_numbers(std::int64_t lo, std::int64_t rows) {
+  Instruction* row_numbers(std::int64_t lo, std::int64_t rows, std::int64_t block) {
     const Shape shape(DType::s32, {region_.ways(), rows});
     Instruction* x = blocked(b_.binary(Opcode::multiply, blocked(b_.iota(shape, 0), 0, line()),
-                                       everywhere(region_.block(), rows)),
+                                       everywhere(block, rows)),
                              0, line());
     x = blocked(b_.binary(Opcode::add, x, blocked(b_.iota(shape, 1), 0, line())), 0, line());
     if (lo == 0) return x;
@@ -317,7 +314,7 @@ class Windows {
   /// An iota along the rows.
   Instruction* counted(const Node& n, const Window& w) {
     const std::int64_t size = n.x->shape.dim(n.dim);
-    Instruction* x = row_numbers(w.cyclic ? w.lo + size : w.lo, w.rows());
+    Instruction* x = row_numbers(w.cyclic ? w.lo + size : w.lo, w.rows(), n.block);
     if (w.cyclic) {
       x = blocked(b_.binary(Opcode::remainder, x, everywhere(size, w.rows())), 0, line());
     }
@@ -336,7 +333,7 @@ class Windows {
     std::byte* out = to.mutable_bytes();
     for (std::int64_t o = 0; o < outer; ++o) {
       for (std::int64_t i = 0; i < w.rows() * region_.ways(); ++i, out += row_bytes) {
-        std::int64_t row = i / w.rows() * region_.block() + w.lo + i % w.rows();
+        std::int64_t row = i / w.rows() * n.block + w.lo + i % w.rows();
         row = ((row % size) + size) % size;
         std::copy_n(from.bytes() + std::size_t(o * size + row) * row_bytes, row_bytes, out);
       }
@@ -374,7 +371,8 @@ class Windows {
   /// Rows of a part, with what the op does along other dims.
   Instruction* piece(const Node& n, const stencils::Piece& from, const Stretch& s) {
     const RowPart& part = n.use->parts[from.part];
-    const Window w{from.lo + s.begin, from.lo + s.end, false};
+    const Window w = from.of(part, s);
+    if (!part.is_shift()) return spread_or_picked(n, part, w, from.lo + s.begin, s.end - s.begin);
     const std::int64_t rows = w.rows() * region_.ways();
     if (n.x->is(Opcode::slice) && others_change(n, part)) {
       return as_blocks(row_by_row(n, {flat_rows_of(part.array, w)}, rows, n.x->attrs), n.dim,
@@ -404,12 +402,45 @@ class Windows {
              layout_),
         n.dim, layout_);
   }
+  /// Every so many rows of a window of the part, or these with padding in between: rows
+  /// [begin, begin + count) of the result.
+  Instruction* spread_or_picked(const Node& n, const RowPart& part, const Window& w,
+                                std::int64_t begin, std::int64_t count) {
+    if (w.lo >= w.hi) return padding(n, count);
+    Instruction* x = rows_of(part.array, w);
+    if (part.spread > 1) {
+      std::vector<ir::PadDim> by(x->shape.dims.size());
+      const std::int64_t low = w.lo * part.spread - part.offset - begin;
+      const std::int64_t high = count - low - ((w.rows() - 1) * part.spread + 1);
+      by[std::size_t(part.dim) + 1] = {low, high, part.spread - 1};
+      x = b_.pad(x, n.x->operands()[1], by);
+    } else {
+      Dims starts(x->shape.dims.size(), 0), strides(x->shape.dims.size(), 1);
+      strides[std::size_t(part.dim) + 1] = part.stride;
+      x = b_.slice(x, starts, x->shape.dims, strides);
+    }
+    TensorSharding s = layout_;
+    x = blocked(x, n.dim, s);
+    if (!others_change(n, part)) return x;
+    ir::Attributes attrs = n.x->attrs;
+    std::vector<Instruction*> operands = n.x->operands();
+    operands[0] = as_rows(x, n.dim, s);
+    if (auto* by = attrs.edit_if<ir::PadAttrs>()) by->dims[std::size_t(n.dim)] = {};
+    return as_blocks(row_by_row(n, std::move(operands), count * region_.ways(), std::move(attrs)),
+                     n.dim, layout_);
+  }
+
   /// The op does something along other dims, too.
   static bool others_change(const Node& n, const RowPart& part) {
     if (const auto* pad = n.x->attrs.get_if<ir::PadAttrs>()) {
       // Even where as many rows are cut as are put in.
       for (std::size_t d = 0; d < pad->dims.size(); ++d) {
         if (std::int64_t(d) != n.dim && !(pad->dims[d] == ir::PadDim{})) return true;
+      }
+    }
+    if (const auto* slice = n.x->attrs.get_if<ir::SliceAttrs>()) {
+      for (std::size_t d = 0; d < slice->strides.size(); ++d) {
+        if (std::int64_t(d) != n.dim && slice->strides[d] != 1) return true;
       }
     }
     const Dims& from = part.array->shape.dims;
@@ -431,7 +462,7 @@ class Windows {
     if (top == 1) updated_ = {c.pieces[0].lo, 0, false};
     Instruction* on = piece(n, c.pieces[top], all);
     Instruction* off = top == 1 ? piece(n, c.pieces[0], all) : padding(n, w.rows());
-    Instruction* row = row_numbers(w.lo, w.rows());
+    Instruction* row = row_numbers(w.lo, w.rows(), n.block);
     Instruction* is = nullptr;
     auto test = [&](ir::Direction direction, std::int64_t bound) {
       Instruction* one =
@@ -447,6 +478,21 @@ class Windows {
   Instruction* moved(const Node& n, const Window& w) {
     const stencils::Composition c = region_.composition(n, w);
     if (c.whole) return put_into(n, w, c);
+    return put_together(
+        c, n.dim,
+        [&](int choice, const Stretch& s) {
+          const stencils::Piece& from = c.pieces[std::size_t(choice)];
+          if (n.use->kind == RowUse::Kind::update && from.part == 1) {
+            updated_ = {c.pieces[std::size_t(choice) - 1].lo, 0, false};
+          }
+          return piece(n, from, s);
+        },
+        [&](std::int64_t rows) { return padding(n, rows); });
+  }
+
+  template <class Piece, class Padding>
+  Instruction* put_together(const stencils::Composition& c, std::int64_t dim, Piece&& piece_of,
+                            Padding&& padding_of) {
     std::vector<Instruction*> stretches;
     for (const Stretch& s : c.stretches) {
       Instruction* x = nullptr;
@@ -456,16 +502,8 @@ class Windows {
       choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
       for (const int choice : choices) {
         if (choice == Stretch::kAny) continue;
-        Instruction* rows;
-        if (choice == Stretch::kPadding) {
-          rows = padding(n, s.end - s.begin);
-        } else {
-          const stencils::Piece& from = c.pieces[std::size_t(choice)];
-          if (n.use->kind == RowUse::Kind::update && from.part == 1) {
-            updated_ = {c.pieces[std::size_t(choice) - 1].lo, 0, false};
-          }
-          rows = piece(n, from, s);
-        }
+        Instruction* rows = choice == Stretch::kPadding ? padding_of(s.end - s.begin)
+                                                        : piece_of(choice, s);
         if (!x) {
           x = same = rows;
           continue;
@@ -473,12 +511,108 @@ class Windows {
         if (rows == same) continue;
         std::vector<char> mine;
         for (const int of : s.choice) mine.push_back(of == choice ? 1 : 0);
-        x = blocked(b_.select(mask(mine, n.dim, x->shape.dims), rows, x), n.dim, layout_);
+        x = blocked(b_.select(mask(mine, dim, x->shape.dims), rows, x), dim, layout_);
         same = nullptr;
       }
-      stretches.push_back(x ? x : padding(n, s.end - s.begin));
+      stretches.push_back(x ? x : padding_of(s.end - s.begin));
     }
-    return blocked(joined(stretches, n.dim + 1), n.dim, layout_);
+    return blocked(joined(stretches, dim + 1), dim, layout_);
+  }
+
+  // ----- windows, and rows that are put together or taken apart
+
+  /// A reshape of other rows.
+  Instruction* grouped(const Node& n, const Window& w) {
+    const RowPart& part = n.use->parts.front();
+    const Window from{part.first_of(w.lo), part.end_of(w.hi), w.cyclic};
+    const std::int64_t rows = from.rows() * part.spread / part.stride;
+    const std::int64_t begin = from.lo * part.spread / part.stride;
+    Instruction* x = flat_rows_of(part.array, from);
+    x = flat(b_.reshape(x, with_dim(n.x->shape.dims, n.dim, rows * region_.ways())), layout_);
+    return blocked(cut(as_blocks(x, n.dim, layout_), n.dim + 1, w.lo - begin, w.hi - begin), n.dim,
+                   layout_);
+  }
+
+  /// What windows see, with what stands for rows that the array doesn't have, as [w, r].
+  Instruction* seen_by_windows(const Node& n, const Window& from, Instruction* fill) {
+    const RowPart& part = n.use->parts.front();
+    const Node& of = *region_.find(part.array);
+    const stencils::Composition c = region_.padded(n, from);
+    const TensorSharding layout = layout_;
+    at(of);
+    b_.metadata = n.x->metadata;
+    Instruction* x = put_together(
+        c, of.dim,
+        [&](int choice, const Stretch& s) {
+          const stencils::Piece& p = c.pieces[std::size_t(choice)];
+          return rows_of(part.array, {p.lo + s.begin, p.lo + s.end, false});
+        },
+        [&](std::int64_t rows) {
+          Dims dims = with_dim(of.x->shape.dims, of.dim, region_.ways());
+          dims.insert(dims.begin() + of.dim + 1, rows);
+          return blocked(b_.splat(fill, dims), of.dim, layout_);
+        });
+    now_ = &n;
+    layout_ = layout;
+    return x;
+  }
+
+  /// The window along the rows of [w, r].
+  static ir::WindowDim along_rows(const ir::WindowDim& w, const RowPart& part, const Window& to,
+                                  const Window& from) {
+    ir::WindowDim out = w;
+    const std::int64_t first = to.lo * part.stride + part.offset;
+    const std::int64_t needed = (to.rows() - 1) * part.stride + part.extent;
+    out.pad_low = from.lo * part.spread - first;
+    out.pad_high = needed - out.pad_low - ((from.rows() - 1) * part.spread + 1);
+    return out;
+  }
+
+  Instruction* under_windows(const Node& n, const Window& w) {
+    const RowPart& part = n.use->parts.front();
+    const Window from{part.first_of(w.lo), part.end_of(w.hi), false};
+    if (n.x->is(Opcode::reduce_window)) {
+      Instruction* x = seen_by_windows(n, from, n.x->operands()[1]);
+      ir::WindowAttrs attrs = n.x->get<ir::WindowAttrs>();
+      ir::WindowDim& rows = attrs.dims[std::size_t(n.dim)];
+      rows = along_rows(rows, part, w, from);
+      attrs.dims.insert(attrs.dims.begin() + n.dim, ir::WindowDim{});
+      return blocked(
+          b_.emit(Opcode::reduce_window, {x, n.x->operands()[1]}, attrs, n.x->called()), n.dim,
+          layout_);
+    }
+    Instruction* x = seen_by_windows(n, from, zero(n.x->operand(0)->shape.dtype));
+    // Which device it is, is one more dim along which the kernel has one element.
+    ir::ConvolutionAttrs attrs = n.x->get<ir::ConvolutionAttrs>();
+    for (std::size_t s = 0; s < attrs.window.size(); ++s) {
+      if (attrs.output_spatial[s] != n.dim) continue;
+      attrs.window[s] = along_rows(attrs.window[s], part, w, from);
+    }
+    const auto behind = [](std::int64_t* d, std::int64_t dim) { *d += *d >= dim ? 1 : 0; };
+    for (std::int64_t* d : {&attrs.input_batch, &attrs.input_feature}) behind(d, part.dim);
+    for (std::int64_t* d : {&attrs.output_batch, &attrs.output_feature}) behind(d, n.dim);
+    for (std::int64_t& d : attrs.input_spatial) behind(&d, part.dim);
+    for (std::int64_t& d : attrs.output_spatial) behind(&d, n.dim);
+    attrs.input_spatial.push_back(part.dim);
+    attrs.output_spatial.push_back(n.dim);
+    Instruction* kernel = n.x->operands()[1];
+    attrs.kernel_spatial.push_back(kernel->shape.rank());
+    attrs.window.emplace_back();
+    Dims dims = kernel->shape.dims;
+    dims.push_back(1);
+    TensorSharding of_kernel =
+        layout_of(*kernel, mesh_).value_or(TensorSharding::replicated_on(mesh_, kernel->shape.rank()));
+    of_kernel.dims.emplace_back();
+    kernel = laid_out(b_.reshape(kernel, dims), of_kernel);
+    const Shape shape(n.x->shape.dtype, [&] {
+      Dims out = with_dim(n.x->shape.dims, n.dim, w.rows());
+      out.insert(out.begin() + n.dim, region_.ways());
+      return out;
+    }());
+    Instruction* made = b_.emit_shaped(Opcode::convolution, shape, {x, kernel}, attrs);
+    made->frontend_attributes = n.x->frontend_attributes;
+    made->backend_config = n.x->backend_config;
+    return blocked(made, n.dim, layout_);
   }
 
   const Region& region_;
@@ -496,7 +630,8 @@ class Windows {
 
 bool may_move_rows(const Instruction& x) {
   return x.is(Opcode::slice) || x.is(Opcode::pad) || x.is(Opcode::concatenate) ||
-         x.is(Opcode::dynamic_update_slice);
+         x.is(Opcode::dynamic_update_slice) || x.is(Opcode::reduce_window) ||
+         x.is(Opcode::convolution);
 }
 
 }  // namespace
@@ -535,7 +670,7 @@ std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options,
             tried.count(seed)) {
           continue;
         }
-        const auto use = stencils::row_use(*seed, dim);
+        const auto use = ir::row_use(*seed, dim);
         if (!use || !use->moves_rows()) continue;
         Region region(seed, dim, mesh, options.machine, layout_of);
         for (const Node& n : region.nodes()) tried.insert(n.x);

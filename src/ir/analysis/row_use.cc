@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of results in terms of rows of operands, op by op.
-#include "src/spmd/partitioner/stencils/row_use.h"
+#include "src/ir/analysis/row_use.h"
 
 #include <algorithm>
 
 #include "src/base/contains.h"
 
-namespace tessera::spmd::stencils {
+namespace tessera::ir {
 namespace {
-
-using ir::Instruction;
-using ir::Opcode;
 
 /// Rows that are taken one by one, of reversals and repetitions.
 constexpr std::int64_t kMostSingleRows = 16;
 /// Parts of a concatenation.
 constexpr std::int64_t kMostParts = 32;
+/// Rows under a window.
+constexpr std::int64_t kMostTaps = 64;
 /// Elements of constants that are written once more, by windows.
 constexpr std::int64_t kMostConstants = 1 << 16;
 
 RowPart all_rows(const Instruction& x, std::size_t operand, std::int64_t dim) {
-  Instruction* array = x.operand(operand);
-  return {array, operand, dim, 0, 0, array->shape.dim(dim)};
+  RowPart part;
+  part.array = x.operand(operand);
+  part.operand = operand;
+  part.dim = dim;
+  part.end = part.array->shape.dim(dim);
+  return part;
 }
 
 std::optional<RowUse> of_elementwise(const Instruction& x, std::int64_t dim) {
@@ -52,7 +55,13 @@ RowUse single_rows(Instruction* array, std::int64_t dim, std::int64_t first, std
                    std::int64_t count) {
   RowUse use{RowUse::Kind::moved, {}};
   for (std::int64_t i = 0; i < count; ++i) {
-    use.parts.push_back({array, 0, dim, first + step * i - i, i, i + 1});
+    RowPart part;
+    part.array = array;
+    part.dim = dim;
+    part.offset = first + step * i - i;
+    part.begin = i;
+    part.end = i + 1;
+    use.parts.push_back(part);
   }
   return use;
 }
@@ -72,8 +81,28 @@ Instruction* repeated_row(const Instruction& x, std::int64_t dim) {
   for (std::int64_t d = 0; d < x.shape.rank(); ++d) to.push_back(d <= dim ? d : d + 1);
   repeated[std::size_t(dim)] = n;
   const bool repeats = in->shape.dims == with_row && repeated == x.shape.dims &&
-                       in->get<ir::DimensionsAttrs>().dims == to;
+                       in->get<DimensionsAttrs>().dims == to;
   return repeats ? row : nullptr;
+}
+
+/// Of dim `d` of `wide`, which is split into several dims of `narrow`, of the same elements: that of
+/// the first of these, and how many rows of it are one; none if it isn't split so.
+std::optional<std::pair<std::int64_t, std::int64_t>> first_of_split(const Dims& wide,
+                                                                    const Dims& narrow,
+                                                                    std::int64_t d) {
+  std::int64_t before = 1, outer = 1;
+  for (std::int64_t k = 0; k < d; ++k) before *= wide[std::size_t(k)];
+  std::size_t first = 0;
+  while (first < narrow.size() && outer < before) outer *= narrow[first++];
+  while (first < narrow.size() && narrow[first] == 1) ++first;
+  if (outer != before || first == narrow.size()) return std::nullopt;
+  std::int64_t all = 1, inner = 1;
+  for (std::size_t k = first; k < narrow.size() && all < wide[std::size_t(d)]; ++k) {
+    all *= narrow[k];
+    if (k > first) inner *= narrow[k];
+  }
+  if (all != wide[std::size_t(d)] || inner == 1) return std::nullopt;
+  return std::pair{std::int64_t(first), inner};
 }
 
 std::optional<RowUse> of_reshape(const Instruction& x, std::int64_t dim) {
@@ -82,37 +111,54 @@ std::optional<RowUse> of_reshape(const Instruction& x, std::int64_t dim) {
   if (Instruction* row = repeated_row(x, dim)) {
     return single_rows(row, dim, 0, 0, x.shape.dim(dim));
   }
-  const auto d = same_rows(in->shape.dims, x.shape.dims, dim);
-  if (!d) return std::nullopt;
-  return RowUse{RowUse::Kind::alike, {all_rows(x, 0, *d)}};
+  if (const auto d = same_rows(in->shape.dims, x.shape.dims, dim)) {
+    return RowUse{RowUse::Kind::alike, {all_rows(x, 0, *d)}};
+  }
+  if (const auto taken_apart = first_of_split(x.shape.dims, in->shape.dims, dim)) {
+    RowPart part = all_rows(x, 0, taken_apart->first);
+    part.spread = part.extent = taken_apart->second;
+    part.offset = 1 - part.extent;
+    part.end = x.shape.dim(dim);
+    return RowUse{RowUse::Kind::grouped, {part}};
+  }
+  for (std::int64_t d = 0; d < in->shape.rank(); ++d) {
+    const auto together = first_of_split(in->shape.dims, x.shape.dims, d);
+    if (!together || together->first != dim) continue;
+    RowPart part = all_rows(x, 0, d);
+    part.stride = part.extent = together->second;
+    part.end = x.shape.dim(dim);
+    return RowUse{RowUse::Kind::grouped, {part}};
+  }
+  return std::nullopt;
 }
 
 std::optional<RowUse> of_slice(const Instruction& x, std::int64_t dim) {
-  const auto& attrs = x.get<ir::SliceAttrs>();
+  const auto& attrs = x.get<SliceAttrs>();
   const std::size_t d = std::size_t(dim);
-  if (!attrs.strides.empty() && attrs.strides[d] != 1) return std::nullopt;
   RowPart part = all_rows(x, 0, dim);
   const bool all = part.end == x.shape.dim(dim);
+  if (!attrs.strides.empty()) part.stride = attrs.strides[d];
   part.offset = attrs.starts[d];
   part.end = x.shape.dim(dim);
   return RowUse{all ? RowUse::Kind::alike : RowUse::Kind::moved, {part}};
 }
 
 std::optional<RowUse> of_pad(const Instruction& x, std::int64_t dim) {
-  const ir::PadDim& by = x.get<ir::PadAttrs>().dims[std::size_t(dim)];
+  const PadDim& by = x.get<PadAttrs>().dims[std::size_t(dim)];
   RowPart part = all_rows(x, 0, dim);
-  if (by == ir::PadDim{}) return RowUse{RowUse::Kind::alike, {part}};
-  if (by.interior != 0) return std::nullopt;
+  if (by == PadDim{}) return RowUse{RowUse::Kind::alike, {part}};
+  if (part.end == 0) return std::nullopt;
   part.offset = -by.low;
   part.begin = std::max<std::int64_t>(by.low, 0);
-  part.end = std::min(part.end + by.low, x.shape.dim(dim));
+  part.spread = by.interior + 1;
+  part.end = std::min((part.end - 1) * part.spread + 1 + by.low, x.shape.dim(dim));
   if (part.begin >= part.end) return std::nullopt;
   return RowUse{RowUse::Kind::moved, {part}};
 }
 
 std::optional<RowUse> of_concatenation(const Instruction& x, std::int64_t dim) {
   RowUse use;
-  if (x.get<ir::DimensionsAttrs>().dims.front() != dim) {
+  if (x.get<DimensionsAttrs>().dims.front() != dim) {
     for (std::size_t i = 0; i < x.operands().size(); ++i) use.parts.push_back(all_rows(x, i, dim));
     return use;
   }
@@ -131,8 +177,8 @@ std::optional<RowUse> of_concatenation(const Instruction& x, std::int64_t dim) {
 
 std::optional<std::int64_t> constant_index(const Instruction* x) {
   while (x->is(Opcode::copy)) x = x->operand(0);
-  if (!x->is(Opcode::constant) || x->get<ir::ConstantAttrs>().elided) return std::nullopt;
-  const Literal& l = x->get<ir::ConstantAttrs>().value;
+  if (!x->is(Opcode::constant) || x->get<ConstantAttrs>().elided) return std::nullopt;
+  const Literal& l = x->get<ConstantAttrs>().value;
   if (l.dtype() == DType::s32) return l.data<std::int32_t>()[0];
   if (l.dtype() == DType::s64) return l.data<std::int64_t>()[0];
   return std::nullopt;
@@ -151,6 +197,42 @@ std::optional<RowUse> of_update(const Instruction& x, std::int64_t dim) {
   return RowUse{RowUse::Kind::update, {all, changed}};
 }
 
+/// The rows under windows.
+RowPart under(const Instruction& x, std::int64_t dim, const WindowDim& w, std::int64_t rows) {
+  RowPart part = all_rows(x, 0, dim);
+  part.end = rows;
+  part.offset = -w.pad_low;
+  part.stride = w.stride;
+  part.spread = w.lhs_dilation;
+  part.extent = (w.size - 1) * w.rhs_dilation + 1;
+  return part;
+}
+
+std::optional<RowUse> of_windows(const Instruction& x, std::int64_t dim) {
+  if (x.operands().size() != 2) return std::nullopt;
+  const WindowDim& w = x.get<WindowAttrs>().dims[std::size_t(dim)];
+  if (w == WindowDim{}) return RowUse{RowUse::Kind::alike, {all_rows(x, 0, dim)}};
+  const RowPart part = under(x, dim, w, x.shape.dim(dim));
+  if (part.extent > kMostTaps) return std::nullopt;
+  return RowUse{RowUse::Kind::windows, {part}};
+}
+
+std::optional<RowUse> of_convolution(const Instruction& x, std::int64_t dim) {
+  const auto& a = x.get<ConvolutionAttrs>();
+  if (x.operand(0) == x.operand(1)) return std::nullopt;
+  if (dim == a.output_batch && a.batch_group_count == 1) {
+    return RowUse{RowUse::Kind::alike, {all_rows(x, 0, a.input_batch)}};
+  }
+  for (std::size_t s = 0; s < a.window.size(); ++s) {
+    if (a.output_spatial[s] != dim) continue;
+    const RowPart part = under(x, a.input_spatial[s], a.window[s], x.shape.dim(dim));
+    // Longer ones are sums over all rows, of gradients.
+    if (part.extent > kMostTaps) return std::nullopt;
+    return RowUse{RowUse::Kind::windows, {part}};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<Instruction*> row_users(const Instruction& x) {
@@ -163,7 +245,7 @@ std::vector<Instruction*> row_users(const Instruction& x) {
     return false;
   };
   for (Instruction* user : x.users()) {
-    const ir::UserList next = user->is(Opcode::broadcast) ? user->users() : ir::UserList{};
+    const UserList next = user->is(Opcode::broadcast) ? user->users() : UserList{};
     if (!next.empty() && user != x.parent->root() &&
         std::all_of(next.begin(), next.end(), repeats)) {
       out.insert(out.end(), next.begin(), next.end());
@@ -190,14 +272,18 @@ std::optional<RowUse> row_use(const Instruction& x, std::int64_t dim) {
       return of_update(x, dim);
     case Opcode::reshape:
       return of_reshape(x, dim);
+    case Opcode::reduce_window:
+      return of_windows(x, dim);
+    case Opcode::convolution:
+      return of_convolution(x, dim);
     case Opcode::reverse: {
       const std::int64_t n = x.shape.dim(dim);
-      if (!contains(x.get<ir::DimensionsAttrs>().dims, dim)) return of_elementwise(x, dim);
-      if (n > kMostSingleRows || x.get<ir::DimensionsAttrs>().dims.size() > 1) return std::nullopt;
+      if (!contains(x.get<DimensionsAttrs>().dims, dim)) return of_elementwise(x, dim);
+      if (n > kMostSingleRows || x.get<DimensionsAttrs>().dims.size() > 1) return std::nullopt;
       return single_rows(x.operand(0), dim, n - 1, -1, n);
     }
     case Opcode::broadcast: {
-      const Dims& to = x.get<ir::DimensionsAttrs>().dims;
+      const Dims& to = x.get<DimensionsAttrs>().dims;
       RowUse use;
       for (std::size_t d = 0; d < to.size(); ++d) {
         if (to[d] == dim) use.parts.push_back(all_rows(x, 0, std::int64_t(d)));
@@ -206,12 +292,12 @@ std::optional<RowUse> row_use(const Instruction& x, std::int64_t dim) {
     }
     case Opcode::transpose:
       return RowUse{RowUse::Kind::alike,
-                    {all_rows(x, 0, x.get<ir::DimensionsAttrs>().dims[std::size_t(dim)])}};
+                    {all_rows(x, 0, x.get<DimensionsAttrs>().dims[std::size_t(dim)])}};
     case Opcode::reduce: {
       if (x.operands().size() != 2) return std::nullopt;
       std::int64_t kept = -1;
       for (std::int64_t d = 0; d < x.operand(0)->shape.rank(); ++d) {
-        if (contains(x.get<ir::DimensionsAttrs>().dims, d)) continue;
+        if (contains(x.get<DimensionsAttrs>().dims, d)) continue;
         if (++kept == dim) return RowUse{RowUse::Kind::alike, {all_rows(x, 0, d)}};
       }
       return std::nullopt;
@@ -219,14 +305,14 @@ std::optional<RowUse> row_use(const Instruction& x, std::int64_t dim) {
     case Opcode::iota:
       return RowUse{};
     case Opcode::constant: {
-      const auto& attrs = x.get<ir::ConstantAttrs>();
+      const auto& attrs = x.get<ConstantAttrs>();
       if (attrs.elided || x.shape.element_count() > kMostConstants) return std::nullopt;
       return RowUse{};
     }
     default:
-      if (!ir::is_elementwise(x.opcode) || x.is(Opcode::bitcast_convert)) return std::nullopt;
+      if (!is_elementwise(x.opcode) || x.is(Opcode::bitcast_convert)) return std::nullopt;
       return of_elementwise(x, dim);
   }
 }
 
-}  // namespace tessera::spmd::stencils
+}  // namespace tessera::ir
