@@ -43,7 +43,7 @@ std::optional<RowUse> of_elementwise(const Instruction& x, std::int64_t dim) {
 std::optional<std::int64_t> same_rows(const Dims& from, const Dims& to, std::int64_t dim) {
   std::int64_t before = 1, outer = 1;
   for (std::int64_t d = 0; d < dim; ++d) before *= to[std::size_t(d)];
-  for (std::size_t d = 0; d < from.size() && outer <= before; ++d) {
+  for (std::size_t d = 0; before > 0 && d < from.size() && outer <= before; ++d) {
     if (outer == before && from[d] == to[std::size_t(dim)]) return std::int64_t(d);
     outer *= from[d];
   }
@@ -71,7 +71,7 @@ Instruction* repeated_row(const Instruction& x, std::int64_t dim) {
   const Instruction* in = x.operand(0);
   const std::int64_t n = x.shape.dim(dim);
   if (!in->is(Opcode::broadcast) || in->shape.rank() != x.shape.rank() + 1 || n == 1 ||
-      n > kMostSingleRows || in->operand(0)->shape.rank() != x.shape.rank()) {
+      n > kMostSingleRows || n == 0 || in->operand(0)->shape.rank() != x.shape.rank()) {
     return nullptr;
   }
   Instruction* row = in->operand(0);
@@ -107,13 +107,14 @@ std::optional<std::pair<std::int64_t, std::int64_t>> first_of_split(const Dims& 
 
 std::optional<RowUse> of_reshape(const Instruction& x, std::int64_t dim) {
   Instruction* in = x.operand(0);
-  if (x.shape.element_count() == 0) return std::nullopt;
+  const bool empty = x.shape.element_count() == 0;
   if (Instruction* row = repeated_row(x, dim)) {
     return single_rows(row, dim, 0, 0, x.shape.dim(dim));
   }
   if (const auto d = same_rows(in->shape.dims, x.shape.dims, dim)) {
     return RowUse{RowUse::Kind::alike, {all_rows(x, 0, *d)}};
   }
+  if (empty) return std::nullopt;
   if (const auto taken_apart = first_of_split(x.shape.dims, in->shape.dims, dim)) {
     RowPart part = all_rows(x, 0, taken_apart->first);
     part.spread = part.extent = taken_apart->second;
@@ -235,14 +236,10 @@ std::optional<RowUse> of_convolution(const Instruction& x, std::int64_t dim) {
 
 }  // namespace
 
-std::vector<Instruction*> row_users(const Instruction& x) {
+std::vector<Instruction*> row_users(const Instruction& x, std::int64_t dim) {
   std::vector<Instruction*> out;
-  const auto repeats = [&x](const Instruction* user) {
-    if (!user->is(Opcode::reshape)) return false;
-    for (std::int64_t d = 0; d < user->shape.rank(); ++d) {
-      if (repeated_row(*user, d) == &x) return true;
-    }
-    return false;
+  const auto repeats = [&](const Instruction* user) {
+    return user->is(Opcode::reshape) && dim < user->shape.rank() && repeated_row(*user, dim) == &x;
   };
   for (Instruction* user : x.users()) {
     const UserList next = user->is(Opcode::broadcast) ? user->users() : UserList{};

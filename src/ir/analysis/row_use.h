@@ -51,7 +51,8 @@ struct RowUse {
 
 /// None if rows of the result need more than that, or it isn't known. Of `dim` of an array.
 std::optional<RowUse> row_use(const Instruction& x, std::int64_t dim);
-/// The users of an array, those in place of broadcasts that only they use to repeat its row.
-std::vector<Instruction*> row_users(const Instruction& x);
+/// The users of an array, those in place of broadcasts that only they use to repeat its row along
+/// the dim.
+std::vector<Instruction*> row_users(const Instruction& x, std::int64_t dim);
 
 }  // namespace tessera::ir

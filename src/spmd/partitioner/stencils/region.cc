@@ -120,7 +120,7 @@ void Region::collect(Instruction* seed, std::int64_t dim) {
       fits = enter(p.array, p.dim, num * p.stride, den * p.spread) && fits;
     }
     if (!fits) nodes_[at].use.reset();
-    for (Instruction* user : ir::row_users(*x)) {
+    for (Instruction* user : ir::row_users(*x, d)) {
       if (!user->shape.is_array()) continue;
       for (std::int64_t to = 0; to < user->shape.rank(); ++to) {
         const std::optional<RowUse> by = ir::row_use(*user, to);
@@ -147,7 +147,7 @@ bool Region::may_leave(const Node& n) const {
 /// Somebody else takes it than the rows of what is computed so.
 bool Region::is_wanted(const Node& n,
                        const std::function<bool(const Instruction*)>& computed) const {
-  const auto users = ir::row_users(*n.x);
+  const auto users = ir::row_users(*n.x, n.dim);
   return n.x == n.x->parent->root() ||
          std::any_of(users.begin(), users.end(), [&](const Instruction* u) {
            if (!computed(u)) return true;
@@ -165,7 +165,7 @@ bool Region::choose_block() {
   for (const Node& n : nodes_) {
     const auto layout = layout_of_(*n.x, mesh_);
     if (!layout || layout->dims[std::size_t(n.dim)].axes != axes_) continue;
-    const auto users = ir::row_users(*n.x);
+    const auto users = ir::row_users(*n.x, n.dim);
     const bool leaves = n.x == n.x->parent->root() ||
                         std::any_of(users.begin(), users.end(),
                                     [&](const Instruction* u) { return find(u) == nullptr; });
@@ -463,7 +463,7 @@ bool Region::take(const Instruction* x, const Window& w, Taken* out) const {
   if (!clipped) return true;
   if (n.computed && n.use->parts.empty()) return true;
   // What several ops take may be fetched, too, and saves looking further.
-  if (!n.computed || (n.plain && !is_view(n) && ir::row_users(*n.x).size() > 1)) {
+  if (!n.computed || (n.plain && !is_view(n) && ir::row_users(*n.x, n.dim).size() > 1)) {
     const auto [it, is_new] = out->windows.emplace(n.x->index, std::pair{&n, *clipped});
     if (is_new && n.taken) it->second.second = hull(*clipped, *n.taken);
     it->second.second = hull(it->second.second, *clipped);
@@ -543,6 +543,7 @@ bool Region::demand_rows() {
     bool ok = true;
     for (std::size_t i = nodes_.size(); ok && i-- > 0;) {
       if (demand(&nodes_[i])) continue;
+      if (getenv("HDBG")) fprintf(stderr, "left out %s\n", nodes_[i].x->name.c_str());
       ok = false;
       nodes_[i].use.reset();
     }
@@ -554,7 +555,7 @@ bool Region::demand_rows() {
 /// Only concatenations along the dim use it, which take its rows from where they are.
 bool Region::taken_through(const Node& n) const {
   if (!n.x->is(Opcode::slice) || !n.use->parts[0].is_shift()) return false;
-  const auto users = ir::row_users(*n.x);
+  const auto users = ir::row_users(*n.x, n.dim);
   return !users.empty() && std::all_of(users.begin(), users.end(), [&](const Instruction* u) {
     const Node* user = find(u);
     return u->is(Opcode::concatenate) && user && user->use && user->use->moves_rows();
@@ -641,6 +642,15 @@ bool Region::pays() {
   if (!consistent_ || !choose_block()) return false;
   if (!demand_rows()) return false;
   const Price by_windows = price_by_windows(), as_it_is = price_as_it_is();
+  if (getenv("HDBG")) {
+    fprintf(stderr, "region ways %ld block %ld: windows %g+%g as is %g+%g\n", ways_, block_, by_windows.moved, by_windows.copied, as_it_is.moved, as_it_is.copied);
+    for (const Node& n : nodes_) {
+      fprintf(stderr, "  %s dim %ld x%ld/%ld %s%s%s%s%s", n.x->name.c_str(), n.dim, n.num, n.den, n.use ? "" : "NOUSE ", n.plain ? "plain " : "", n.computed ? "computed " : "", n.wanted ? "wanted " : "", n.cut ? "cut " : "");
+      for (const Window& w : n.windows) fprintf(stderr, " [%ld,%ld%s)", w.lo, w.hi, w.cyclic ? "c" : "");
+      if (n.taken) fprintf(stderr, " taken [%ld,%ld%s)", n.taken->lo, n.taken->hi, n.taken->cyclic ? "c" : "");
+      fprintf(stderr, "\n");
+    }
+  }
   return by_windows.moved < as_it_is.moved ||
          by_windows.moved + by_windows.copied < as_it_is.moved + as_it_is.copied;
 }
