@@ -87,7 +87,7 @@ constexpr Pass kPasses[] = {
     {"trip-counts", "Note how often loops run that count to a constant",
      counted<passes::find_trip_counts>},
     {"expand-window-scatters", "Make scatters of one window at a known place elementwise",
-     counted<passes::expand_window_scatters>},
+     [](ModulePtr& m, Argument) { return Count(passes::expand_window_scatters(m.get(), true)); }},
     {"raise-manual", "Read the forms that HLO text has for manual computations",
      uncounted<spmd::manual::raise>},
     {"bind-manual", "Turn what manual computations state into shardings",

@@ -115,8 +115,8 @@ void separate_calls(Compilation& c) {
 void share_reducers(Compilation& c) { passes::share_reducers(c.module.get()); }
 void merge_carries(Compilation& c) { passes::merge_loop_carries(c.module.get()); }
 void expand_window_scatters(Compilation& c) {
-  // On one device a scatter writes less.
-  if (is_global(c)) passes::expand_window_scatters(c.module.get());
+  // On one device many scatters write less.
+  passes::expand_window_scatters(c.module.get(), is_global(c));
 }
 void swap_convolutions(Compilation& c) { passes::swap_convolutions(c.module.get()); }
 void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get()); }

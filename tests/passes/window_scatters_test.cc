@@ -41,7 +41,7 @@ ENTRY e {
                            attributes + "\n}\n";
   const std::unique_ptr<ir::Module> module = ir::parse_hlo(text);
   const Literal before = evaluator::evaluate(*module, {});
-  const std::size_t count = expand_window_scatters(module.get());
+  const std::size_t count = expand_window_scatters(module.get(), true);
   ir::verify(*module);
   EXPECT_TRUE(evaluator::evaluate(*module, {}) == before) << ir::to_string(*module);
   std::size_t left = 0;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "src/base/contains.h"
@@ -259,6 +261,27 @@ std::optional<Window> Region::valid(const Node& n, Window w) const {
 
 Composition Region::composition(const Node& n, const Window& w) const {
   return composed(*n.use, rows(n), n.block, w, Stretch::kAny);
+}
+
+namespace {
+
+bool is_zero(const Instruction* x) {
+  while (x->is(Opcode::copy) || x->is(Opcode::convert) || x->is(Opcode::broadcast)) {
+    x = x->operand(0);
+  }
+  if (!x->is(Opcode::constant) || x->get<ir::ConstantAttrs>().elided) return false;
+  const auto& bytes = x->get<ir::ConstantAttrs>().value;
+  return std::all_of(bytes.bytes(), bytes.bytes() + bytes.byte_count(),
+                     [](std::byte b) { return b == std::byte(0); });
+}
+
+}  // namespace
+
+bool Region::has_padding(const Node& n) const {
+  const Node& part = *find(n.use->parts.front().array);
+  const bool zeros = n.x->is(Opcode::convolution) || is_zero(n.x->operand(1));
+  return zeros && part.plain && part.taken && !part.taken->cyclic &&
+         (!part.computed || part.cut) && rows(part) == ways_ * part.block;
 }
 
 Composition Region::padded(const Node& n, const Window& w) const {
@@ -562,8 +585,23 @@ bool Region::taken_through(const Node& n) const {
   });
 }
 
+/// Somebody outside fetches rows of the array around windows, too.
+bool Region::is_fetched_outside(const Node& n) const {
+  const auto users = n.x->users();
+  return std::any_of(users.begin(), users.end(), [&](const Instruction* u) {
+    const Node* user = find(u);
+    if (u->operand(0) != n.x || (user && user->computed)) return false;
+    if (const auto* w = u->attrs.get_if<ir::WindowAttrs>()) {
+      return w->dims[std::size_t(n.dim)].size > 1;
+    }
+    const auto* c = u->attrs.get_if<ir::ConvolutionAttrs>();
+    return c && contains(c->input_spatial, n.dim);
+  });
+}
+
 Region::Price Region::price_as_it_is() const {
   Price price;
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> fetched;
   for (const Node& n : nodes_) {
     if (!n.computed || !n.use->moves_rows() || taken_through(n)) continue;
     if (n.use->kind == RowUse::Kind::windows) {
@@ -576,8 +614,12 @@ Region::Price Region::price_as_it_is() const {
           {spread_part(ways_, p.array->shape.dim(p.dim), 0, p.spread - 1, spread)}, begin, spread,
           (block - 1) * p.stride + p.extent);
       const Node& part = *find(p.array);
-      price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(part), plan.permutes,
-                                       machine_.route(*mesh_, axes_));
+      // Equal rows are fetched once.
+      const bool is_new = fetched.emplace(part.x->index, begin[0], plan.block).second;
+      if (is_new && !is_fetched_outside(part)) {
+        price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(part), plan.permutes,
+                                         machine_.route(*mesh_, axes_));
+      }
       if (plan.permutes > 0) price.copied += price_of_copy(part, plan.block);
       continue;
     }
@@ -633,6 +675,10 @@ Region::Price Region::price_by_windows() const {
     for (const Window& w : n.windows) {
       const std::int64_t more = w.rows() - n.block;
       if (n.computed && more > 0) price.moved += price_of_work(n, more);
+      if (!n.computed || n.use->kind != RowUse::Kind::windows || has_padding(n)) continue;
+      const Node& part = *find(n.use->parts.front().array);
+      const Window from{n.use->parts.front().first_of(w.lo), n.use->parts.front().end_of(w.hi)};
+      if (padded(n, from).stretches.size() > 1) price.copied += price_of_copy(part, from.rows());
     }
   }
   return price;

@@ -108,6 +108,8 @@ class Region {
   Composition composition(const Node& node, const Window& window) const;
   /// Of a window on what windows of an op see: rows of its part, and padding around them.
   Composition padded(const Node& node, const Window& window) const;
+  /// Rows beyond the ends of the part are fetched as zeros, which that padding is.
+  bool has_padding(const Node& node) const;
 
  private:
   Node* node(const ir::Instruction* x);
@@ -148,6 +150,7 @@ class Region {
     double moved = 0;   ///< also of what is computed more than once
     double copied = 0;  ///< of arrays that are put together from rows
   };
+  bool is_fetched_outside(const Node& n) const;
   Price price_as_it_is() const;
   Price price_by_windows() const;
   bool taken_through(const Node& n) const;

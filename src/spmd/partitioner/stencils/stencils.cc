@@ -537,6 +537,7 @@ class Windows {
   Instruction* seen_by_windows(const Node& n, const Window& from, Instruction* fill) {
     const RowPart& part = n.use->parts.front();
     const Node& of = *region_.find(part.array);
+    if (region_.has_padding(n)) return rows_of(part.array, from);
     const stencils::Composition c = region_.padded(n, from);
     const TensorSharding layout = layout_;
     at(of);
