@@ -306,7 +306,7 @@ Instruction* elementwise(const Instruction& scatter, ir::Builder& b, bool always
   const DType dtype = array->shape.dtype;
   const double covered = double(element_count(g->sizes)) / double(array->shape.element_count());
   const bool mostly = g->is_window() && covered >= kMostlyCovered;
-  if (!always && !mostly && !is_taken_alike(scatter, *g)) return nullptr;
+  if (!always && !is_taken_alike(scatter, *g)) return nullptr;
   if (!ir::identity_of(Opcode::add, dtype)) return nullptr;  // a type without numbers of its own
   const ir::Computation& combiner = *scatter.called().front();
   const auto op = ir::as_binary_reducer(combiner);

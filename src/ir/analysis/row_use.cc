@@ -157,6 +157,16 @@ std::optional<RowUse> of_pad(const Instruction& x, std::int64_t dim) {
   return RowUse{RowUse::Kind::moved, {part}};
 }
 
+/// A slice of rows in a row, which are whole.
+bool cuts_only(const Instruction& slice, std::int64_t dim) {
+  const auto& attrs = slice.get<SliceAttrs>();
+  for (std::int64_t d = 0; d < slice.shape.rank(); ++d) {
+    if (d != dim && slice.shape.dim(d) != slice.operand(0)->shape.dim(d)) return false;
+  }
+  return (attrs.strides.empty() || attrs.strides[std::size_t(dim)] == 1) &&
+         slice.control_predecessors().empty() && slice.control_successors().empty();
+}
+
 std::optional<RowUse> of_concatenation(const Instruction& x, std::int64_t dim) {
   RowUse use;
   if (x.get<DimensionsAttrs>().dims.front() != dim) {
@@ -171,6 +181,12 @@ std::optional<RowUse> of_concatenation(const Instruction& x, std::int64_t dim) {
     part.offset = -at;
     part.begin = at;
     part.end = at += part.end;
+    // Rows of a longer array are taken from there, so that a roll shows as two parts of one.
+    const Instruction& o = *x.operand(i);
+    if (o.is(Opcode::slice) && cuts_only(o, dim)) {
+      part.array = o.operands()[0];
+      part.offset += o.get<SliceAttrs>().starts[std::size_t(dim)];
+    }
     if (part.begin < part.end) use.parts.push_back(part);
   }
   return use;

@@ -128,7 +128,7 @@ void Region::collect(Instruction* seed, std::int64_t dim) {
         const std::optional<RowUse> by = ir::row_use(*user, to);
         if (!by) continue;
         const auto p = std::find_if(by->parts.begin(), by->parts.end(), [&](const RowPart& part) {
-          return part.array == x && part.dim == d;
+          return part.dim == d && (part.array == x || user->operand(part.operand) == x);
         });
         if (p == by->parts.end()) continue;
         enter(user, to, num * p->spread, den * p->stride);
@@ -156,7 +156,9 @@ bool Region::is_wanted(const Node& n,
            // Also in another place than that of rows.
            std::size_t rows = 0, all = 0;
            for (const Instruction* o : u->operands()) all += o == n.x ? 1 : 0;
-           for (const RowPart& p : find(u)->use->parts) rows += p.array == n.x ? 1 : 0;
+           for (const RowPart& p : find(u)->use->parts) {
+             rows += p.array == n.x || u->operand(p.operand) == n.x ? 1 : 0;
+           }
            return rows == 0 || rows < all;
          });
 }
@@ -365,6 +367,18 @@ Composition Region::composed(const RowUse& use, std::int64_t size, std::int64_t 
   return out;
 }
 
+Window Region::taken_by(const Piece& piece, const RowPart& part, const Stretch& s) const {
+  Window w = piece.of(part, s);
+  const Node& of = *find(part.array);
+  const std::int64_t size = rows(of);
+  if (!of.plain || !part.is_shift() || size != ways_ * of.block) return w;
+  // Seen from the rows that are made, those of the other end may be nearer.
+  const std::int64_t off = w.lo - (piece.lo + s.begin);
+  if (2 * std::abs(off) <= size) return w;
+  const std::int64_t by = off > 0 ? size : -size;
+  return {w.lo - by, w.hi - by, true};
+}
+
 void Region::parts_of(const Node& n, const Window& w,
                       std::vector<std::pair<const Instruction*, Window>>* out) const {
   if (n.use->kind == RowUse::Kind::alike) {
@@ -380,7 +394,7 @@ void Region::parts_of(const Node& n, const Window& w,
   auto take = [&](std::size_t piece, const Stretch& s) {
     const Piece& p = c.pieces[piece];
     const RowPart& part = n.use->parts[p.part];
-    const Window of = p.of(part, s);
+    const Window of = taken_by(p, part, s);
     // Between rows that are spread there may be none.
     if (of.lo < of.hi) out->emplace_back(part.array, of);
   };
@@ -450,7 +464,11 @@ double Region::price_of_work(const Node& n, std::int64_t count) const {
       n.x->is(Opcode::slice) || n.x->is(Opcode::pad) || n.x->is(Opcode::concatenate)) {
     return 0;
   }
-  return price_of_copy(n, count) + price_of_op(n) * double(count);
+  // What one op alone reads is computed where that is.
+  const bool fused = n.use && ir::is_elementwise(n.x->opcode) && n.x->users().size() < 2;
+  const double arithmetic = fused ? machine_.work(row_bytes(n) / 4 * double(count))
+                                  : price_of_copy(n, count);
+  return arithmetic + price_of_op(n) * double(count);
 }
 
 /// Of the arithmetic of a row, where that is what takes time.
@@ -531,8 +549,8 @@ bool Region::demand(Node* n) {
       // More rows than its own: fetched, or computed here as well.
       const bool few = (all->rows() - n->block) * kRepeatedShare <= n->block;
       double fetched = (n->computed ? price_of(*n, own) : 0) + price_of_window(*n, *n->taken);
-      // Rows that are read where they are would be written for that.
-      if (is_view(*n)) fetched += price_of_copy(*n, n->taken->rows());
+      // Rows that are read where they are, or made there, would be written for that.
+      if (n->computed) fetched += price_of_copy(*n, n->taken->rows());
       const bool fetch = !few || price_of(*n, *all) > fetched;
       if (!fetch && !n->computed) {
         n->computed = true;
@@ -697,8 +715,10 @@ bool Region::pays() {
       fprintf(stderr, "\n");
     }
   }
+  constexpr double kHardlyMore = 1.05;
   return by_windows.moved < as_it_is.moved ||
-         by_windows.moved + by_windows.copied < as_it_is.moved + as_it_is.copied;
+         (by_windows.moved <= kHardlyMore * as_it_is.moved &&
+          by_windows.moved + by_windows.copied < as_it_is.moved + as_it_is.copied);
 }
 
 }  // namespace tessera::spmd::stencils

@@ -110,6 +110,8 @@ class Region {
   Composition padded(const Node& node, const Window& window) const;
   /// Rows beyond the ends of the part are fetched as zeros, which that padding is.
   bool has_padding(const Node& node) const;
+  /// What rows of a stretch take of a part.
+  Window taken_by(const Piece& piece, const RowPart& part, const Stretch& s) const;
 
  private:
   Node* node(const ir::Instruction* x);

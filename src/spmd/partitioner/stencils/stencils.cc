@@ -371,7 +371,7 @@ class Windows {
   /// Rows of a part, with what the op does along other dims.
   Instruction* piece(const Node& n, const stencils::Piece& from, const Stretch& s) {
     const RowPart& part = n.use->parts[from.part];
-    const Window w = from.of(part, s);
+    const Window w = region_.taken_by(from, part, s);
     if (!part.is_shift()) return spread_or_picked(n, part, w, from.lo + s.begin, s.end - s.begin);
     const std::int64_t rows = w.rows() * region_.ways();
     if (n.x->is(Opcode::slice) && others_change(n, part)) {
