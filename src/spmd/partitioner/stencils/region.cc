@@ -551,7 +551,7 @@ bool Region::demand(Node* n) {
       double fetched = (n->computed ? price_of(*n, own) : 0) + price_of_window(*n, *n->taken);
       // Rows that are read where they are, or made there, would be written for that.
       if (n->computed) fetched += price_of_copy(*n, n->taken->rows());
-      const bool fetch = !few || price_of(*n, *all) > fetched;
+      const bool fetch = !few || price_of(*n, *all) > repeats_ * fetched;
       if (!fetch && !n->computed) {
         n->computed = true;
         n->wanted = is_wanted(*n, computed);
@@ -584,7 +584,6 @@ bool Region::demand_rows() {
     bool ok = true;
     for (std::size_t i = nodes_.size(); ok && i-- > 0;) {
       if (demand(&nodes_[i])) continue;
-      if (getenv("HDBG")) fprintf(stderr, "left out %s\n", nodes_[i].x->name.c_str());
       ok = false;
       nodes_[i].use.reset();
     }
@@ -704,21 +703,26 @@ Region::Price Region::price_by_windows() const {
 
 bool Region::pays() {
   if (!consistent_ || !choose_block()) return false;
-  if (!demand_rows()) return false;
-  const Price by_windows = price_by_windows(), as_it_is = price_as_it_is();
-  if (getenv("HDBG")) {
-    fprintf(stderr, "region ways %ld block %ld: windows %g+%g as is %g+%g\n", ways_, block_, by_windows.moved, by_windows.copied, as_it_is.moved, as_it_is.copied);
-    for (const Node& n : nodes_) {
-      fprintf(stderr, "  %s dim %ld x%ld/%ld %s%s%s%s%s", n.x->name.c_str(), n.dim, n.num, n.den, n.use ? "" : "NOUSE ", n.plain ? "plain " : "", n.computed ? "computed " : "", n.wanted ? "wanted " : "", n.cut ? "cut " : "");
-      for (const Window& w : n.windows) fprintf(stderr, " [%ld,%ld%s)", w.lo, w.hi, w.cyclic ? "c" : "");
-      if (n.taken) fprintf(stderr, " taken [%ld,%ld%s)", n.taken->lo, n.taken->hi, n.taken->cyclic ? "c" : "");
-      fprintf(stderr, "\n");
-    }
+  // What is best for one array needn't be so for all.
+  const std::vector<Node> before = nodes_;
+  const auto tried = [&](double repeats) {
+    nodes_ = before;
+    repeats_ = repeats;
+    return demand_rows();
+  };
+  constexpr double kNotAtAll = 0, kByPrice = 1, kRather = 4, kAlways = 1e9, kHardlyMore = 1.05;
+  double best = kByPrice, least = kNever;
+  for (const double repeats : {kByPrice, kNotAtAll, kRather, kAlways}) {
+    if (!tried(repeats)) continue;
+    const Price windows = price_by_windows(), as_it_is = price_as_it_is();
+    const bool pays = windows.moved < as_it_is.moved ||
+                      (windows.moved <= kHardlyMore * as_it_is.moved &&
+                       windows.moved + windows.copied < as_it_is.moved + as_it_is.copied);
+    if (!pays || windows.moved + windows.copied >= least) continue;
+    least = windows.moved + windows.copied;
+    best = repeats;
   }
-  constexpr double kHardlyMore = 1.05;
-  return by_windows.moved < as_it_is.moved ||
-         (by_windows.moved <= kHardlyMore * as_it_is.moved &&
-          by_windows.moved + by_windows.copied < as_it_is.moved + as_it_is.copied);
+  return least < kNever && tried(best);
 }
 
 }  // namespace tessera::spmd::stencils

@@ -165,6 +165,8 @@ class Region {
   IndexList axes_;
   std::int64_t ways_ = 1, block_ = 0;  ///< of the seed
   std::vector<std::size_t> open_;      ///< nodes whose neighbours aren't known yet
+  /// Rows are computed more than once if that takes less than so many times fetching them.
+  double repeats_ = 1;
   bool consistent_ = true;
 };
 
