@@ -154,7 +154,8 @@ TEST(Stencils, ShiftsAlongTheOtherDimAreKept) {
   EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
 }
 
-/// Random programs of ops that move rows by a few, and of sums of what they give.
+/// Random programs of ops that move rows by a few, take some of them or windows, and of sums of what
+/// they give.
 class RandomStencil {
  public:
   explicit RandomStencil(std::uint64_t seed) : dice_(seed) {
@@ -175,7 +176,8 @@ class RandomStencil {
       dims.push_back(ways == 1 ? 6 : ways * block);
     }
     lines_ = "a = " + shape(dims) + " parameter(0)" + sharding_ + "\nb = " + shape(dims) +
-             " parameter(1)" + sharding_ + "\nn = f32[] constant(9)\n";
+             " parameter(1)" + sharding_ +
+             "\nn = f32[] constant(9)\nnought = f32[] constant(0)\nleast = f32[] constant(-inf)\n";
     values_ = {{"a", dims}, {"b", dims}};
     const std::int64_t steps = dice_.between(6, 17);
     for (std::int64_t k = 0; k < steps; ++k) step();
@@ -243,6 +245,56 @@ class RandomStencil {
   Value reversed(const Value& v, std::size_t d) {
     return made(v.dims, "reverse(" + v.name + "), dimensions={" + std::to_string(d) + "}");
   }
+  /// Every `k`th row from `first` on.
+  Value picked(const Value& v, std::size_t d, std::int64_t first, std::int64_t k) {
+    Dims dims = v.dims;
+    dims[d] = (v.dims[d] - first + k - 1) / k;
+    std::string text = "slice(" + v.name + "), slice={";
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      text += i > 0 ? ", [" : "[";
+      text += i == d ? std::to_string(first) + ":" + std::to_string(v.dims[d]) + ":" +
+                           std::to_string(k)
+                     : "0:" + std::to_string(v.dims[i]);
+      text += "]";
+    }
+    return made(dims, text + "}");
+  }
+  /// Each row so many times.
+  Value multiplied(const Value& v, std::size_t d, std::int64_t times) {
+    Dims wide = v.dims, dims = v.dims;
+    wide.insert(wide.begin() + std::ptrdiff_t(d) + 1, times);
+    dims[d] *= times;
+    const Value w =
+        made(wide, "broadcast(" + v.name + "), dimensions={" + (d == 0 ? "0,2}" : "0,1}"));
+    return made(dims, "reshape(" + w.name + ")");
+  }
+  /// Rows of two arrays in turn.
+  Value interleaved(const Value& v, const Value& w, std::size_t d) {
+    Dims one = v.dims, two = v.dims, dims = v.dims;
+    const auto at = std::ptrdiff_t(d) + 1;
+    one.insert(one.begin() + at, 1);
+    two.insert(two.begin() + at, 2);
+    dims[d] *= 2;
+    const Value a = made(one, "reshape(" + v.name + ")"), b = made(one, "reshape(" + w.name + ")");
+    const Value both = made(two, "concatenate(" + a.name + ", " + b.name + "), dimensions={" +
+                                     std::to_string(at) + "}");
+    return made(dims, "reshape(" + both.name + ")");
+  }
+  /// Sums or maxima of `size` rows, every `stride`.
+  Value windows(const Value& v, std::size_t d, std::int64_t size, std::int64_t stride,
+                std::int64_t low, std::int64_t high) {
+    Dims dims = v.dims;
+    dims[d] = (v.dims[d] + low + high - size) / stride + 1;
+    const auto along = [&](const std::string& mine, const std::string& other) {
+      return d == 0 ? mine + "x" + other : other + "x" + mine;
+    };
+    const bool sums = dice_.below(2) == 0;
+    return made(dims, "reduce-window(" + v.name + (sums ? ", nought" : ", least") +
+                          "), window={size=" + along(std::to_string(size), "1") +
+                          " stride=" + along(std::to_string(stride), "1") + " pad=" +
+                          along(std::to_string(low) + "_" + std::to_string(high), "0_0") +
+                          "}, to_apply=" + (sums ? "add" : "max"));
+  }
   /// In another array's dims.
   Value fitted(Value v, const Dims& dims) {
     for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -265,7 +317,7 @@ class RandomStencil {
     const Value v = values_[values_.size() - 1 - back];
     const std::size_t d = std::size_t(dice_.below(2));
     const std::int64_t n = v.dims[d], k = 1 + few(1);
-    switch (dice_.below(9)) {
+    switch (dice_.below(16)) {
       case 0:
         if (n > 6) values_.push_back(cut(v, d, few(2), n - few(2)));
         return;
@@ -297,6 +349,37 @@ class RandomStencil {
         const std::string i = "i" + std::to_string(made_);
         lines_ += i + " = " + shape(v.dims) + " iota(), iota_dimension=" + std::to_string(d) + "\n";
         return values_.push_back(made(v.dims, "add(" + v.name + ", " + i + ")"));
+      }
+      case 8:
+        // Half of the rows, and as many as before.
+        if (n < 8 || n % 2 != 0) return;
+        return values_.push_back(multiplied(picked(v, d, few(1), 2), d, 2));
+      case 9: {
+        if (n < 8 || n % 2 != 0) return;
+        const Value even = picked(v, d, 0, 2), odd = picked(v, d, 1, 2);
+        const Value sum = made(even.dims, "add(" + even.name + ", " + odd.name + ")");
+        return values_.push_back(interleaved(dice_.below(2) == 0 ? sum : odd, sum, d));
+      }
+      case 10: {
+        if (n < 8 || n % 2 != 0) return;
+        const Value half = picked(v, d, few(1), 2);
+        Dims dims = half.dims;
+        dims[d] = n;
+        const std::string by = few(1) == 0 ? "0_1_1" : "1_0_1";
+        return values_.push_back(made(dims, "pad(" + half.name + ", n), padding=" +
+                                                (d == 0 ? by + "x0_0" : "0_0x" + by)));
+      }
+      case 11:
+        if (n > 6) values_.push_back(windows(v, d, 2 + few(2), 1, few(2), few(2)));
+        return;
+      case 12:
+        if (n < 8 || n % 2 != 0) return;
+        return values_.push_back(multiplied(windows(v, d, 3, 2, few(1), 1), d, 2));
+      case 13: {
+        // By more than a neighbour has.
+        const std::int64_t by = 1 + few(7);
+        return values_.push_back(dice_.below(2) == 0 ? padded(v, d, by, -by)
+                                                     : padded(v, d, -by, by));
       }
       default: {
         const Value w = fitted(values_[std::size_t(dice_.below(count()))], v.dims);
