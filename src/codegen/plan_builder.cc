@@ -18,6 +18,7 @@
 #include "src/codegen/remade_rows.h"
 #include "src/codegen/short_loops.h"
 #include "src/codegen/short_steps.h"
+#include "src/codegen/stencil_chains.h"
 #include "src/codegen/tile_chains.h"
 #include "src/ir/analysis/memory_kinds.h"
 
@@ -90,6 +91,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   merge_all_gathers(&plan);
   update_late(&plan);
   add_kernels(plan.entry, &built.kernels);
+  join_stencils(&plan, kernels);
   tile(&built, kernels, remake);
   compile_short_loops(&plan, kernels);
   join_short_steps(&plan, kernels);

@@ -722,7 +722,17 @@ bool Region::pays() {
     least = windows.moved + windows.copied;
     best = repeats;
   }
-  return least < kNever && tried(best);
+  const bool ok_ = least < kNever && tried(best);
+  if (getenv("HDBG")) {
+    fprintf(stderr, "region ways %ld block %ld: %d\n", ways_, block_, ok_);
+    for (const Node& n : nodes_) {
+      fprintf(stderr, "  %s dim %ld x%ld/%ld %s%s%s%s%s", n.x->name.c_str(), n.dim, n.num, n.den, n.use ? "" : "NOUSE ", n.plain ? "plain " : "", n.computed ? "computed " : "", n.wanted ? "wanted " : "", n.cut ? "cut " : "");
+      for (const Window& w : n.windows) fprintf(stderr, " [%ld,%ld%s)", w.lo, w.hi, w.cyclic ? "c" : "");
+      if (n.taken) fprintf(stderr, " taken [%ld,%ld%s)", n.taken->lo, n.taken->hi, n.taken->cyclic ? "c" : "");
+      fprintf(stderr, "\n");
+    }
+  }
+  return ok_;
 }
 
 }  // namespace tessera::spmd::stencils

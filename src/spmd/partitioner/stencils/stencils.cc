@@ -537,16 +537,16 @@ class Windows {
   Instruction* seen_by_windows(const Node& n, const Window& from, Instruction* fill) {
     const RowPart& part = n.use->parts.front();
     const Node& of = *region_.find(part.array);
-    if (region_.has_padding(n)) return rows_of(part.array, from);
+    Instruction* all = rows_of(part.array, from);
+    if (region_.has_padding(n)) return all;
     const stencils::Composition c = region_.padded(n, from);
     const TensorSharding layout = layout_;
     at(of);
     b_.metadata = n.x->metadata;
     Instruction* x = put_together(
         c, of.dim,
-        [&](int choice, const Stretch& s) {
-          const stencils::Piece& p = c.pieces[std::size_t(choice)];
-          return rows_of(part.array, {p.lo + s.begin, p.lo + s.end, false});
+        [&](int, const Stretch& s) {
+          return blocked(cut(all, of.dim + 1, s.begin, s.end), of.dim, layout_);
         },
         [&](std::int64_t rows) {
           Dims dims = with_dim(of.x->shape.dims, of.dim, region_.ways());

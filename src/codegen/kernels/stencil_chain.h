@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of a stencil as one kernel: several loops, each of which reads rows around its own of what
+// those before it made, a block of rows at a time. What is between them stays in cache; rows at the
+// edges of blocks are made by both neighbours.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/codegen/kernels/kernel_descriptor.h"
+
+namespace tessera::codegen {
+
+struct StencilChain {
+  /// Where an operand of a link is: an input of the chain, or what a link before it made.
+  struct Place {
+    bool made = false;
+    int number = 0;  ///< of the input, or of the link
+  };
+  struct Link {
+    KernelDescriptor kernel;
+    std::int64_t rows = 0, row_units = 1, row_bytes = 0;
+    std::int64_t before = 0, behind = 0;  ///< rows around a block that are made, too
+    std::vector<Place> inputs;
+    int output = -1;    ///< of the chain; -1: it has a place in scratch memory alone
+    int scratch = -1;   ///< -1: it is written to the output only
+  };
+  std::vector<Link> links;
+  std::int64_t rows = 1, block = 1;   ///< of the results
+  std::vector<std::int64_t> scratch;  ///< bytes of each place, for a block
+  double nanoseconds = 0;
+};
+
+KernelDescriptor stencil_chain_kernel(StencilChain chain);
+
+}  // namespace tessera::codegen
