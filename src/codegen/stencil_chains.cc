@@ -30,7 +30,8 @@ constexpr std::int64_t kFewestBlocks = 8;
 
 class StencilJoiner {
  public:
-  StencilJoiner(Plan* plan, KernelTable* kernels) : plan_(*plan), kernels_(*kernels), readers_(*plan) {}
+  StencilJoiner(Plan* plan, KernelTable* kernels)
+      : plan_(*plan), kernels_(*kernels), readers_(*plan) {}
 
   std::size_t run(Block* block) {
     std::size_t joined = 0;
@@ -50,7 +51,7 @@ class StencilJoiner {
  private:
   struct Link {
     std::size_t step = 0;
-    std::int64_t width = 0;  ///< elements of a row; 0: any
+    std::int64_t width = 0;            ///< elements of a row; 0: any
     std::map<SlotId, RowReach> reads;  ///< of what the chain made
   };
 
@@ -168,9 +169,8 @@ class StencilJoiner {
     }
     for (; links.size() > 1; links.pop_back()) {
       const bool reaches = std::any_of(links.begin(), links.end(), [](const Link& l) {
-        return std::any_of(l.reads.begin(), l.reads.end(), [](const auto& r) {
-          return r.second.lo != 0 || r.second.hi != 0;
-        });
+        return std::any_of(l.reads.begin(), l.reads.end(),
+                           [](const auto& r) { return r.second.lo != 0 || r.second.hi != 0; });
       });
       if (!reaches) return false;  // others join those
       if (make(block, links, before)) return true;
@@ -232,7 +232,8 @@ class StencilJoiner {
     const auto count = std::int64_t(
         plan_.classes[std::size_t(plan_.slots[std::size_t(task.outputs[0])].classes)].count());
     if (inside * count < kLeastStencilBytes) return false;
-    if (!reach_back(*block, links, makers, &chain) || !choose_block(links, *block, makers, &chain, count)) {
+    if (!reach_back(*block, links, makers, &chain) ||
+        !choose_block(links, *block, makers, &chain, count)) {
       return false;
     }
     place(links, *block, makers, &chain);
@@ -323,13 +324,13 @@ class StencilJoiner {
       }
       free_after[at] = last[l];
       link.scratch = int(at);
-      chain->scratch[at] = std::max(
-          chain->scratch[at], link.row_bytes * (chain->block + link.before + link.behind));
+      chain->scratch[at] =
+          std::max(chain->scratch[at], link.row_bytes * (chain->block + link.before + link.behind));
     }
   }
 
-  void replace(Block* block, const std::vector<Link>& links, const std::vector<std::size_t>& skipped,
-               KernelTask task) {
+  void replace(Block* block, const std::vector<Link>& links,
+               const std::vector<std::size_t>& skipped, KernelTask task) {
     const std::size_t end = links.back().step + 1;
     std::vector<Step> after;
     for (const std::size_t k : skipped) {

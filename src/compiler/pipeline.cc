@@ -49,6 +49,7 @@
 #include "src/runtime/verify_plan.h"
 #include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/collectives/optimize.h"
+#include "src/spmd/partitioner/stencils/stencils.h"
 #include "src/spmd/propagation/propagate.h"
 
 namespace tessera::compiler {
@@ -243,6 +244,12 @@ void eliminate_common(Compilation& c) {
   passes::eliminate_dead(c.module.get());
 }
 
+void tile_stencils(Compilation& c) {
+  if (c.module->num_partitions > 1 || spmd::tile_stencil_loops(c.module.get()) == 0) return;
+  simplify(c);
+  eliminate_common(c);
+}
+
 /// As the plan of the program would hold them; of a large one, or one that calls what isn't known
 /// here and so has no plan, about.
 double peak_bytes(const ir::Module& module) {
@@ -383,6 +390,7 @@ constexpr Stage kStages[] = {
     {"join-async", join_async, Stage::Leaves::nothing},
     {"simplify", simplify, Stage::Leaves::nothing},
     {"common", eliminate_common, Stage::Leaves::nothing},
+    {"stencils", tile_stencils, Stage::Leaves::nothing},
     {"collectives", optimize_collectives, Stage::Leaves::nothing},
     {"placements", schedule_placements, Stage::Leaves::nothing},
     {"aliases", alias_donations, Stage::Leaves::nothing},

@@ -22,7 +22,8 @@ using ir::Opcode;
 /// Of the array, what the window covers at least: each element is written, not the window alone.
 constexpr std::int64_t kLeastShare = 8;
 
-/// What is computed at places outside of the window, too, to save a pass: the window covers so much.
+/// What is computed at places outside of the window, too, to save a pass: the window covers so
+/// much.
 constexpr double kMostlyCovered = 0.8;
 constexpr int kDeepest = 64;
 
@@ -42,16 +43,20 @@ std::optional<Numbers> numbers_of(const Instruction& i, std::int64_t vector_dim,
   // Smaller types might wrap.
   const bool computes = i.is(Opcode::iota) || i.is(Opcode::add) || i.is(Opcode::multiply);
   if (computes && byte_size(i.shape.dtype) < 4) return std::nullopt;
-  const auto below = [&](std::size_t n) { return numbers_of(*i.operand(n), vector_dim, k, depth + 1); };
+  const auto below = [&](std::size_t n) {
+    return numbers_of(*i.operand(n), vector_dim, k, depth + 1);
+  };
   switch (i.opcode) {
     case Opcode::constant: {
       const auto& c = i.get<ir::ConstantAttrs>();
-      if (c.elided || i.shape.element_count() == 0 || i.shape.element_count() > 16) return std::nullopt;
+      if (c.elided || i.shape.element_count() == 0 || i.shape.element_count() > 16)
+        return std::nullopt;
       const std::vector<std::int64_t> all = to_vector<std::int64_t>(c.value);
       if (vector_dim >= 0 && i.shape.element_count() == i.shape.dim(vector_dim)) {
         return Numbers{all.at(std::size_t(k)), 0, -1};
       }
-      const bool same = std::all_of(all.begin(), all.end(), [&](std::int64_t n) { return n == all[0]; });
+      const bool same =
+          std::all_of(all.begin(), all.end(), [&](std::int64_t n) { return n == all[0]; });
       return same ? std::optional(Numbers{all[0], 0, -1}) : std::nullopt;
     }
     case Opcode::iota: {
@@ -209,8 +214,8 @@ bool divides_integers(const Instruction& x) {
   return (x.is(Opcode::divide) || x.is(Opcode::remainder)) && !is_floating(x.shape.dtype);
 }
 
-/// An array that has at the places of the grid what `x` has, and anything elsewhere. Elementwise ops
-/// on slices become such ops on whole arrays, moved.
+/// An array that has at the places of the grid what `x` has, and anything elsewhere. Elementwise
+/// ops on slices become such ops on whole arrays, moved.
 Instruction* spread(ir::Builder& b, Instruction* x, const Grid& g, const Dims& dims, int depth,
                     std::unordered_map<Instruction*, Instruction*>* known) {
   Instruction*& out = (*known)[x];
@@ -232,8 +237,8 @@ Instruction* spread(ir::Builder& b, Instruction* x, const Grid& g, const Dims& d
   } else if (x->is(Opcode::broadcast) && x->operand(0)->shape.rank() == 0) {
     made = b.splat(x->operands()[0], dims);
   } else if (depth < kDeepest && g.is_window() && ir::is_elementwise(x->opcode) &&
-             !x->is(Opcode::bitcast_convert) && !divides_integers(*x) && !x->has_side_effect() && !x->operands().empty() &&
-             x->control_predecessors().empty()) {
+             !x->is(Opcode::bitcast_convert) && !divides_integers(*x) && !x->has_side_effect() &&
+             !x->operands().empty() && x->control_predecessors().empty()) {
     std::vector<Instruction*> operands;
     for (Instruction* o : std::vector<Instruction*>(x->operands())) {
       const bool scalar = o->shape.rank() == 0 && x->shape.rank() > 0;
@@ -255,7 +260,9 @@ Instruction* is_inside(ir::Builder& b, const Grid& g, const Dims& dims) {
     const ir::PadDim& around = g.around[d];
     if (g.sizes[d] == dims[d]) continue;
     Instruction* place = b.iota(Shape(DType::s32, dims), std::int64_t(d));
-    const auto number = [&](std::int64_t n) { return b.splat(b.scalar(DType::s32, double(n)), dims); };
+    const auto number = [&](std::int64_t n) {
+      return b.splat(b.scalar(DType::s32, double(n)), dims);
+    };
     const std::int64_t step = g.sizes[d] > 1 ? around.interior + 1 : 1;
     if (step > 1) {
       const bool power = (step & (step - 1)) == 0;
@@ -284,7 +291,8 @@ Instruction* nothing(ir::Builder& b, Opcode op, DType dtype) {
 /// The updates are elements of an array at just these places.
 bool is_taken_alike(const Instruction& scatter, const Grid& g) {
   const Instruction& x = *scatter.operand(2);
-  if (!x.is(Opcode::slice) || x.operand(0)->shape.dims != scatter.operand(0)->shape.dims) return false;
+  if (!x.is(Opcode::slice) || x.operand(0)->shape.dims != scatter.operand(0)->shape.dims)
+    return false;
   const auto& attrs = x.get<ir::SliceAttrs>();
   for (std::size_t d = 0; d < g.around.size(); ++d) {
     const std::int64_t stride = attrs.strides.empty() ? 1 : attrs.strides[d];
@@ -329,9 +337,10 @@ Instruction* elementwise(const Instruction& scatter, ir::Builder& b, bool always
 }  // namespace
 
 std::size_t expand_window_scatters(ir::Module* module, bool always) {
-  return replace_each(module, Opcode::scatter, [always](const Instruction& scatter, ir::Builder& b) {
-    return elementwise(scatter, b, always);
-  });
+  return replace_each(module, Opcode::scatter,
+                      [always](const Instruction& scatter, ir::Builder& b) {
+                        return elementwise(scatter, b, always);
+                      });
 }
 
 }  // namespace tessera::passes

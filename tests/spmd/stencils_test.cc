@@ -154,8 +154,8 @@ TEST(Stencils, ShiftsAlongTheOtherDimAreKept) {
   EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
 }
 
-/// Random programs of ops that move rows by a few, take some of them or windows, and of sums of what
-/// they give.
+/// Random programs of ops that move rows by a few, take some of them or windows, and of sums of
+/// what they give.
 class RandomStencil {
  public:
   explicit RandomStencil(std::uint64_t seed) : dice_(seed) {
@@ -252,9 +252,9 @@ class RandomStencil {
     std::string text = "slice(" + v.name + "), slice={";
     for (std::size_t i = 0; i < dims.size(); ++i) {
       text += i > 0 ? ", [" : "[";
-      text += i == d ? std::to_string(first) + ":" + std::to_string(v.dims[d]) + ":" +
-                           std::to_string(k)
-                     : "0:" + std::to_string(v.dims[i]);
+      text +=
+          i == d ? std::to_string(first) + ":" + std::to_string(v.dims[d]) + ":" + std::to_string(k)
+                 : "0:" + std::to_string(v.dims[i]);
       text += "]";
     }
     return made(dims, text + "}");
@@ -291,8 +291,8 @@ class RandomStencil {
     const bool sums = dice_.below(2) == 0;
     return made(dims, "reduce-window(" + v.name + (sums ? ", nought" : ", least") +
                           "), window={size=" + along(std::to_string(size), "1") +
-                          " stride=" + along(std::to_string(stride), "1") + " pad=" +
-                          along(std::to_string(low) + "_" + std::to_string(high), "0_0") +
+                          " stride=" + along(std::to_string(stride), "1") +
+                          " pad=" + along(std::to_string(low) + "_" + std::to_string(high), "0_0") +
                           "}, to_apply=" + (sums ? "add" : "max"));
   }
   /// In another array's dims.
@@ -366,8 +366,8 @@ class RandomStencil {
         Dims dims = half.dims;
         dims[d] = n;
         const std::string by = few(1) == 0 ? "0_1_1" : "1_0_1";
-        return values_.push_back(made(dims, "pad(" + half.name + ", n), padding=" +
-                                                (d == 0 ? by + "x0_0" : "0_0x" + by)));
+        return values_.push_back(made(
+            dims, "pad(" + half.name + ", n), padding=" + (d == 0 ? by + "x0_0" : "0_0x" + by)));
       }
       case 11:
         if (n > 6) values_.push_back(windows(v, d, 2 + few(2), 1, few(2), few(2)));

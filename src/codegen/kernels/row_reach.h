@@ -20,8 +20,8 @@ struct LoopRows {
   RowReach reach;
 };
 
-/// None if the input is read otherwise. `own`: elements of a row of the result, where that is known;
-/// 0: as the reads have it.
+/// None if the input is read otherwise. `own`: elements of a row of the result, where that is
+/// known; 0: as the reads have it.
 std::optional<LoopRows> rows_of_input(const LoopExpr& program, std::int64_t elements, int input,
                                       std::int64_t width, std::int64_t own);
 

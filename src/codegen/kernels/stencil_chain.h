@@ -22,8 +22,8 @@ struct StencilChain {
     std::int64_t rows = 0, row_units = 1, row_bytes = 0;
     std::int64_t before = 0, behind = 0;  ///< rows around a block that are made, too
     std::vector<Place> inputs;
-    int output = -1;    ///< of the chain; -1: it has a place in scratch memory alone
-    int scratch = -1;   ///< -1: it is written to the output only
+    int output = -1;   ///< of the chain; -1: it has a place in scratch memory alone
+    int scratch = -1;  ///< -1: it is written to the output only
   };
   std::vector<Link> links;
   std::int64_t rows = 1, block = 1;   ///< of the results

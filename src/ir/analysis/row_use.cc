@@ -85,8 +85,8 @@ Instruction* repeated_row(const Instruction& x, std::int64_t dim) {
   return repeats ? row : nullptr;
 }
 
-/// Of dim `d` of `wide`, which is split into several dims of `narrow`, of the same elements: that of
-/// the first of these, and how many rows of it are one; none if it isn't split so.
+/// Of dim `d` of `wide`, which is split into several dims of `narrow`, of the same elements: that
+/// of the first of these, and how many rows of it are one; none if it isn't split so.
 std::optional<std::pair<std::int64_t, std::int64_t>> first_of_split(const Dims& wide,
                                                                     const Dims& narrow,
                                                                     std::int64_t d) {

@@ -11,7 +11,8 @@
 namespace tessera::ir {
 
 /// Row i of the result, begin <= i < end, is made of rows i * stride + offset and the next ones,
-/// `extent` in all, of `array` with its rows spread: row j is row j * spread, and nothing is between.
+/// `extent` in all, of `array` with its rows spread: row j is row j * spread, and nothing is
+/// between.
 ///
 ///   shift, cut or padded       offset alone
 ///   every second row           stride 2

@@ -25,13 +25,20 @@ void read_elements_directly(Computation* c) {
 }
 
 /// What a trip leads to, `times` times.
-Computation* repeated(const Computation& body, std::int64_t times) {
-  Computation* out = clone_computation(body);
-  CloneOptions options;
-  options.fresh_channels = true;
-  for (std::int64_t k = 1; k < times; ++k) {
+Computation* repeated(const Computation& body, std::int64_t times, const Copied& copied) {
+  Computation* out = body.module()->add_computation(body.name());
+  for (std::int64_t k = 0; k < times; ++k) {
+    CloneOptions options;
+    options.fresh_channels = k > 0;
+    Cloner cloner(body, out, options);
     const std::array<Instruction*, 1> before{out->root()};
-    out->set_root(inline_computation(out, body, before, options));
+    if (k > 0) cloner.map_parameters(before);
+    out->set_root(cloner.clone_all());
+    if (!copied) continue;
+    for (const auto& i : body.instructions()) {
+      const bool given = k > 0 && i->is(Opcode::parameter);
+      if (!given && cloner.has(i.get())) copied(*i, *cloner[i.get()]);
+    }
   }
   read_elements_directly(out);
   return out;
@@ -39,14 +46,15 @@ Computation* repeated(const Computation& body, std::int64_t times) {
 
 }  // namespace
 
-Instruction* unroll_loop(Instruction* loop, std::int64_t trips, std::int64_t times) {
+Instruction* unroll_loop(Instruction* loop, std::int64_t trips, std::int64_t times,
+                         const Copied& copied) {
   TESSERA_CHECK(WhileView(*loop).has_separate_carries() && times > 1 && trips >= times,
                 loop->name + " can't be unrolled");
   Computation* outside = loop->parent;
   const std::size_t carries = WhileView(*loop).size();
   auto copy = std::make_unique<Instruction>(*loop);
-  copy->set_called(0, clone_computation(*loop->called(0)));
-  copy->set_called(1, repeated(*loop->called(1), times));
+  copy->set_called(0, repeated(*loop->called(0), 1, copied));
+  copy->set_called(1, repeated(*loop->called(1), times, copied));
   copy->set_operands(std::vector<Instruction*>(loop->operands()));
   Instruction* unrolled = outside->add(std::move(copy));
   WhileAttrs attrs = loop->attrs.get_if<WhileAttrs>() ? loop->get<WhileAttrs>() : WhileAttrs{};
@@ -59,8 +67,8 @@ Instruction* unroll_loop(Instruction* loop, std::int64_t trips, std::int64_t tim
   const WhileView view(*unrolled);
   Builder inside(&view.body()), test(&view.condition());
   inside.metadata = test.metadata = loop->metadata;
-  view.body().root()->set_operand(
-      carries, inside.binary(Opcode::add, read, inside.scalar(DType::s32, 1)));
+  view.body().root()->set_operand(carries,
+                                  inside.binary(Opcode::add, read, inside.scalar(DType::s32, 1)));
   view.body().sort_topologically();
   Instruction* count = test.get_tuple_element(view.condition().parameter(0), std::int64_t(carries));
   view.condition().set_root(
@@ -73,7 +81,8 @@ Instruction* unroll_loop(Instruction* loop, std::int64_t trips, std::int64_t tim
     after.push_back(b.get_tuple_element(unrolled, std::int64_t(k)));
   }
   if (trips % times != 0) {
-    if (loop->attrs.get_if<WhileAttrs>()) loop->attrs.edit_if<WhileAttrs>()->known_trip_count = trips % times;
+    if (loop->attrs.get_if<WhileAttrs>())
+      loop->attrs.edit_if<WhileAttrs>()->known_trip_count = trips % times;
     set_inits(loop, after);
   } else {
     for (Instruction* user : loop->users()) {

@@ -3,19 +3,21 @@
 // and pass over memory as often as one.
 #pragma once
 
-#include <functional>
+#include <vector>
 
-#include "src/cost/machine.h"
 #include "src/ir/module.h"
-#include "src/spmd/partitioner/stencils/region.h"
+#include "src/spmd/partitioner/partition.h"
 
 namespace tessera::spmd::stencils {
 
-/// Unrolls the loops of a propagated module that it pays for. `copied` is told of each copy of an
-/// instruction, or of the loop and what counts its trips. Returns how many.
-std::size_t unroll_loops(ir::Module* module, const MeshRef& mesh, const cost::Machine& machine,
-                         LayoutOf layout_of,
-                         const std::function<void(const ir::Instruction& from,
-                                                  const ir::Instruction* to)>& copied);
+/// A loop that was unrolled, over arrays of so many dims.
+struct Steps {
+  ir::Computation* body = nullptr;
+  std::int64_t rank = 0;
+};
+
+/// Unrolls loops over large arrays that roll, shift and combine these alone. `origins` as
+/// expand_stencils has it; may be null.
+std::vector<Steps> unroll_loops(ir::Module* module, Origins* origins);
 
 }  // namespace tessera::spmd::stencils

@@ -5,13 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <set>
-#include <tuple>
 #include <utility>
 
 #include "src/base/contains.h"
-#include "src/cost/work.h"
-#include "src/spmd/reshard/row_exchange.h"
 #include "src/spmd/sharding_util.h"
 
 namespace tessera::spmd::stencils {
@@ -26,20 +22,13 @@ constexpr std::size_t kMostOps = 3000, kMostWindows = 4, kMostStretches = 24;
 /// Devices on each side whose rows are fetched, and ops that are left out at most.
 constexpr std::int64_t kMostHops = 4;
 constexpr int kMostLeftOut = 32;
-/// Arrays that are looked at for the price of a window.
-constexpr int kMostVisits = 200;
 /// Rows of a block that may be computed more than once, to save exchanges: one in so many.
 constexpr std::int64_t kRepeatedShare = 4;
-constexpr double kNever = 1e30;
-
-Window hull(const Window& a, const Window& b) {
-  return {std::min(a.lo, b.lo), std::max(a.hi, b.hi), a.cyclic || b.cyclic};
-}
 
 }  // namespace
 
 Region::Region(Instruction* seed, std::int64_t dim, MeshRef mesh, const cost::Machine& machine,
-               LayoutOf layout_of)
+               LayoutOf layout_of, bool whole)
     : mesh_(std::move(mesh)), machine_(machine), layout_of_(layout_of) {
   // The seed is split, or what it is made of.
   const auto use = row_use(*seed, dim);
@@ -50,7 +39,7 @@ Region::Region(Instruction* seed, std::int64_t dim, MeshRef mesh, const cost::Ma
     layout = layout_of_(*use->parts[i].array, mesh_);
     d = use->parts[i].dim;
   }
-  if (!layout || layout->shards(d) == 1) {
+  if (!layout || (layout->shards(d) == 1) != whole) {
     consistent_ = false;
     return;
   }
@@ -198,8 +187,7 @@ void Region::choose_computed() {
   for (Node& n : nodes_) {
     const auto layout = layout_of_(*n.x, mesh_);
     n.plain = layout && layout->unreduced.empty() && n.block > 0 &&
-              layout->dims[std::size_t(n.dim)].axes == axes_ &&
-              ceil_div(rows(n), ways_) == n.block;
+              layout->dims[std::size_t(n.dim)].axes == axes_ && ceil_div(rows(n), ways_) == n.block;
     n.computed = n.wanted = n.cut = false;
     n.windows.clear();
     n.taken.reset();
@@ -242,6 +230,7 @@ std::optional<Window> Region::valid(const Node& n, Window w) const {
   if (n.plain) {
     // Rows that are so far away are those of the other end.
     const std::int64_t size = rows(n);
+    if (ways_ == 1) return Window{w.lo, w.hi, w.cyclic || w.lo < 0 || w.hi > size};
     if (size == ways_ * n.block) {
       const std::int64_t by = floor_div(w.lo + w.hi - n.block + size, 2 * size) * size;
       if (by != 0) w = {w.lo - by, w.hi - by, true};
@@ -282,8 +271,8 @@ bool is_zero(const Instruction* x) {
 bool Region::has_padding(const Node& n) const {
   const Node& part = *find(n.use->parts.front().array);
   const bool zeros = n.x->is(Opcode::convolution) || is_zero(n.x->operand(1));
-  return zeros && part.plain && part.taken && !part.taken->cyclic &&
-         (!part.computed || part.cut) && rows(part) == ways_ * part.block;
+  return zeros && part.plain && part.taken && !part.taken->cyclic && (!part.computed || part.cut) &&
+         rows(part) == ways_ * part.block;
 }
 
 Composition Region::padded(const Node& n, const Window& w) const {
@@ -308,7 +297,7 @@ Composition Region::composed(const RowUse& use, std::int64_t size, std::int64_t 
   for (std::int64_t k = -around; k <= around; ++k) {
     for (std::size_t p = 0; p < use.parts.size(); ++p) {
       const RowPart& part = use.parts[p];
-      out.pieces.push_back({p, w.lo - k * size});
+      out.pieces.push_back({p, w.lo - k * size, k * size});
       placed.push_back({part.begin + k * size, part.end + k * size});
       for (std::int64_t c = 0; c < ways_; ++c) {
         for (const std::int64_t row : {placed.back().begin, placed.back().end}) {
@@ -374,6 +363,10 @@ Window Region::taken_by(const Piece& piece, const RowPart& part, const Stretch& 
   if (!of.plain || !part.is_shift() || size != ways_ * of.block) return w;
   // Seen from the rows that are made, those of the other end may be nearer.
   const std::int64_t off = w.lo - (piece.lo + s.begin);
+  if (ways_ == 1) {
+    // There is no other device that has them: they are put where they are wanted.
+    w = {w.lo + piece.around, w.hi + piece.around, piece.around != 0};
+  }
   if (2 * std::abs(off) <= size) return w;
   const std::int64_t by = off > 0 ? size : -size;
   return {w.lo - by, w.hi - by, true};
@@ -443,95 +436,8 @@ bool Region::add_window(const Instruction* x, Window w) {
 }
 
 bool Region::in_reach(const Node& n, const Window& w) const {
-  const std::int64_t most = std::min(kMostHops, ways_ - 1) * n.block;
+  const std::int64_t most = ways_ == 1 ? n.block / 2 : std::min(kMostHops, ways_ - 1) * n.block;
   return w.lo >= -most && w.hi <= n.block + most;
-}
-
-double Region::row_bytes(const Node& n) const {
-  const auto layout = layout_of_(*n.x, mesh_);
-  return layout ? spmd::row_bytes(n.x->shape, *layout, n.dim)
-                : double(n.x->shape.byte_count()) / double(rows(n));
-}
-
-/// It only says where elements of one array are.
-bool Region::is_view(const Node& n) const {
-  return n.use && n.use->parts.size() == 1 && price_of_work(n, 1) == 0;
-}
-
-double Region::price_of_work(const Node& n, std::int64_t count) const {
-  // What only moves elements is read where they are.
-  if (ir::has_trait(n.x->opcode, ir::traits::alias | ir::traits::repeats | ir::traits::permutes) ||
-      n.x->is(Opcode::slice) || n.x->is(Opcode::pad) || n.x->is(Opcode::concatenate)) {
-    return 0;
-  }
-  // What one op alone reads is computed where that is.
-  const bool fused = n.use && ir::is_elementwise(n.x->opcode) && n.x->users().size() < 2;
-  const double arithmetic = fused ? machine_.work(row_bytes(n) / 4 * double(count))
-                                  : price_of_copy(n, count);
-  return arithmetic + price_of_op(n) * double(count);
-}
-
-/// Of the arithmetic of a row, where that is what takes time.
-double Region::price_of_op(const Node& n) const {
-  if (!n.x->is(Opcode::convolution)) return 0;
-  const auto layout = layout_of_(*n.x, mesh_);
-  double parts = 1;
-  for (std::int64_t d = 0; layout && d < layout->rank(); ++d) parts *= double(layout->shards(d));
-  return machine_.work(cost::contraction_flops(*n.x)) * double(ways_) /
-         (std::max(parts, double(ways_)) * double(rows(n)));
-}
-
-/// Of rows that are written, and read.
-double Region::price_of_copy(const Node& n, std::int64_t count) const {
-  return 2 * machine_.pass(row_bytes(n) * double(count));
-}
-
-/// Of the rows that other devices have.
-double Region::price_of_window(const Node& n, const Window& w) const {
-  const std::int64_t below = std::max<std::int64_t>(-w.lo, 0);
-  const std::int64_t above = std::max<std::int64_t>(w.hi - n.block, 0);
-  if (below + above == 0) return 0;
-  return machine_.permutes(double(below + above) * row_bytes(n),
-                           int(ceil_div(below, n.block) + ceil_div(above, n.block)),
-                           machine_.route(*mesh_, axes_));
-}
-
-/// What a window takes of arrays that are there, and what it takes to compute it.
-bool Region::take(const Instruction* x, const Window& w, Taken* out) const {
-  if (++out->visits > kMostVisits) return false;
-  const Node& n = *find(x);
-  const auto clipped = valid(n, w);
-  if (!clipped) return true;
-  if (n.computed && n.use->parts.empty()) return true;
-  // What several ops take may be fetched, too, and saves looking further.
-  if (!n.computed || (n.plain && !is_view(n) && ir::row_users(*n.x, n.dim).size() > 1)) {
-    const auto [it, is_new] = out->windows.emplace(n.x->index, std::pair{&n, *clipped});
-    if (is_new && n.taken) it->second.second = hull(*clipped, *n.taken);
-    it->second.second = hull(it->second.second, *clipped);
-    return in_reach(n, it->second.second);
-  }
-  out->work += price_of_work(n, clipped->rows());
-  std::vector<std::pair<const Instruction*, Window>> parts;
-  parts_of(n, *clipped, &parts);
-  return std::all_of(parts.begin(), parts.end(),
-                     [&](const auto& part) { return take(part.first, part.second, out); });
-}
-
-double Region::price_of(const Node& n, const Window& w) const {
-  Taken taken;
-  taken.work = price_of_work(n, w.rows());
-  std::vector<std::pair<const Instruction*, Window>> parts;
-  parts_of(n, w, &parts);
-  for (const auto& [part, window] : parts) {
-    if (!take(part, window, &taken)) return kNever;
-  }
-  double price = taken.work;
-  for (const auto& [index, had] : taken.windows) {
-    const Node& part = *had.first;
-    price += price_of_window(part, had.second);
-    if (part.taken) price -= price_of_window(part, *part.taken);
-  }
-  return price;
 }
 
 bool Region::demand(Node* n) {
@@ -590,149 +496,6 @@ bool Region::demand_rows() {
     if (ok) return true;
   }
   return false;
-}
-
-/// Only concatenations along the dim use it, which take its rows from where they are.
-bool Region::taken_through(const Node& n) const {
-  if (!n.x->is(Opcode::slice) || !n.use->parts[0].is_shift()) return false;
-  const auto users = ir::row_users(*n.x, n.dim);
-  return !users.empty() && std::all_of(users.begin(), users.end(), [&](const Instruction* u) {
-    const Node* user = find(u);
-    return u->is(Opcode::concatenate) && user && user->use && user->use->moves_rows();
-  });
-}
-
-/// Somebody outside fetches rows of the array around windows, too.
-bool Region::is_fetched_outside(const Node& n) const {
-  const auto users = n.x->users();
-  return std::any_of(users.begin(), users.end(), [&](const Instruction* u) {
-    const Node* user = find(u);
-    if (u->operand(0) != n.x || (user && user->computed)) return false;
-    if (const auto* w = u->attrs.get_if<ir::WindowAttrs>()) {
-      return w->dims[std::size_t(n.dim)].size > 1;
-    }
-    const auto* c = u->attrs.get_if<ir::ConvolutionAttrs>();
-    return c && contains(c->input_spatial, n.dim);
-  });
-}
-
-Region::Price Region::price_as_it_is() const {
-  Price price;
-  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> fetched;
-  for (const Node& n : nodes_) {
-    if (!n.computed || !n.use->moves_rows() || taken_through(n)) continue;
-    if (n.use->kind == RowUse::Kind::windows) {
-      const RowPart& p = n.use->parts[0];
-      const std::int64_t block = ceil_div(rows(n), ways_);
-      const std::int64_t spread = (p.array->shape.dim(p.dim) - 1) * p.spread + 1;
-      Dims begin;
-      for (std::int64_t c = 0; c < ways_; ++c) begin.push_back(c * block * p.stride + p.offset);
-      const RowExchangePlan plan = plan_windows(
-          {spread_part(ways_, p.array->shape.dim(p.dim), 0, p.spread - 1, spread)}, begin, spread,
-          (block - 1) * p.stride + p.extent);
-      const Node& part = *find(p.array);
-      // Equal rows are fetched once.
-      const bool is_new = fetched.emplace(part.x->index, begin[0], plan.block).second;
-      if (is_new && !is_fetched_outside(part)) {
-        price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(part), plan.permutes,
-                                         machine_.route(*mesh_, axes_));
-      }
-      if (plan.permutes > 0) price.copied += price_of_copy(part, plan.block);
-      continue;
-    }
-    std::vector<RowSource> sources;
-    for (const RowPart& p : n.use->parts) {
-      std::int64_t size = p.array->shape.dim(p.dim), offset = p.offset;
-      if (const Node* part = find(p.array); part->computed && taken_through(*part)) {
-        size = part->use->parts[0].array->shape.dim(p.dim);
-        offset += part->use->parts[0].offset;
-      }
-      RowSource s;
-      const std::int64_t block = ceil_div(size, ways_);
-      s.array = sources.size();
-      s.rows = ceil_div(block * p.spread, p.stride);
-      for (std::int64_t c = 0; c < ways_; ++c) {
-        const auto at = [&](std::int64_t row) {
-          return ceil_div(row * p.spread - offset, p.stride);
-        };
-        s.start.push_back(at(c * block));
-        s.lo.push_back(std::max(at(c * block), p.begin));
-        s.hi.push_back(std::min(at(std::min((c + 1) * block, size)), p.end));
-      }
-      sources.push_back(std::move(s));
-    }
-    const RowExchangePlan plan =
-        plan_row_exchange(sources, ways_, rows(n), ceil_div(rows(n), ways_));
-    price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(n), plan.permutes,
-                                     machine_.route(*mesh_, axes_));
-    // Blocks of other lengths don't lie in the same place on each device: rows are picked one by
-    // one.
-    const bool aligned = std::all_of(sources.begin(), sources.end(), [&](const RowSource& s) {
-      return s.rows == plan.block || s.rows < plan.block / 2;
-    });
-    if (!aligned) price.copied += price_of_copy(n, plan.block);
-  }
-  return price;
-}
-
-Region::Price Region::price_by_windows() const {
-  Price price;
-  for (const Node& n : nodes_) {
-    if (n.taken && (!n.computed || n.cut) && !Window{0, n.block, false}.has(*n.taken)) {
-      price.moved += price_of_window(n, *n.taken);
-      price.copied += price_of_copy(n, n.taken->rows());
-    }
-    if (n.wanted && !n.plain) {
-      const RowExchangePlan plan = plan_row_exchange({block_part(ways_, rows(n), n.block)}, ways_,
-                                                     rows(n), ceil_div(rows(n), ways_));
-      price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(n), plan.permutes,
-                                       machine_.route(*mesh_, axes_));
-      price.copied += price_of_copy(n, plan.block);
-    }
-    for (const Window& w : n.windows) {
-      const std::int64_t more = w.rows() - n.block;
-      if (n.computed && more > 0) price.moved += price_of_work(n, more);
-      if (!n.computed || n.use->kind != RowUse::Kind::windows || has_padding(n)) continue;
-      const Node& part = *find(n.use->parts.front().array);
-      const Window from{n.use->parts.front().first_of(w.lo), n.use->parts.front().end_of(w.hi)};
-      if (padded(n, from).stretches.size() > 1) price.copied += price_of_copy(part, from.rows());
-    }
-  }
-  return price;
-}
-
-bool Region::pays() {
-  if (!consistent_ || !choose_block()) return false;
-  // What is best for one array needn't be so for all.
-  const std::vector<Node> before = nodes_;
-  const auto tried = [&](double repeats) {
-    nodes_ = before;
-    repeats_ = repeats;
-    return demand_rows();
-  };
-  constexpr double kNotAtAll = 0, kByPrice = 1, kRather = 4, kAlways = 1e9, kHardlyMore = 1.05;
-  double best = kByPrice, least = kNever;
-  for (const double repeats : {kByPrice, kNotAtAll, kRather, kAlways}) {
-    if (!tried(repeats)) continue;
-    const Price windows = price_by_windows(), as_it_is = price_as_it_is();
-    const bool pays = windows.moved < as_it_is.moved ||
-                      (windows.moved <= kHardlyMore * as_it_is.moved &&
-                       windows.moved + windows.copied < as_it_is.moved + as_it_is.copied);
-    if (!pays || windows.moved + windows.copied >= least) continue;
-    least = windows.moved + windows.copied;
-    best = repeats;
-  }
-  const bool ok_ = least < kNever && tried(best);
-  if (getenv("HDBG")) {
-    fprintf(stderr, "region ways %ld block %ld: %d\n", ways_, block_, ok_);
-    for (const Node& n : nodes_) {
-      fprintf(stderr, "  %s dim %ld x%ld/%ld %s%s%s%s%s", n.x->name.c_str(), n.dim, n.num, n.den, n.use ? "" : "NOUSE ", n.plain ? "plain " : "", n.computed ? "computed " : "", n.wanted ? "wanted " : "", n.cut ? "cut " : "");
-      for (const Window& w : n.windows) fprintf(stderr, " [%ld,%ld%s)", w.lo, w.hi, w.cyclic ? "c" : "");
-      if (n.taken) fprintf(stderr, " taken [%ld,%ld%s)", n.taken->lo, n.taken->hi, n.taken->cyclic ? "c" : "");
-      fprintf(stderr, "\n");
-    }
-  }
-  return ok_;
 }
 
 }  // namespace tessera::spmd::stencils

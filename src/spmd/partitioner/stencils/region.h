@@ -5,11 +5,13 @@
 // A device at coordinate c along the axes that split the dim owns rows [c b, c b + b) of an array
 // that is laid out plainly. Of any array in the region it may have a window instead: rows
 // [c b + lo, c b + hi), whatever the length of the array. Of arrays with a row for so many rows of
-// others (every second one, windows with a stride, repetitions) b is shorter or longer by as much. Windows of one array differ in where they
-// begin only, so that rows at an offset are a slice of the window on every device. Only windows of
-// arrays that are there already (or that it is cheaper to compute once) need rows of neighbours.
+// others (every second one, windows with a stride, repetitions) b is shorter or longer by as much.
+// Windows of one array differ in where they begin only, so that rows at an offset are a slice of
+// the window on every device. Only windows of arrays that are there already (or that it is cheaper
+// to compute once) need rows of neighbours.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,8 +21,8 @@
 #include <vector>
 
 #include "src/cost/machine.h"
-#include "src/ir/module.h"
 #include "src/ir/analysis/row_use.h"
+#include "src/ir/module.h"
 
 namespace tessera::spmd::stencils {
 
@@ -36,6 +38,11 @@ struct Window {
   std::int64_t rows() const { return hi - lo; }
   bool has(const Window& other) const { return lo <= other.lo && other.hi <= hi; }
 };
+
+/// The least window that has both.
+inline Window hull(const Window& a, const Window& b) {
+  return {std::min(a.lo, b.lo), std::max(a.hi, b.hi), a.cyclic || b.cyclic};
+}
 
 /// How an array along one dim is had.
 struct Node {
@@ -69,6 +76,7 @@ struct Stretch {
 struct Piece {
   std::size_t part = 0;
   std::int64_t lo = 0;
+  std::int64_t around = 0;  ///< rows by which that is before the window, of one that goes around
 
   /// What is needed of the part for rows of a stretch.
   Window of(const RowPart& p, const Stretch& s) const {
@@ -90,11 +98,12 @@ using LayoutOf = std::optional<TensorSharding> (*)(const ir::Instruction& x, con
 class Region {
  public:
   /// All ops that are connected to that one along the dim.
+  /// `whole`: along one that isn't split, so that windows only save putting rows together.
   Region(ir::Instruction* seed, std::int64_t dim, MeshRef mesh, const cost::Machine& machine,
-         LayoutOf layout_of);
+         LayoutOf layout_of, bool whole = false);
 
-  /// Whether it pays to compute it by windows.
-  bool pays();
+  /// Whether it pays to compute it by windows. `steps`: of steps of a loop, which is worth more.
+  bool pays(bool steps = false);
 
   /// In the order of the computation.
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -134,6 +143,7 @@ class Region {
                 std::vector<std::pair<const ir::Instruction*, Window>>* out) const;
   double row_bytes(const Node& n) const;
   bool is_view(const Node& n) const;
+  bool is_shared(const Node& n) const;
   double price_of_work(const Node& n, std::int64_t count) const;
   double price_of_op(const Node& n) const;
   double price_of_copy(const Node& n, std::int64_t count) const;

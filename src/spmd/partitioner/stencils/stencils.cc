@@ -12,7 +12,9 @@
 #include "src/base/contains.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/rewrite/builder.h"
+#include "src/spmd/partitioner/stencils/loop_steps.h"
 #include "src/spmd/partitioner/stencils/region.h"
+#include "src/spmd/partitioner/stencils/window_rows.h"
 #include "src/spmd/reshard/device_orders.h"
 #include "src/spmd/sharding_util.h"
 
@@ -21,236 +23,24 @@ namespace {
 
 using ir::Instruction;
 using ir::Opcode;
-using stencils::Node;
-using stencils::Region;
 using ir::RowPart;
 using ir::RowUse;
+using stencils::layout_of;
+using stencils::Node;
+using stencils::Region;
 using stencils::Stretch;
 using stencils::Window;
+using stencils::with_dim;
 
-std::optional<TensorSharding> layout_of(const Instruction& x, const MeshRef& mesh) {
-  if (!x.shape.is_array()) return std::nullopt;
-  if (x.sharding.empty()) return TensorSharding::replicated_on(mesh, x.shape.rank());
-  const TensorSharding& s = x.sharding.front();
-  if (s.kind != TensorSharding::Kind::axes || s.is_manual()) return std::nullopt;
-  if (!s.mesh) return TensorSharding::replicated_on(mesh, x.shape.rank());
-  if (!representable_on(s, mesh)) return std::nullopt;
-  return s.on(mesh);
-}
-
-Dims with_dim(Dims dims, std::int64_t d, std::int64_t size) {
-  dims[std::size_t(d)] = size;
-  return dims;
-}
-
-/// Arrays are had in two forms: with a dim of w r rows, or with dims [w, r].
-class Windows {
+/// Puts windows of a region in the place of what they are of.
+class Windows : public stencils::WindowRows {
  public:
-  Windows(const Region& region, ir::Computation* computation, MeshRef mesh, Origins* origins,
-          std::unordered_set<const Instruction*>* made)
-      : region_(region),
-        b_(computation),
-        mesh_(std::move(mesh)),
-        origins_(origins),
-        made_(made),
-        before_(std::int64_t(computation->instructions().size())) {}
-
-  void emit() {
-    std::vector<std::pair<Instruction*, Instruction*>> plain;
-    for (const Node& n : region_.nodes()) {
-      at(n);
-      if (n.computed) {
-        for (const Window& w : n.windows) blocks_[key(n, w)] = computed(n, w);
-        if (n.wanted || n.cut) plain.emplace_back(n.x, plainly(n));
-      }
-    }
-    for (const auto& [from, to] : plain) from->replace_all_uses_with(to);
-  }
+  using WindowRows::WindowRows;
 
  private:
-  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>;
-  static Key key(const Node& n, const Window& w) { return {n.x->index, w.lo, w.hi, w.cyclic}; }
-
-  // ----- what is made is laid out as the region is
-
-  void at(const Node& n) {
-    now_ = &n;
-    b_.metadata = n.x->metadata;
-    layout_ = layout_of(*n.x, mesh_).value_or(TensorSharding::replicated_on(mesh_, 0));
-    layout_.unreduced.clear();
-    layout_.replicated.clear();
-    layout_.dims.resize(std::size_t(n.x->shape.rank()));
-    for (DimSharding& d : layout_.dims) {
-      // A dim that has some of the region's axes is left unsplit.
-      const bool has_some = std::any_of(d.axes.begin(), d.axes.end(),
-                                        [&](int a) { return contains(region_.axes(), a); });
-      if (has_some) d.axes = {};
-      d.open = false;
-    }
-    layout_.dims[std::size_t(n.dim)].axes = region_.axes();
-  }
-
-  Instruction* laid_out(Instruction* x, const TensorSharding& s) {
-    // What was there stays as it is.
-    if (x->index < before_ || !made_->insert(x).second) return x;
-    x->sharding = {s};
-    (*origins_)[x] = origins_->at(now_->x);
-    return x;
-  }
-  /// Of a form with the dims [w, r] at `dim` and of one with w r rows.
-  Instruction* blocked(Instruction* x, std::int64_t dim, TensorSharding s) {
-    s.dims.insert(s.dims.begin() + dim + 1, DimSharding{});
-    return laid_out(x, s);
-  }
-  Instruction* flat(Instruction* x, const TensorSharding& s) { return laid_out(x, s); }
-
-  /// A reshape, or what was reshaped to this.
-  Instruction* seen_as(Instruction* x, const Dims& dims) {
-    const bool back =
-        made_->count(x) && x->is(Opcode::reshape) && x->operand(0)->shape.dims == dims;
-    return back ? x->operands()[0] : b_.reshape(x, dims);
-  }
-  Instruction* as_blocks(Instruction* x, std::int64_t dim, const TensorSharding& s) {
-    Dims dims = x->shape.dims;
-    const std::int64_t rows = dims[std::size_t(dim)] / region_.ways();
-    dims[std::size_t(dim)] = region_.ways();
-    dims.insert(dims.begin() + dim + 1, rows);
-    return blocked(seen_as(x, dims), dim, s);
-  }
-  Instruction* as_rows(Instruction* x, std::int64_t dim, const TensorSharding& s) {
-    Dims dims = x->shape.dims;
-    dims[std::size_t(dim)] *= dims[std::size_t(dim) + 1];
-    dims.erase(dims.begin() + dim + 1);
-    return flat(seen_as(x, dims), s);
-  }
-  Instruction* cut(Instruction* x, std::int64_t d, std::int64_t begin, std::int64_t end) {
-    if (begin == 0 && end == x->shape.dim(d)) return x;
-    Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims;
-    starts[std::size_t(d)] = begin;
-    limits[std::size_t(d)] = end;
-    return b_.slice(x, starts, limits);
-  }
-  Instruction* joined(const std::vector<Instruction*>& parts, std::int64_t d) {
-    return parts.size() == 1 ? parts.front() : b_.concatenate(parts, d);
-  }
-  Instruction* padded(Instruction* x, Instruction* fill, std::int64_t d, ir::PadDim by) {
-    std::vector<ir::PadDim> dims(x->shape.dims.size());
-    dims[std::size_t(d)] = by;
-    return b_.pad(x, fill, dims);
-  }
-  Instruction* zero(DType dtype) {
-    return laid_out(b_.zero(dtype), TensorSharding::replicated_on(mesh_, 0));
-  }
-
-  // ----- arrays that are there
-
-  /// The blocks of an array as those of the devices before or behind, by `step`.
-  Instruction* shifted(Instruction* x, std::int64_t dim, std::int64_t step, bool cyclic,
-                       const TensorSharding& s) {
-    const std::int64_t w = region_.ways();
-    if (!cyclic) {
-      return blocked(padded(x, zero(x->shape.dtype), dim, {step, -step, 0}), dim, s);
-    }
-    const std::int64_t at = step > 0 ? w - step : -step;
-    Instruction* last = blocked(cut(x, dim, at, w), dim, s);
-    Instruction* first = blocked(cut(x, dim, 0, at), dim, s);
-    return blocked(b_.concatenate({last, first}, dim), dim, s);
-  }
-
-  /// The window of a plain array.
-  Instruction* fetched(const Node& n, Instruction* x, const Window& w, const TensorSharding& s) {
-    const std::int64_t block = n.block, size = block * region_.ways(), d = n.dim;
-    if (x->shape.dim(d) < size) {
-      x = flat(padded(x, zero(x->shape.dtype), d, {0, size - x->shape.dim(d), 0}), s);
-    }
-    x = as_blocks(x, d, s);
-    std::vector<Instruction*> parts;
-    for (std::int64_t hop = floor_div(w.lo, block); hop * block < w.hi; ++hop) {
-      const std::int64_t begin = std::max<std::int64_t>(w.lo - hop * block, 0);
-      const std::int64_t end = std::min(w.hi - hop * block, block);
-      Instruction* rows = blocked(cut(x, d + 1, begin, end), d, s);
-      parts.push_back(hop == 0 ? rows : shifted(rows, d, -hop, w.cyclic, s));
-    }
-    return blocked(joined(parts, d + 1), d, s);
-  }
-
-  /// Rows of an array on each device, as [w, r].
-  Instruction* rows_of(const Instruction* x, Window w) {
-    const Node& n = *region_.find(x);
-    Instruction*& out = rows_[key(n, w)];
-    if (out) return out;
-    const auto clipped = region_.valid(n, w);
-    // Rows of this part that nobody has aren't looked at.
-    const Window has = clipped.value_or(Window{w.lo, w.lo, false});
-    Instruction* all = nullptr;
-    std::int64_t begin = 0;
-    const Node* before = now_;
-    const TensorSharding layout = layout_;
-    at(n);
-    if (n.plain && n.taken && (!n.computed || n.cut)) {
-      auto& taken = taken_[n.x->index];
-      Instruction* source = n.cut ? plainly(n) : n.x;
-      if (!taken) taken = fetched(n, source, *n.taken, layout_);
-      all = taken;
-      begin = n.taken->lo;
-    } else {
-      for (const Window& window : n.windows) {
-        if (!window.has(has) || (!n.plain && window.cyclic != has.cyclic)) continue;
-        all = blocks_.at(key(n, window));
-        begin = window.lo;
-        break;
-      }
-    }
-    TESSERA_CHECK(all, "rows of " + n.x->describe() + " that no window has");
-    Instruction* taken =
-        blocked(cut(all, n.dim + 1, has.lo - begin, has.hi - begin), n.dim, layout_);
-    const std::int64_t moved = n.plain ? 0 : has.lo - w.lo;
-    if (has.rows() < w.rows()) {
-      taken = blocked(padded(taken, zero(taken->shape.dtype), n.dim + 1,
-                             {moved, w.rows() - has.rows() - moved, 0}),
-                      n.dim, layout_);
-    }
-    now_ = before;
-    layout_ = layout;
-    b_.metadata = now_->x->metadata;
-    return rows_[key(n, w)] = taken;
-  }
-  Instruction* flat_rows_of(const Instruction* x, const Window& w) {
-    const Node& n = *region_.find(x);
-    Instruction*& out = flat_[key(n, w)];
-    if (out) return out;
-    Instruction* blocks = rows_of(x, w);
-    TensorSharding s = blocks->sharding.front();
-    s.dims.erase(s.dims.begin() + n.dim + 1);
-    return flat_[key(n, w)] = as_rows(blocks, n.dim, s);
-  }
-
-  /// An array as the rest of the program has it.
-  Instruction* plainly(const Node& n) {
-    Instruction*& out = plain_[n.x->index];
-    if (out) return out;
-    const Window own{0, n.block, false};
-    Instruction* x = nullptr;
-    for (const Window& w : n.windows) {
-      if (w.has(own)) {
-        x = blocked(cut(blocks_.at(key(n, w)), n.dim + 1, -w.lo, n.block - w.lo), n.dim,
-                    layout_);
-      }
-    }
-    TESSERA_CHECK(x, "no window of " + n.x->describe() + " has its own rows");
-    x = as_rows(x, n.dim, layout_);
-    x = flat(cut(x, n.dim, 0, n.x->shape.dim(n.dim)), layout_);
-    // A result of the program is where it is said to be.
-    if (n.x->parent->root() == n.x) {
-      if (x->index < before_) x = flat(b_.unary(Opcode::copy, x), layout_);
-      x->sharding = n.x->sharding;
-    }
-    return out = x;
-  }
-
   // ----- arrays that are computed
 
-  Instruction* computed(const Node& n, const Window& w) {
+  Instruction* computed(const Node& n, const Window& w) override {
     switch (n.use->kind) {
       case RowUse::Kind::alike:
         return as_blocks(alike(n, w), n.dim, layout_);
@@ -303,9 +93,9 @@ class Windows {
   /// s32[w, r], the numbers of a window's rows.
   Instruction* row_numbers(std::int64_t lo, std::int64_t rows, std::int64_t block) {
     const Shape shape(DType::s32, {region_.ways(), rows});
-    Instruction* x = blocked(b_.binary(Opcode::multiply, blocked(b_.iota(shape, 0), 0, line()),
-                                       everywhere(block, rows)),
-                             0, line());
+    Instruction* x = blocked(
+        b_.binary(Opcode::multiply, blocked(b_.iota(shape, 0), 0, line()), everywhere(block, rows)),
+        0, line());
     x = blocked(b_.binary(Opcode::add, x, blocked(b_.iota(shape, 1), 0, line())), 0, line());
     if (lo == 0) return x;
     return blocked(b_.binary(Opcode::add, x, everywhere(lo, rows)), 0, line());
@@ -490,6 +280,24 @@ class Windows {
         [&](std::int64_t rows) { return padding(n, rows); });
   }
 
+  /// Rows of a window, and those before them, as one slice.
+  void join_slices(std::vector<Instruction*>* parts, std::int64_t dim) {
+    if (parts->size() < 2) return;
+    Instruction *a = (*parts)[parts->size() - 2], *b = parts->back();
+    if (!a->is(Opcode::slice) || !b->is(Opcode::slice) || a->operand(0) != b->operand(0)) return;
+    const auto &x = a->get<ir::SliceAttrs>(), &y = b->get<ir::SliceAttrs>();
+    const auto d = std::size_t(dim) + 1;
+    if (x.limits[d] != y.starts[d]) return;
+    for (std::size_t k = 0; k < x.starts.size(); ++k) {
+      const bool strided =
+          (!x.strides.empty() && x.strides[k] != 1) || (!y.strides.empty() && y.strides[k] != 1);
+      if (strided) return;
+      if (k != d && (x.starts[k] != y.starts[k] || x.limits[k] != y.limits[k])) return;
+    }
+    parts->pop_back();
+    parts->back() = blocked(cut(a->operands()[0], dim + 1, x.starts[d], y.limits[d]), dim, layout_);
+  }
+
   template <class Piece, class Padding>
   Instruction* put_together(const stencils::Composition& c, std::int64_t dim, Piece&& piece_of,
                             Padding&& padding_of) {
@@ -502,8 +310,8 @@ class Windows {
       choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
       for (const int choice : choices) {
         if (choice == Stretch::kAny) continue;
-        Instruction* rows = choice == Stretch::kPadding ? padding_of(s.end - s.begin)
-                                                        : piece_of(choice, s);
+        Instruction* rows =
+            choice == Stretch::kPadding ? padding_of(s.end - s.begin) : piece_of(choice, s);
         if (!x) {
           x = same = rows;
           continue;
@@ -515,6 +323,7 @@ class Windows {
         same = nullptr;
       }
       stretches.push_back(x ? x : padding_of(s.end - s.begin));
+      join_slices(&stretches, dim);
     }
     return blocked(joined(stretches, dim + 1), dim, layout_);
   }
@@ -578,9 +387,8 @@ class Windows {
       ir::WindowDim& rows = attrs.dims[std::size_t(n.dim)];
       rows = along_rows(rows, part, w, from);
       attrs.dims.insert(attrs.dims.begin() + n.dim, ir::WindowDim{});
-      return blocked(
-          b_.emit(Opcode::reduce_window, {x, n.x->operands()[1]}, attrs, n.x->called()), n.dim,
-          layout_);
+      return blocked(b_.emit(Opcode::reduce_window, {x, n.x->operands()[1]}, attrs, n.x->called()),
+                     n.dim, layout_);
     }
     Instruction* x = seen_by_windows(n, from, zero(n.x->operand(0)->shape.dtype));
     // Which device it is, is one more dim along which the kernel has one element.
@@ -602,7 +410,8 @@ class Windows {
     Dims dims = kernel->shape.dims;
     dims.push_back(1);
     TensorSharding of_kernel =
-        layout_of(*kernel, mesh_).value_or(TensorSharding::replicated_on(mesh_, kernel->shape.rank()));
+        layout_of(*kernel, mesh_)
+            .value_or(TensorSharding::replicated_on(mesh_, kernel->shape.rank()));
     of_kernel.dims.emplace_back();
     kernel = laid_out(b_.reshape(kernel, dims), of_kernel);
     const Shape shape(n.x->shape.dtype, [&] {
@@ -616,17 +425,7 @@ class Windows {
     return blocked(made, n.dim, layout_);
   }
 
-  const Region& region_;
-  ir::Builder b_;
-  MeshRef mesh_;
-  Origins* origins_;
-  std::unordered_set<const Instruction*>* made_;
-  std::int64_t before_;        ///< instructions that were there
-  const Node* now_ = nullptr;  ///< what is being made
-  TensorSharding layout_;      ///< of it, with w r rows
-  Window updated_;             ///< of what an update changes: where its rows begin
-  std::map<Key, Instruction*> blocks_, rows_, flat_;
-  std::map<std::int64_t, Instruction*> taken_, plain_;
+  Window updated_;  ///< of what an update changes: where its rows begin
 };
 
 bool may_move_rows(const Instruction& x) {
@@ -656,40 +455,78 @@ bool may_have_stencils(const ir::Module& module) {
   return false;
 }
 
-std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options, Origins* origins) {
-  if (!module->mesh) return 0;
-  const MeshRef mesh = refine_to_primes(module->mesh);
+namespace {
+
+/// Along a dim of what is in a computation. `steps`: of a loop, over arrays of so many dims;
+/// `whole`: where it isn't split.
+std::size_t expand_along(ir::Computation* c, std::int64_t dim, bool whole, std::int64_t steps,
+                         const MeshRef& mesh, const cost::Machine& machine, Origins* origins) {
+  std::unordered_set<const Instruction*> made, tried;
   std::size_t count = 0;
-  for (ir::Computation* c : ir::device_computations(*module)) {
-    std::unordered_set<const Instruction*> made, tried;
-    for (std::int64_t dim = 0; dim < 8; ++dim) {
-      made.clear();
-      tried.clear();
-      for (std::size_t i = 0; i < c->instructions().size(); ++i) {
-        Instruction* seed = c->instructions()[i].get();
-        if (!may_move_rows(*seed) || dim >= seed->shape.rank() || made.count(seed) ||
-            tried.count(seed)) {
-          continue;
-        }
-        const auto use = ir::row_use(*seed, dim);
-        if (!use || !use->moves_rows()) continue;
-        Region region(seed, dim, mesh, options.machine, layout_of);
-        for (const Node& n : region.nodes()) tried.insert(n.x);
-        if (!region.pays()) continue;
-        Windows(region, c, mesh, origins, &made).emit();
-        c->sort_topologically();
-        c->remove_dead();
-        ++count;
-        i = std::size_t(-1);  // the list is another one
-        std::unordered_set<const Instruction*> left;
-        for (const auto& x : c->instructions()) left.insert(x.get());
-        for (auto* set : {&made, &tried}) {
-          std::erase_if(*set, [&](const Instruction* x) { return left.count(x) == 0; });
-        }
-      }
+  for (std::size_t i = 0; i < c->instructions().size(); ++i) {
+    Instruction* seed = c->instructions()[i].get();
+    if (!may_move_rows(*seed) || dim >= seed->shape.rank() || made.count(seed) ||
+        tried.count(seed) || (whole && seed->shape.rank() != steps)) {
+      continue;
+    }
+    const auto use = ir::row_use(*seed, dim);
+    if (!use || !use->moves_rows()) continue;
+    Region region(seed, dim, mesh, machine, layout_of, whole);
+    for (const Node& n : region.nodes()) tried.insert(n.x);
+    if (!region.pays(steps > 0)) continue;
+    Windows(region, c, mesh, origins, &made).emit();
+    c->sort_topologically();
+    c->remove_dead();
+    ++count;
+    i = std::size_t(-1);  // the list is another one
+    std::unordered_set<const Instruction*> left;
+    for (const auto& x : c->instructions()) left.insert(x.get());
+    for (auto* set : {&made, &tried}) {
+      std::erase_if(*set, [&](const Instruction* x) { return left.count(x) == 0; });
     }
   }
   return count;
+}
+
+/// More dims than these are looked at by nobody.
+constexpr std::int64_t kMostDims = 8;
+
+}  // namespace
+
+std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options, Origins* origins) {
+  if (!module->mesh) return 0;
+  const MeshRef mesh = refine_to_primes(module->mesh);
+  const std::vector<stencils::Steps> loops = stencils::unroll_loops(module, origins);
+  std::size_t count = 0;
+  for (ir::Computation* c : ir::device_computations(*module)) {
+    const auto steps = std::find_if(loops.begin(), loops.end(),
+                                    [c](const stencils::Steps& l) { return l.body == c; });
+    const std::int64_t rank = steps == loops.end() ? 0 : steps->rank;
+    for (std::int64_t dim = 0; dim < kMostDims; ++dim) {
+      count += expand_along(c, dim, false, rank, mesh, options.machine, origins);
+    }
+  }
+  for (const stencils::Steps& l : loops) {
+    for (std::int64_t dim = 0; dim < l.rank; ++dim) {
+      count += expand_along(l.body, dim, true, l.rank, mesh, options.machine, origins);
+    }
+  }
+  return count;
+}
+
+std::size_t tile_stencil_loops(ir::Module* module) {
+  const std::vector<stencils::Steps> loops = stencils::unroll_loops(module, nullptr);
+  if (loops.empty()) return 0;
+  const MeshRef mesh = make_logical_mesh({{"device", 1}});
+  Origins origins;
+  for (const stencils::Steps& l : loops) {
+    for (const auto& i : l.body->instructions()) origins[i.get()] = i.get();
+    for (std::int64_t dim = 0; dim < l.rank; ++dim) {
+      expand_along(l.body, dim, true, l.rank, mesh, cost::Machine(), &origins);
+    }
+    for (const auto& i : l.body->instructions()) i->sharding.clear();
+  }
+  return loops.size();
 }
 
 }  // namespace tessera::spmd

@@ -24,4 +24,8 @@ bool may_have_stencils(const ir::Module& module);
 /// gets those that are made: each is what that is which it is for. Returns how many stencils.
 std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options, Origins* origins);
 
+/// On one device: several steps of loops over large arrays at once, in windows that go around their
+/// ends, so that steps are shifts of one array. Returns how many loops.
+std::size_t tile_stencil_loops(ir::Module* module);
+
 }  // namespace tessera::spmd
