@@ -43,6 +43,19 @@ void CommunicationReporter::note(ir::Instruction* collective, const ReshardReaso
   note(collective, reason, cost::received_bytes(*collective, emit_.devices()));
 }
 
+namespace {
+
+/// A stencil has a dim more, of each device's rows: the user's op doesn't.
+std::string spec_of_op(TensorSharding layout, std::int64_t rank) {
+  for (std::size_t d = 0; d + 1 < layout.dims.size() && layout.rank() == rank + 1; ++d) {
+    if (layout.dims[d].axes.empty() || !layout.dims[d + 1].axes.empty()) continue;
+    layout.dims.erase(layout.dims.begin() + std::ptrdiff_t(d) + 1);
+  }
+  return layout.to_spec_string();
+}
+
+}  // namespace
+
 void CommunicationReporter::note(ir::Instruction* collective, const ReshardReason& reason,
                                  double bytes) {
   CommunicationRecord r;
@@ -56,6 +69,9 @@ void CommunicationReporter::note(ir::Instruction* collective, const ReshardReaso
   }
   r.from = reason.from;
   r.to = reason.to;
+  if (op && op->shape.is_array() && reason.layout) {
+    r.from = r.to = spec_of_op(*reason.layout, op->shape.rank());
+  }
   r.reason = reason.text;
   r.full_gather = reason.full_gather;
   r.bytes_received = bytes;

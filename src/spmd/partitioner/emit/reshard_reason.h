@@ -33,12 +33,15 @@ struct ReshardReason {
   }
   /// Rows change devices, and the layout stays.
   static ReshardReason within(const TensorSharding& layout, std::string text) {
-    return between(layout, layout, std::move(text));
+    ReshardReason reason = between(layout, layout, std::move(text));
+    reason.layout = layout;
+    return reason;
   }
 
   std::string text;            ///< "operand 1 of dot"
   std::string from, to;        ///< specs; empty in code that the user wrote per device
   bool full_gather = false;    ///< devices get all of an array without need
+  std::optional<TensorSharding> layout;  ///< that stays
   std::optional<Array> array;  ///< only where the report has all records
 };
 

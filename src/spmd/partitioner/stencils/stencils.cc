@@ -436,20 +436,45 @@ bool may_move_rows(const Instruction& x) {
 
 }  // namespace
 
+namespace {
+
+bool is_split(const Instruction& x, std::int64_t dim) {
+  if (!x.has_sharding() || x.sharding.front().kind != TensorSharding::Kind::axes) return false;
+  const TensorSharding& s = x.sharding.front();
+  return dim < s.rank() && s.shards(dim) > 1;
+}
+
+/// Along a dim that is split, before or after.
+bool moves_split_rows(const Instruction& x) {
+  const Instruction& from = *x.operand(0);
+  const auto split = [&](std::int64_t in, std::int64_t out) {
+    return is_split(from, in) || is_split(x, out);
+  };
+  if (const auto* c = x.attrs.get_if<ir::ConvolutionAttrs>()) {
+    for (std::size_t s = 0; s < c->window.size(); ++s) {
+      if (split(c->input_spatial[s], c->output_spatial[s])) return true;
+    }
+    return false;
+  }
+  for (std::int64_t d = 0; x.shape.is_array() && d < x.shape.rank(); ++d) {
+    const auto k = std::size_t(d);
+    bool moves = from.shape.dims[k] != x.shape.dims[k];
+    if (const auto* p = x.attrs.get_if<ir::PadAttrs>()) moves = !(p->dims[k] == ir::PadDim{});
+    if (const auto* w = x.attrs.get_if<ir::WindowAttrs>()) {
+      moves = !(w->dims[k] == ir::WindowDim{});
+    }
+    if (x.is(Opcode::dynamic_update_slice)) moves = x.operand(1)->shape.dims[k] != x.shape.dims[k];
+    if (moves && split(d, d)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool may_have_stencils(const ir::Module& module) {
   for (const ir::Computation* c : ir::device_computations(module)) {
     for (const auto& i : c->instructions()) {
-      if (!may_move_rows(*i)) continue;
-      const Instruction* operand = i->operand(0);
-      // A shift is a pad that leaves as many rows.
-      if (!i->is(Opcode::pad) && i->shape.dims == operand->shape.dims) continue;
-      for (const Instruction* x : {static_cast<const Instruction*>(i.get()), operand}) {
-        if (!x->has_sharding() || x->sharding.front().kind != TensorSharding::Kind::axes) continue;
-        const TensorSharding& s = x->sharding.front();
-        for (std::int64_t d = 0; d < s.rank(); ++d) {
-          if (s.shards(d) > 1) return true;
-        }
-      }
+      if (may_move_rows(*i) && moves_split_rows(*i)) return true;
     }
   }
   return false;
