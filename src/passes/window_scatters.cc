@@ -182,7 +182,8 @@ std::optional<Grid> grid_of(const Instruction& scatter) {
     const std::int64_t covered = (g.sizes[d] - 1) * (interior + 1) + 1;
     // One that leaves the array is dropped whole: left to who knows that.
     if (low < 0 || low > array[d] - covered) return std::nullopt;
-    partial = partial || g.sizes[d] < array[d];
+    // Updates of full rows are sharded as the array.
+    partial = partial || interior > 0 || (!inserted && g.sizes[d] < array[d]);
     g.around[d] = {low, array[d] - covered - low, interior};
   }
   // Index vectors along a dim that none of them counts are all the same place.

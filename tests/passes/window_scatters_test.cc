@@ -77,11 +77,35 @@ TEST(WindowScatters, OfRowsLackADim) {
   EXPECT_FALSE(expands("add(a, b)", "at = s32[2] constant({5,0})", "f32[4]", attributes));
 }
 
+// a.at[::2, first::2]
+TEST(WindowScatters, OfEverySecondElement) {
+  const std::string attributes =
+      "update_window_dims={}, inserted_window_dims={0,1}, scatter_dims_to_operand_dims={0,1}, "
+      "index_vector_dim=2";
+  for (const char* first : {"0", "1"}) {
+    const std::string at = R"(two = s32[] constant(2)
+  twos = s32[3,2,1] broadcast(two), dimensions={}
+  row = s32[3,2,1] iota(), iota_dimension=0
+  i = s32[3,2,1] multiply(row, twos)
+  column = s32[2] iota(), iota_dimension=0
+  columns = s32[3,2,1] broadcast(column), dimensions={1}
+  j0 = s32[3,2,1] multiply(twos, columns)
+  f = s32[] constant()" + std::string(first) +
+                           R"()
+  fs = s32[3,2,1] broadcast(f), dimensions={}
+  j = s32[3,2,1] add(fs, j0)
+  at = s32[3,2,2] concatenate(i, j), dimensions={2})";
+    EXPECT_TRUE(expands("", at, "f32[3,2]", attributes));
+    EXPECT_TRUE(expands("add(a, b)", at, "f32[3,2]", attributes));
+  }
+}
+
 TEST(WindowScatters, ThatLeaveTheArrayOrAreSmallOrUnknownStay) {
   EXPECT_FALSE(expands("add(a, b)", "at = s32[2] constant({3,1})", "f32[4,2]"));
   EXPECT_FALSE(expands("add(a, b)", "at = s32[2] constant({-1,1})", "f32[4,2]"));
   EXPECT_FALSE(expands("add(a, b)", "at = s32[2] constant({1,1})", "f32[1,2]"));
-  EXPECT_FALSE(expands("add(a, b)", "at = s32[2] iota(), iota_dimension=0", "f32[4,2]"));
+  const std::string unknown = "i = s32[2] iota(), iota_dimension=0\n  at = s32[2] negate(i)";
+  EXPECT_FALSE(expands("add(a, b)", unknown, "f32[4,2]"));
   EXPECT_FALSE(expands("subtract(a, b)", "at = s32[2] constant({1,1})", "f32[4,2]"));
 }
 

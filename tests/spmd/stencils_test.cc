@@ -154,6 +154,113 @@ TEST(Stencils, ShiftsAlongTheOtherDimAreKept) {
   EXPECT_EQ(c.count(Opcode::all_gather), 0) << c.text;
 }
 
+TEST(Stencils, WindowsRowsForWindowsAndRepetitions) {
+  // Means of two rows, each of them twice, and differences of those: a device's own rows but for
+  // one mean, of two rows of a neighbour.
+  const PartitionCase c = on_rows(R"(
+    z = f32[] constant(0)
+    half = f32[32,4] reduce-window(a, z), window={size=2x1 stride=2x1}, to_apply=add
+    twice = f32[32,2,4] broadcast(half), dimensions={0,2}
+    up = f32[64,4] reshape(twice)
+    d = f32[64,4] subtract(a, up)
+    p = f32[66,4] pad(d, n), padding=1_1x0_0
+    w = f32[64,4] reduce-window(p, z), window={size=3x1}, to_apply=add
+    ROOT r = f32[64,4] multiply(w, a))");
+  expect_one_halo(c, 2, 2);
+}
+
+TEST(Stencils, EvenAndOddRowsInTurn) {
+  // A step of a wavelet and back.
+  const PartitionCase c = on_rows(R"(
+    e = f32[32,4] slice(a), slice={[0:64:2], [0:4]}
+    o = f32[32,4] slice(a), slice={[1:64:2], [0:4]}
+    e1 = f32[31,4] slice(e), slice={[1:32], [0:4]}
+    e0 = f32[1,4] slice(e), slice={[0:1], [0:4]}
+    next = f32[32,4] concatenate(e1, e0), dimensions={0}
+    s = f32[32,4] add(e, next)
+    d = f32[32,4] subtract(o, s)
+    x = f32[32,1,4] reshape(e)
+    y = f32[32,1,4] reshape(d)
+    xy = f32[32,2,4] concatenate(x, y), dimensions={1}
+    ROOT r = f32[64,4] reshape(xy))");
+  expect_one_halo(c, 1, 1);
+}
+
+TEST(Stencils, RowsOfSeveralDevices) {
+  // Three rows a device, and five on each side.
+  const PartitionCase c = check_partition("a = f32[24,4] parameter(0)" + kRows + R"(
+    n = f32[] constant(9)
+    p = f32[34,4] pad(a, n), padding=5_5x0_0
+    q = f32[34,4] negate(p)
+    s0 = f32[24,4] slice(q), slice={[0:24], [0:4]}
+    s1 = f32[24,4] slice(q), slice={[5:29], [0:4]}
+    s2 = f32[24,4] slice(q), slice={[10:34], [0:4]}
+    x = f32[24,4] add(s0, s1)
+    ROOT r = f32[24,4] add(x, s2))" + kRows);
+  EXPECT_EQ(c.collectives(), 4) << c.text;
+  EXPECT_EQ(c.count(Opcode::collective_permute), 4) << c.text;
+}
+
+TEST(Stencils, ConvolutionsOfMirroredEdges) {
+  const std::string split = ", sharding={devices=[1,8,1,1]<=[8]}";
+  const PartitionCase c = check_partition("a = f32[1,32,6,2] parameter(0)" + split + R"(
+    k = f32[3,3,2,2] parameter(1), sharding={replicated}
+    f = f32[1,1,6,2] slice(a), slice={[0:1], [1:2], [0:6], [0:2]}
+    l = f32[1,1,6,2] slice(a), slice={[0:1], [30:31], [0:6], [0:2]}
+    p = f32[1,34,6,2] concatenate(f, a, l), dimensions={1}
+    c = f32[1,32,4,2] convolution(p, k), window={size=3x3}, dim_labels=b01f_01io->b01f
+    ROOT r = f32[1,32,4,2] negate(c))" + split);
+  EXPECT_EQ(c.collectives(), 2) << c.text;
+  EXPECT_EQ(c.count(Opcode::collective_permute), 2) << c.text;
+}
+
+TEST(Stencils, StepsOfALoopOfLargeArrays) {
+  // Five of twenty steps between exchanges, of arrays that are rolled along both dims.
+  const std::string split = ", sharding={devices=[8,1]<=[8]}";
+  const std::unique_ptr<ir::Module> module = parse_entry("a = f32[1024,1024] parameter(0)" + split +
+                                                             R"(
+    zero = s32[] constant(0)
+    t = (s32[], f32[1024,1024]) tuple(zero, a)
+    w = (s32[], f32[1024,1024]) while(t), condition=goes_on, body=step
+    ROOT r = f32[1024,1024] get-tuple-element(w), index=1)" + split,
+                                                         R"(
+goes_on {
+  c = (s32[], f32[1024,1024]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  n = s32[] constant(20)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+
+step {
+  c = (s32[], f32[1024,1024]) parameter(0)
+  i = s32[] get-tuple-element(c), index=0
+  u = f32[1024,1024] get-tuple-element(c), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  u0 = f32[1,1024] slice(u), slice={[1023:1024], [0:1024]}
+  u1 = f32[1023,1024] slice(u), slice={[0:1023], [0:1024]}
+  down = f32[1024,1024] concatenate(u0, u1), dimensions={0}
+  v0 = f32[1024,1] slice(u), slice={[0:1024], [1023:1024]}
+  v1 = f32[1024,1023] slice(u), slice={[0:1024], [0:1023]}
+  right = f32[1024,1024] concatenate(v0, v1), dimensions={1}
+  s = f32[1024,1024] add(down, right)
+  ROOT r = (s32[], f32[1024,1024]) tuple(next, s)
+}
+)");
+  spmd::propagate(module.get());
+  const std::unique_ptr<ir::Module> device = spmd::partition(*module, {}, nullptr);
+  int permutes = 0, trips = 0;
+  for (const auto& c : device->computations()) {
+    for (const auto& i : c->instructions()) {
+      permutes += i->is(Opcode::collective_permute) ? 1 : 0;
+      EXPECT_FALSE(i->is(Opcode::all_gather));
+      if (i->is(Opcode::while_)) trips = int(*i->get<ir::WhileAttrs>().known_trip_count);
+    }
+  }
+  EXPECT_EQ(permutes, 1);
+  EXPECT_EQ(trips, 4);
+}
+
 /// Random programs of ops that move rows by a few, take some of them or windows, and of sums of
 /// what they give.
 class RandomStencil {
