@@ -29,18 +29,18 @@ ENTRY main {
   slice.3 = f32[4,1,3]{2,1,0} slice(reshape), slice={[0:4], [0:1], [0:3]}, sharding={devices=[4,1,1]<=[4]}
   pad.1 = f32[4,1,3]{2,1,0} pad(slice.3, constant), padding=-1_1x0_0x0_0, sharding={devices=[4,1,1]<=[4]}
   concatenate = f32[4,4,3]{2,1,0} concatenate(pad, reshape, pad.1), dimensions={1}, sharding={devices=[4,1,1]<=[4]}
-  slice.8 = f32[4,1,3]{2,1,0} slice(concatenate), slice={[0:4], [0:1], [0:3]}, sharding={devices=[4,1,1]<=[4]}
+  slice.7 = f32[4,1,3]{2,1,0} slice(concatenate), slice={[0:4], [0:1], [0:3]}, sharding={devices=[4,1,1]<=[4]}
   slice.6 = f32[4,1,3]{2,1,0} slice(concatenate), slice={[0:4], [1:2], [0:3]}, sharding={devices=[4,1,1]<=[4]}
-  select = f32[4,1,3]{2,1,0} select(broadcast.1, slice.8, slice.6), sharding={devices=[4,1,1]<=[4]}
-  slice.9 = f32[4,2,3]{2,1,0} slice(concatenate), slice={[0:4], [1:3], [0:3]}, sharding={devices=[4,1,1]<=[4]}
+  select = f32[4,1,3]{2,1,0} select(broadcast.1, slice.7, slice.6), sharding={devices=[4,1,1]<=[4]}
+  slice.8 = f32[4,2,3]{2,1,0} slice(concatenate), slice={[0:4], [1:3], [0:3]}, sharding={devices=[4,1,1]<=[4]}
   constant.3 = s32[] constant(3), sharding={replicated}
   broadcast.2 = s32[4]{0} broadcast(constant.3), dimensions={}, sharding={devices=[4]<=[4]}
   compare.1 = pred[4]{0} compare(iota, broadcast.2), direction=GE, sharding={devices=[4]<=[4]}
   broadcast.3 = pred[4,1,3]{2,1,0} broadcast(compare.1), dimensions={0}, sharding={devices=[4,1,1]<=[4]}
-  slice.7 = f32[4,1,3]{2,1,0} slice(concatenate), slice={[0:4], [2:3], [0:3]}, sharding={devices=[4,1,1]<=[4]}
-  slice.10 = f32[4,1,3]{2,1,0} slice(concatenate), slice={[0:4], [3:4], [0:3]}, sharding={devices=[4,1,1]<=[4]}
-  select.1 = f32[4,1,3]{2,1,0} select(broadcast.3, slice.7, slice.10), sharding={devices=[4,1,1]<=[4]}
-  concatenate.1 = f32[4,4,3]{2,1,0} concatenate(select, slice.9, select.1), dimensions={1}, sharding={devices=[4,1,1]<=[4]}
+  slice.10 = f32[4,1,3]{2,1,0} slice(concatenate), slice={[0:4], [2:3], [0:3]}, sharding={devices=[4,1,1]<=[4]}
+  slice.9 = f32[4,1,3]{2,1,0} slice(concatenate), slice={[0:4], [3:4], [0:3]}, sharding={devices=[4,1,1]<=[4]}
+  select.1 = f32[4,1,3]{2,1,0} select(broadcast.3, slice.10, slice.9), sharding={devices=[4,1,1]<=[4]}
+  concatenate.1 = f32[4,4,3]{2,1,0} concatenate(select, slice.8, select.1), dimensions={1}, sharding={devices=[4,1,1]<=[4]}
   slice.11 = f32[4,2,3]{2,1,0} slice(concatenate.1), slice={[0:4], [0:2], [0:3]}, sharding={devices=[4,1,1]<=[4]}
   reshape.1 = f32[8,3]{1,0} reshape(slice.11), sharding={devices=[4,1]<=[4]}
   slice.12 = f32[4,2,3]{2,1,0} slice(concatenate.1), slice={[0:4], [2:4], [0:3]}, sharding={devices=[4,1,1]<=[4]}
