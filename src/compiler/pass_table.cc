@@ -30,6 +30,7 @@
 #include "src/passes/strength_reduce_gathers.h"
 #include "src/passes/swap_convolutions.h"
 #include "src/passes/transposed_dots.h"
+#include "src/passes/unit_windows.h"
 #include "src/passes/unroll_reductions.h"
 #include "src/passes/window_scatters.h"
 #include "src/spmd/collectives/optimize.h"
@@ -143,6 +144,8 @@ constexpr Pass kPasses[] = {
     {"inline-calls", "Put the bodies of calls and fusions in their callers' places",
      counted<passes::inline_calls>},
     {"join-async", "Make one collective of a start and its done", counted<passes::join_async>},
+    {"drop-unit-windows", "Leave out dims along which nothing is convolved",
+     counted<passes::drop_unit_windows>},
     {"strength-reduce-dots", "Make outer products and products of vectors elementwise",
      counted<passes::strength_reduce_dots>},
     {"strength-reduce-gathers", "Make selects of gathers from a few stacked arrays",

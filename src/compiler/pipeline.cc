@@ -43,6 +43,7 @@
 #include "src/passes/strength_reduce_gathers.h"
 #include "src/passes/swap_convolutions.h"
 #include "src/passes/transposed_dots.h"
+#include "src/passes/unit_windows.h"
 #include "src/passes/unroll_dots.h"
 #include "src/passes/unroll_reductions.h"
 #include "src/passes/window_scatters.h"
@@ -226,6 +227,7 @@ void inline_calls(Compilation& c) { passes::inline_calls(c.module.get()); }
 void join_async(Compilation& c) { passes::join_async(c.module.get()); }
 void simplify(Compilation& c) {
   passes::eliminate_dead(c.module.get());
+  passes::drop_unit_windows(c.module.get());
   passes::strength_reduce_dots(c.module.get());
   passes::strength_reduce_gathers(c.module.get());
   for (int k = 0; k < 4 && passes::simplify(c.module.get()) > 0; ++k) {
