@@ -3,6 +3,7 @@
 // results as on one device, whatever the lengths of the arrays in between.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -199,6 +200,23 @@ TEST(Stencils, RowsOfSeveralDevices) {
     ROOT r = f32[24,4] add(x, s2))" + kRows);
   EXPECT_EQ(c.collectives(), 4) << c.text;
   EXPECT_EQ(c.count(Opcode::collective_permute), 4) << c.text;
+}
+
+TEST(Stencils, ReportsNameTheUsersDims) {
+  // 61 rows, of which the last device has fewer.
+  const PartitionCase c = check_partition("a = f32[61,4] parameter(0)" + kRows + R"(
+    n = f32[] constant(9)
+    p = f32[63,4] pad(a, n), padding=1_1x0_0
+    q = f32[63,4] negate(p)
+    s0 = f32[61,4] slice(q), slice={[0:61], [0:4]}
+    s2 = f32[61,4] slice(q), slice={[2:63], [0:4]}
+    ROOT r = f32[61,4] subtract(s0, s2))" +
+                                          kRows);
+  EXPECT_EQ(c.count(Opcode::collective_permute), 2) << c.text;
+  ASSERT_FALSE(c.report.records.empty());
+  for (const spmd::CommunicationRecord& r : c.report.records) {
+    EXPECT_EQ(std::count(r.from.begin(), r.from.end(), ','), 1) << r.from;
+  }
 }
 
 TEST(Stencils, ConvolutionsOfMirroredEdges) {
