@@ -188,8 +188,8 @@ class StencilJoiner {
     for (const Link& l : links) {
       for (const SlotId s : task_of(*block, l).inputs) ++read[s];
     }
-    // A width that nothing has asked for is that of others.
-    for (Link& l : links) {
+    // Whose rows nobody has asked for has none.
+    for (const Link& l : links) {
       if (l.width == 0) return false;
     }
     StencilChain chain;
@@ -232,10 +232,8 @@ class StencilJoiner {
     const auto count = std::int64_t(
         plan_.classes[std::size_t(plan_.slots[std::size_t(task.outputs[0])].classes)].count());
     if (inside * count < kLeastStencilBytes) return false;
-    if (!reach_back(*block, links, makers, &chain) ||
-        !choose_block(links, *block, makers, &chain, count)) {
-      return false;
-    }
+    reach_back(links, makers, &chain);
+    if (!choose_block(links, *block, makers, &chain, count)) return false;
     place(links, *block, makers, &chain);
     KernelDescriptor kernel = stencil_chain_kernel(std::move(chain));
     task.kernel = kernels_.add(kernel);
@@ -246,8 +244,8 @@ class StencilJoiner {
   }
 
   /// How many rows around a block each link makes.
-  bool reach_back(const Block& block, const std::vector<Link>& links,
-                  const std::map<SlotId, int>& makers, StencilChain* chain) const {
+  static void reach_back(const std::vector<Link>& links, const std::map<SlotId, int>& makers,
+                         StencilChain* chain) {
     constexpr std::int64_t kNone = -1;
     std::vector<std::int64_t> lo(links.size(), kNone), hi(links.size(), kNone);
     std::vector<bool> needed(links.size(), false);
@@ -267,9 +265,7 @@ class StencilJoiner {
         hi[m] = needed[m] ? std::max(hi[m], behind) : behind;
         needed[m] = true;
       }
-      (void)block;
     }
-    return true;
   }
 
   bool choose_block(const std::vector<Link>& links, const Block& block,
