@@ -493,9 +493,33 @@ bool Region::demand_rows() {
       ok = false;
       nodes_[i].use.reset();
     }
-    if (ok) return true;
+    if (ok) return has_all_rows();
   }
   return false;
+}
+
+/// What each window is made of is there, as it will be asked for.
+bool Region::has_all_rows() const {
+  const auto has = [this](const Instruction* x, const Window& w) {
+    const Node& n = *find(x);
+    const auto clipped = valid(n, w);
+    if (!clipped) return true;
+    if (n.plain && n.taken && (!n.computed || n.cut)) return n.taken->has(*clipped);
+    return std::any_of(n.windows.begin(), n.windows.end(), [&](const Window& other) {
+      return other.has(*clipped) && (n.plain || other.cyclic == clipped->cyclic);
+    });
+  };
+  for (const Node& n : nodes_) {
+    if (!n.computed) continue;
+    for (const Window& w : n.windows) {
+      std::vector<std::pair<const Instruction*, Window>> parts;
+      parts_of(n, w, &parts);
+      for (const auto& [part, window] : parts) {
+        if (!has(part, window)) return false;
+      }
+    }
+  }
+  return true;
 }
 
 }  // namespace tessera::spmd::stencils

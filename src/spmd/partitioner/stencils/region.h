@@ -135,6 +135,7 @@ class Region {
   void choose_computed();
   /// What can't be had in windows is left as it is; false if that is too much.
   bool demand_rows();
+  bool has_all_rows() const;
   bool in_reach(const Node& n, const Window& w) const;
   bool demand(Node* n);
   bool add_window(const ir::Instruction* x, Window w);

@@ -191,6 +191,15 @@ class WindowRows {
     const Node* before = now_;
     const TensorSharding layout = layout_;
     at(n);
+    if (!clipped) {
+      Dims dims = with_dim(n.x->shape.dims, n.dim, region_.ways());
+      dims.insert(dims.begin() + n.dim + 1, w.rows());
+      Instruction* nothing = blocked(b_.splat(zero(n.x->shape.dtype), dims), n.dim, layout_);
+      now_ = before;
+      layout_ = layout;
+      b_.metadata = now_->x->metadata;
+      return rows_[key(n, w)] = nothing;
+    }
     if (n.plain && n.taken && (!n.computed || n.cut)) {
       auto& taken = taken_[n.x->index];
       Instruction* source = n.cut ? plainly(n) : n.x;
@@ -205,7 +214,8 @@ class WindowRows {
         break;
       }
     }
-    TESSERA_CHECK(all, "rows of " + n.x->describe() + " that no window has");
+    TESSERA_CHECK(all, "rows [" + std::to_string(w.lo) + ", " + std::to_string(w.hi) + ") of " +
+                           n.x->describe() + " for " + before->x->name + ", that no window has");
     // The same rows may have been asked for as those of the other end.
     Instruction*& same = cuts_[{all, has.lo - begin, has.hi - begin}];
     if (!same) {
