@@ -8,8 +8,8 @@
 
 namespace tessera::passes {
 
-/// Leaves out spatial dims of one element, as a device's part of a stencil has them, so that kernels
-/// for one and two dims apply. Returns how many convolutions changed.
+/// Leaves out spatial dims of one element, as a device's part of a stencil has them, so that
+/// kernels for one and two dims apply. Returns how many convolutions changed.
 std::size_t drop_unit_windows(ir::Module* module);
 
 }  // namespace tessera::passes

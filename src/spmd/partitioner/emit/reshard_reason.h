@@ -38,11 +38,11 @@ struct ReshardReason {
     return reason;
   }
 
-  std::string text;            ///< "operand 1 of dot"
-  std::string from, to;        ///< specs; empty in code that the user wrote per device
-  bool full_gather = false;    ///< devices get all of an array without need
+  std::string text;                      ///< "operand 1 of dot"
+  std::string from, to;                  ///< specs; empty in code that the user wrote per device
+  bool full_gather = false;              ///< devices get all of an array without need
   std::optional<TensorSharding> layout;  ///< that stays
-  std::optional<Array> array;  ///< only where the report has all records
+  std::optional<Array> array;            ///< only where the report has all records
 };
 
 }  // namespace tessera::spmd
