@@ -36,8 +36,9 @@ const std::vector<EnvVariable>& env_table() {
        "workers that compute", 1, kMaxThreads},
       {"TESSERA_BIND_WORKERS", "flag", "1",
        "keep each worker on a core of its own, if there are as many workers as cores"},
-      {"TESSERA_FLUSH_SUBNORMALS", "flag", "1",
-       "take numbers below the smallest normal one for zeros in programs, as other compilers do"},
+      {"TESSERA_FLUSH_SUBNORMALS", "flag", "0",
+       "take numbers below the smallest normal one for zeros in whole programs, as other compilers "
+       "do on CPUs"},
       {"TESSERA_LOG", "choice:debug|info|warning|error|off", "warning",
        "the least severe level that is written to stderr"},
       {"TESSERA_EXPLAIN_CACHE_MISSES", "flag", "0",

@@ -48,7 +48,7 @@ ScopedSubnormals::~ScopedSubnormals() {
 }
 
 bool programs_flush_subnormals() {
-  static const bool flush = env_flag("TESSERA_FLUSH_SUBNORMALS", true);
+  static const bool flush = env_flag("TESSERA_FLUSH_SUBNORMALS", false);
   return flush;
 }
 

@@ -26,8 +26,7 @@ bool converts(const Shape& shape, DType to) {
 SlotId made_in_order(Emitter& e, const ir::Instruction& i, std::size_t k) {
   const ir::Instruction& o = *i.operand(k);
   const SlotId out = e.temporary(o.shape.byte_count(), e.facts(o).classes);
-  Loop loop(e, o.shape.dims);
-  loop.store(i, loop.program(loop.transposed(o, e.operand_order(i, k))), out);
+  emit_in_order(e, i, o, e.operand_order(i, k), out);
   return out;
 }
 

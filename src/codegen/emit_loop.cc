@@ -432,18 +432,26 @@ void Loop::store(const ir::Instruction& of, std::shared_ptr<const LoopExpr> made
 
 namespace {
 
-/// Of what `value` makes in a loop.
-template <class F>
-void emit_elements(Emitter& e, const ir::Instruction& root, F&& value) {
-  Loop loop(e, root.shape.dims, /*select_parts=*/true);
+/// What `value` makes in a loop, for `finish`.
+template <class F, class G>
+void emit_elements(Emitter& e, const Dims& dims, F&& value, G&& finish) {
+  Loop loop(e, dims, /*select_parts=*/true);
   std::shared_ptr<const LoopExpr> made = loop.program(value(&loop));
   // Otherwise vectors would choose among parts as they run.
   if (!loop.has_selected_parts() || nest_of(*made, /*periodic=*/true).periodic) {
-    return loop.finish(root, std::move(made));
+    return finish(&loop, std::move(made));
   }
-  Loop plain(e, root.shape.dims);
+  Loop plain(e, dims);
   made = plain.program(value(&plain));
-  plain.finish(root, std::move(made));
+  finish(&plain, std::move(made));
+}
+
+/// As the result of `root`.
+template <class F>
+void emit_elements(Emitter& e, const ir::Instruction& root, F&& value) {
+  emit_elements(e, root.shape.dims, value, [&](Loop* loop, std::shared_ptr<const LoopExpr> made) {
+    loop->finish(root, std::move(made));
+  });
 }
 
 }  // namespace
@@ -454,6 +462,15 @@ void emit_loop(Emitter& e, const ir::Instruction& root) {
 
 void emit_view(Emitter& e, const ir::Instruction& i) {
   emit_elements(e, i, [&](Loop* loop) { return loop->view(i); });
+}
+
+void emit_in_order(Emitter& e, const ir::Instruction& of, const ir::Instruction& i,
+                   const Dims& order, SlotId to) {
+  emit_elements(
+      e, i.shape.dims, [&](Loop* loop) { return loop->transposed(i, order); },
+      [&](Loop* loop, std::shared_ptr<const LoopExpr> made) {
+        loop->store(of, std::move(made), to);
+      });
 }
 
 bool emit_broadcast(Emitter& e, const ir::Instruction& i) {

@@ -93,4 +93,8 @@ class Loop : private ViewScalars {
   std::vector<ir::Opcode> computed_;  ///< each once, in the order of their first use
 };
 
+/// `i`, which is made on the fly for the step `of`, its dims in another order.
+void emit_in_order(Emitter& e, const ir::Instruction& of, const ir::Instruction& i,
+                   const Dims& order, SlotId to);
+
 }  // namespace tessera::codegen

@@ -9,6 +9,7 @@
 
 #include "src/base/contains.h"
 #include "src/base/literal_util.h"
+#include "src/base/subnormals.h"
 #include "src/codegen/kernels/block_ops.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/gemm.h"
@@ -228,6 +229,7 @@ void run_terms(const KernelCall& call, std::int64_t first, std::int64_t last) {
 }
 template <class T>
 void multiply_floats(const DotAttrs& a, const Block& block, const KernelCall& call) {
+  const ScopedSubnormals flush(std::is_same_v<T, float> || flushes_subnormals());
   multiply_block(a, block, reinterpret_cast<const T*>(call.inputs[0]),
                  reinterpret_cast<const T*>(call.inputs[1]), reinterpret_cast<T*>(call.outputs[0]));
 }

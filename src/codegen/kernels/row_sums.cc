@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "src/base/subnormals.h"
 #include "src/codegen/kernels/block_ops.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/gemm.h"
@@ -172,6 +173,7 @@ struct PartAttrs {
 /// Units are elements of the results.
 template <class T>
 void run_parts(const KernelCall& call) {
+  const ScopedSubnormals flush(std::is_same_v<T, float> || flushes_subnormals());
   constexpr std::int64_t kTogether = 1024;
   const auto& p = *static_cast<const PartAttrs*>(call.attributes);
   const T* parts = reinterpret_cast<const T*>(call.inputs[0]);
