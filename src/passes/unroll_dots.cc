@@ -85,6 +85,8 @@ Instruction* sum_of_terms(const Instruction& dot, ir::Builder& b) {
 
 }  // namespace
 
-std::size_t unroll_dots(ir::Module* module) { return replace_each(module, Opcode::dot, sum_of_terms); }
+std::size_t unroll_dots(ir::Module* module) {
+  return replace_each(module, Opcode::dot, sum_of_terms);
+}
 
 }  // namespace tessera::passes

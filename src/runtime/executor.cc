@@ -204,8 +204,8 @@ void PlanExecutor::run_class(const Step& step, std::int32_t cls, std::int32_t de
   for (const SlotId s : step.release) buffer(s, cls).reset();
 }
 
-/// Whether what the kernel reads and writes is likely in this core's cache, and takes longer to move
-/// to others and back than they would save.
+/// Whether what the kernel reads and writes is likely in this core's cache, and takes longer to
+/// move to others and back than they would save.
 bool PlanExecutor::moves_more(const KernelTask& task, std::int64_t n, double nanoseconds) const {
   constexpr double kOfByte = 0.15, kCache = 1 << 20;
   double bytes = 0;
