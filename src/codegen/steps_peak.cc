@@ -11,17 +11,21 @@ namespace tessera::codegen {
 using namespace runtime;
 
 std::optional<StepOperands> operands_of(const Step& step) {
-  if (const KernelTask* task = std::get_if<KernelTask>(&step.what))
-    return StepOperands{task->inputs, task->outputs};
+  StepOperands out;
+  if (const KernelTask* task = std::get_if<KernelTask>(&step.what)) {
+    out.inputs = task->inputs;
+    out.outputs = task->outputs;
+    return out;
+  }
   const auto* exchange = std::get_if<Exchange>(&step.what);
   if (exchange == nullptr) return std::nullopt;
-  StepOperands out;
-  for (const Exchange::Part& p : exchange->parts) {
-    out.inputs.push_back(p.input);
-    out.outputs.push_back(p.output);
-  }
+  for (const Exchange::Part& p : exchange->parts) out.own.push_back(p.input);
+  for (const Exchange::Part& p : exchange->parts) out.own.push_back(p.output);
+  out.inputs = std::span(out.own).first(exchange->parts.size());
+  out.outputs = std::span(out.own).last(exchange->parts.size());
   return out;
 }
+
 std::set<SlotId> dying(const Plan& plan, const PlanReaders& readers,
                        const std::vector<const Step*>& steps) {
   std::map<SlotId, int> reads;

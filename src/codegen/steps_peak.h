@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "src/codegen/plan_readers.h"
@@ -14,7 +15,12 @@ namespace tessera::codegen {
 
 /// What a kernel or an exchange reads and makes.
 struct StepOperands {
-  std::vector<runtime::SlotId> inputs, outputs;
+  std::span<const runtime::SlotId> inputs, outputs;  ///< of the step, or of `own`
+  std::vector<runtime::SlotId> own;
+
+  StepOperands() = default;
+  StepOperands(StepOperands&&) = default;
+  StepOperands& operator=(StepOperands&&) = default;
 };
 /// Nothing of other steps.
 std::optional<StepOperands> operands_of(const runtime::Step& step);
