@@ -151,10 +151,21 @@ Dims strides_of(const Dims& dims) {
   return out;
 }
 
-ConvolutionStrides by_role(const Dims& strides, std::int64_t batch, std::int64_t feature,
-                           const Dims& spatial) {
-  ConvolutionStrides out{strides[std::size_t(batch)], strides[std::size_t(feature)], {}};
-  for (const std::int64_t d : spatial) out.spatial.push_back(strides[std::size_t(d)]);
+/// Those of dims of one are what they would be if roles stood in that order: which kernel is taken
+/// doesn't depend on where such dims stand.
+ConvolutionStrides by_role(const Dims& dims, const Dims& strides, std::int64_t batch,
+                           std::int64_t feature, const Dims& spatial, bool batch_first) {
+  Dims order = spatial;
+  order.insert(batch_first ? order.begin() : order.end(), batch);
+  order.push_back(feature);
+  Dims all = strides;
+  std::int64_t inner = 1;
+  for (auto d = order.rbegin(); d != order.rend(); ++d) {
+    if (dims[std::size_t(*d)] == 1) all[std::size_t(*d)] = inner;
+    inner *= dims[std::size_t(*d)];
+  }
+  ConvolutionStrides out{all[std::size_t(batch)], all[std::size_t(feature)], {}};
+  for (const std::int64_t d : spatial) out.spatial.push_back(all[std::size_t(d)]);
   return out;
 }
 
@@ -239,13 +250,14 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
     direct.groups_split_batch = a.groups_split_batch;
     direct.batch = a.batch;
     const auto with_input = [&](const Dims& input) -> std::optional<ConvolutionPlan> {
-      direct.input = by_role(input, c.input_batch, c.input_feature, c.input_spatial);
+      direct.input = by_role(x.dims, input, c.input_batch, c.input_feature, c.input_spatial, true);
       ConvolutionPlan out;
       Dims filter = strides_of(w.dims), result = strides_of(in.shape.dims);
       const auto set_strides = [&] {
-        direct.filter =
-            by_role(filter, c.kernel_input_feature, c.kernel_output_feature, c.kernel_spatial);
-        direct.result = by_role(result, c.output_batch, c.output_feature, c.output_spatial);
+        direct.filter = by_role(w.dims, filter, c.kernel_input_feature, c.kernel_output_feature,
+                                c.kernel_spatial, false);
+        direct.result = by_role(in.shape.dims, result, c.output_batch, c.output_feature,
+                                c.output_spatial, true);
       };
       out.made = in.shape.dims;
       set_strides();
