@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "src/base/contains.h"
 #include "src/base/task_pool.h"
 #include "src/codegen/kernels/row_sums.h"
 #include "src/codegen/steps_peak.h"
@@ -136,9 +137,7 @@ std::optional<std::size_t> ChainFinder::maker_of(const Block& block, std::size_t
                                                  std::size_t n, SlotId s) const {
   for (std::size_t maker = first + 1; maker < n; ++maker) {
     const std::optional<StepOperands> of = operands_of(block.steps[maker]);
-    if (of && std::find(of->outputs.begin(), of->outputs.end(), s) != of->outputs.end()) {
-      return maker;
-    }
+    if (of && contains(of->outputs, s)) return maker;
   }
   return std::nullopt;
 }
@@ -194,7 +193,7 @@ std::optional<std::set<std::size_t>> ChainFinder::depending(const Block& block, 
       return std::any_of(of->inputs.begin(), of->inputs.end(),
                          [&](SlotId s) { return slots.count(s) != 0; });
     };
-    const bool link = std::find(chain.links.begin(), chain.links.end(), k) != chain.links.end();
+    const bool link = contains(chain.links, k);
     if (link && reads_any(*late)) return std::nullopt;
     if (link ? chain.sums.count(k) != 0 : reads_any(*late) || reads_any(chain.made)) {
       late->insert(of->outputs.begin(), of->outputs.end());
@@ -214,8 +213,7 @@ bool ChainFinder::add_fed(const Block& block, std::size_t first, std::size_t n,
     Found fed = *found;
     bool all = true;
     for (const std::size_t k : before(block, first, n)) {
-      const std::vector<std::size_t>& links = fed.chain.links;
-      if (std::find(links.begin(), links.end(), k) != links.end()) continue;
+      if (contains(fed.chain.links, k)) continue;
       const StepOperands of = *operands_of(block.steps[k]);
       const bool between = std::any_of(of.inputs.begin(), of.inputs.end(),
                                        [&](SlotId s) { return fed.chain.made.count(s) != 0; });

@@ -29,6 +29,16 @@ struct DirectConvolution {
   std::int64_t groups = 1;     ///< of features or of the batch
   bool groups_split_batch = false;
   std::int64_t batch = 0;  ///< of the result
+
+  /// Of one spatial dim: a dim of one in front of it, for kernels that go by lines.
+  void add_line_dim() {
+    window.insert(window.begin(), ir::WindowDim());
+    in.insert(in.begin(), 1);
+    out.insert(out.begin(), 1);
+    for (Dims* strides : {&input.spatial, &filter.spatial, &result.spatial}) {
+      strides->insert(strides->begin(), 0);
+    }
+  }
 };
 
 /// The kernel for f32 and f64, if products in this form are of sizes that pay; nothing else for

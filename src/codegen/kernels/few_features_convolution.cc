@@ -358,14 +358,7 @@ std::optional<KernelDescriptor> few_features_convolution_kernel(DirectConvolutio
   for (const ir::WindowDim& w : c.window) taps *= w.size;
   // With more features vectors of those are no worse.
   if (2 * c.columns >= lanes || positions == 0 || taps <= 1) return std::nullopt;
-  if (c.window.size() == 1) {
-    c.window.insert(c.window.begin(), ir::WindowDim());
-    c.in.insert(c.in.begin(), 1);
-    c.out.insert(c.out.begin(), 1);
-    for (Dims* strides : {&c.input.spatial, &c.filter.spatial, &c.result.spatial}) {
-      strides->insert(strides->begin(), 0);
-    }
-  }
+  if (c.window.size() == 1) c.add_line_dim();
   Attrs a;
   a.positions = kPositions;
   a.rows = padded_rows(c.window.back(), c.out.back(), a.positions, lanes);

@@ -269,21 +269,14 @@ double padded_convolution_use(const DirectConvolution& c, DType type) {
 }
 
 std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, DType type) {
-  if (padded_convolution_use(c, type) == 0) return std::nullopt;
+  const double use = padded_convolution_use(c, type);
+  if (use == 0) return std::nullopt;
   double products = double(c.batch) * double(c.per_group) * double(c.columns * c.groups);
   for (const ir::WindowDim& w : c.window) products *= double(w.size);
   for (const std::int64_t d : c.out) products *= double(d);
   if (products == 0) return std::nullopt;
-  const double use = padded_convolution_use(c, type);
-  if (c.window.size() == 1) {
-    // The batch takes the place of lines.
-    c.window.insert(c.window.begin(), ir::WindowDim());
-    c.in.insert(c.in.begin(), 1);
-    c.out.insert(c.out.begin(), 1);
-    for (Dims* strides : {&c.input.spatial, &c.filter.spatial, &c.result.spatial}) {
-      strides->insert(strides->begin(), 0);
-    }
-  }
+  // The batch takes the place of lines.
+  if (c.window.size() == 1) c.add_line_dim();
   const auto element = std::int64_t(byte_size(type));
   const std::size_t rank = c.window.size();
   const std::int64_t lines = c.out[rank - 2];

@@ -45,7 +45,7 @@ Region::Region(Instruction* seed, std::int64_t dim, MeshRef mesh, const cost::Ma
   }
   axes_ = layout->dims[std::size_t(d)].axes;
   ways_ = layout->shards(d);
-  // Of what is split, for now.
+  // Blocks of rows are those of what is read and split alike.
   for (std::size_t i = 0; use && block_ == 0 && i < use->parts.size(); ++i) {
     const RowPart& p = use->parts[i];
     const auto part = layout_of_(*p.array, mesh_);
