@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The module behind the wall: turns loops into object code for this machine.
 #include <llvm/ADT/SmallString.h>
+#include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
@@ -110,6 +111,9 @@ class Compiler : public KernelCompiler {
     llvm::SmallString<0> object;
     llvm::raw_svector_ostream stream(object);
     llvm::legacy::PassManager passes;
+    // Asked for by a pass before the target adds its own, it would be one that knows no machine:
+    // gathers would be taken apart.
+    passes.add(llvm::createTargetTransformInfoWrapperPass(target->getTargetIRAnalysis()));
     // Loops come vectorised: this only tidies up.
     passes.add(llvm::createSROAPass());
     passes.add(llvm::createEarlyCSEPass());
