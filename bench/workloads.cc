@@ -92,7 +92,10 @@ Timing measure(const Workload& workload, const Variant* variant, int repeat) {
   std::vector<double> times;
   for (int i = 0; i < 2 + repeat; ++i) {
     results.clear();
-    if (i == 2) reset_peak_memory(devices()[0]);
+    if (i == 2) {
+      wait_for_optimized_code();
+      reset_peak_memory(devices()[0]);
+    }
     const auto start = Clock::now();
     results = run(inputs);
     if (i >= 2) times.push_back(ms_since(start));

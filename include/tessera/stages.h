@@ -220,6 +220,18 @@ class CompiledFunction<R, std::tuple<T...>> : public Compiled {
   }
 };
 
+/// Returns when the kernels of all programs that were compiled have optimized code. Until then they
+/// run on quick code, which gives the same results, bit for bit. For those who measure run times:
+///
+///     auto compiled = step.lower(x).compile();
+///     compiled(x);
+///     wait_for_optimized_code();
+///     // compiled(x) now takes what it takes from here on
+///
+/// Without it the code is optimized in the background while programs run. With
+/// `TESSERA_TIERED_COMPILATION=off` there is nothing to wait for (docs/performance.md).
+void wait_for_optimized_code();
+
 /// A traced program with the types of its function, as `lower` returns it.
 template <class R, class Traced>
 class LoweredFunction : public Lowered {

@@ -50,6 +50,15 @@ void bind_worker(int index) {
   sched_setaffinity(0, sizeof one, &one);  // it works unbound, too
 }
 
+void leave_own_core() {
+  const std::vector<int>& all = all_cores();
+  if (all.empty()) return;
+  cpu_set_t any;
+  CPU_ZERO(&any);
+  for (const int c : all) CPU_SET(c, &any);
+  sched_setaffinity(0, sizeof any, &any);
+}
+
 void leave_bound_cores(int index) {
   const std::vector<int>& all = all_cores();
   if (index < 0 || std::size_t(index) >= all.size()) return;

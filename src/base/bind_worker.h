@@ -14,6 +14,8 @@ void bind_worker(int index);
 /// core of that number if it runs on another one: that one may have a worker bound to it. It stays
 /// free to move.
 void leave_bound_cores(int index);
+/// Lets the calling thread, which a worker may have started, run on all cores again.
+void leave_own_core();
 /// To be called before workers are made: they may come while the process ends, when the environment
 /// can't be asked any more.
 void prepare_to_bind_workers();

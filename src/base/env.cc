@@ -62,6 +62,9 @@ const std::vector<EnvVariable>& env_table() {
       {"TESSERA_JIT", "choice:auto|always|off", "auto",
        "which kernels are compiled for this machine: those that run long enough, all, or none; the "
        "others are interpreted"},
+      {"TESSERA_TIERED_COMPILATION", "choice:on|off|quick", "on",
+       "whether kernels that are compiled get quick code at first, which optimized code replaces "
+       "when it has been made in the background; off: optimized code at once; quick: it stays"},
       {"TESSERA_CACHE_DIR", "path", "tessera in $XDG_CACHE_HOME, or in ~/.cache",
        "folder that keeps compiled kernels; off: none are kept"},
       {"TESSERA_VERIFY", "flag", "0",

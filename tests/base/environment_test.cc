@@ -8,29 +8,12 @@
 
 #include "src/base/env.h"
 #include "src/base/log.h"
+#include "tests/support/with_variable.h"
 
 namespace tessera {
 namespace {
 
-/// Sets a variable for the time of one test.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    ::setenv(name, value, 1);
-  }
-  ~Variable() {
-    if (old_) {
-      ::setenv(name_, old_->c_str(), 1);
-    } else {
-      ::unsetenv(name_);
-    }
-  }
-
- private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
+using Variable = testing::WithVariable;
 
 std::string refusal(const std::function<void()>& f) {
   try {

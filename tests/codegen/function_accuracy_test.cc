@@ -104,7 +104,8 @@ double largest_error(const Function& f, DType type, std::string* where) {
                    .opcode = f.op,
                    .type = type};
   const std::vector<DType> operands(f.binary ? 2 : 1, type);
-  const FusedLoop loop(program_of_op(op, operands, 0, sizeof(T)), true);
+  const FusedLoop loop(std::make_shared<const LoopExpr>(program_of_op(op, operands, 0, sizeof(T))),
+                       true);
   EXPECT_TRUE(loop.is_compiled()) << ir::name(f.op);
   std::vector<T> result(x.size());
   const std::byte* in[] = {reinterpret_cast<const std::byte*>(x.data()),

@@ -8,11 +8,13 @@
 #include <numeric>
 #include <random>
 
+#include "src/base/background.h"
 #include "src/base/literal_util.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/rewrite/builder.h"
 #include "tests/codegen/run_module.h"
 #include "tests/support/fixtures.h"
+#include "tests/support/with_variable.h"
 
 namespace tessera::testing {
 
@@ -105,8 +107,23 @@ struct Program {
       for (std::size_t i = 0; i < leaves.size(); ++i) {
         EXPECT_EQ(difference(got[i], leaves[i], tolerance(leaves[i].dtype(), more)), "");
       }
+      if (seed % 8 == 3) expect_equal_tiers();
     } catch (const Error& e) {
       ADD_FAILURE() << e.what();
+    }
+  }
+  /// Optimized code gives the bits of the quick code that it replaces.
+  void expect_equal_tiers() const {
+    const WithVariable cache("TESSERA_CACHE_DIR", "off"), jit("TESSERA_JIT", "always"),
+        tiers("TESSERA_TIERED_COMPILATION", "on");
+    const codegen::BuiltPlan built = plan_of(module);
+    const auto quick = run_plan(module, built.plan, {arguments})[0];
+    wait_for_background();
+    const auto optimized = run_plan(module, built.plan, {arguments})[0];
+    for (std::size_t i = 0; i < quick.size(); ++i) {
+      EXPECT_TRUE(quick[i].byte_count() == optimized[i].byte_count() &&
+                  std::memcmp(quick[i].bytes(), optimized[i].bytes(), quick[i].byte_count()) == 0)
+          << "result " << i;
     }
   }
   static Tolerance tolerance(DType t, double more) {

@@ -9,6 +9,7 @@
 #include <random>
 #include <sstream>
 
+#include "src/base/background.h"
 #include "src/base/literal_util.h"
 #include "src/base/machine_memory.h"
 #include "src/base/npy.h"
@@ -128,6 +129,7 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
   compiler::DeviceArrays results;
   for (int run = 0; run < warm_ups + repeats; ++run) {
     results.clear();
+    if (warm_ups > 0 && run == warm_ups) wait_for_background();
     compiler::DeviceArrays arguments = placed;
     const auto begin = Clock::now();
     results = executable->run(std::move(arguments), {});

@@ -15,7 +15,7 @@ namespace tessera::codegen {
 namespace {
 
 struct Code {
-  std::shared_ptr<const MachineCode> code;
+  std::shared_ptr<const KernelCode> code;
   int first_input = 0;
 };
 
@@ -25,7 +25,7 @@ void run(const runtime::KernelCall& call) {
                                                   nullptr, call.begin, call.end, 0, 0);
 }
 
-std::optional<runtime::Kernel> kernel_of(std::shared_ptr<const MachineCode> code, int first_input) {
+std::optional<runtime::Kernel> kernel_of(std::shared_ptr<const KernelCode> code, int first_input) {
   if (!code) return std::nullopt;
   return runtime::Kernel{run, std::make_shared<const Code>(Code{std::move(code), first_input})};
 }
@@ -114,8 +114,8 @@ std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, std::in
   const int own_init = init - operand.first_input;
   const ReduceShape& s = as.shape;
   const ReduceSource source = {
-      {*as.elements, nest}, s.a,     s.reduced, s.b,     as.columns == 0, as.columns, as.rows,
-      short_rows,           combine, dtype,     own_init};
+      {as.elements, nest}, s.a,     s.reduced, s.b,     as.columns == 0, as.columns, as.rows,
+      short_rows,          combine, dtype,     own_init};
   return kernel_of(code_of(source, kernel_key("compiled-reduce", s.a, s.reduced, s.b, as.columns,
                                               as.rows, short_rows, combine.opcode, combine.type,
                                               dtype, own_init, as.elements->key())),
@@ -125,7 +125,8 @@ std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, std::in
 std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, bool by_planes,
                                                const std::vector<ReduceOperand>& operands,
                                                const std::vector<DType>& types,
-                                               const LoopExpr& reducer, int init) {
+                                               const std::shared_ptr<const LoopExpr>& reducer,
+                                               int init) {
   // Short rows become columns.
   const bool turned =
       !has_code(shape) && shape.b == 1 && shape.reduced < kLongRow && shape.a >= kFewColumns;
@@ -143,7 +144,7 @@ std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, bool by
   std::vector<std::shared_ptr<const LoopExpr>> programs;
   std::vector<LoopNest> nests;
   KeyWriter key("compiled-program-reduce");
-  key.add_all(shape.a, shape.reduced, shape.b, by_planes, init, reducer.key());
+  key.add_all(shape.a, shape.reduced, shape.b, by_planes, init, reducer->key());
   for (std::size_t k = 0; k < operands.size(); ++k) {
     programs.push_back(elements_of(operands[k], types[k]));
     if (programs[k]->only_source >= 0) return std::nullopt;
@@ -151,12 +152,12 @@ std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, bool by
     if (nests[k].any_made) return std::nullopt;
     key.add_all(operands[k].first_input, types[k], programs[k]->key());
   }
-  const bool any_order = shape.b == 1 && combines_in_any_order(reducer, types);
+  const bool any_order = shape.b == 1 && combines_in_any_order(*reducer, types);
   ProgramReduceSource source{{},      reducer,   shape.a, shape.reduced,
                              shape.b, by_planes, init,    any_order};
   for (std::size_t k = 0; k < operands.size(); ++k) {
     source.operands.push_back(
-        {{*programs[k], nests[k]}, operands[k].first_input, infinity_of(types[k])});
+        {{programs[k], nests[k]}, operands[k].first_input, infinity_of(types[k])});
   }
   return kernel_of(code_of(source, key.take()), 0);
 }

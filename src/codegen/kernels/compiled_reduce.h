@@ -21,6 +21,7 @@ std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, std::in
 std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, bool by_planes,
                                                const std::vector<ReduceOperand>& operands,
                                                const std::vector<DType>& types,
-                                               const LoopExpr& reducer, int init);
+                                               const std::shared_ptr<const LoopExpr>& reducer,
+                                               int init);
 
 }  // namespace tessera::codegen

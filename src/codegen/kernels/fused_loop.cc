@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kRegisters = 64;
 }  // namespace
 
-FusedLoop::FusedLoop(const LoopExpr& program, bool compiled)
+FusedLoop::FusedLoop(const LoopExpr& program)
     : registers_(program.registers),
       views_(program.views),
       constants_(program.constants),
@@ -37,17 +37,18 @@ FusedLoop::FusedLoop(const LoopExpr& program, bool compiled)
     sources_.emplace_back(source.make(), first_input);
   }
   if (only_source_ >= 0) block_ = 4096;
-  if (compiled && !ops_.empty()) {
-    const LoopNest nest = nest_of(program, /*periodic=*/true);
-    code_ = code_of(LoopSource{program, nest}, program.key());
-    if (code_) {
-      for (std::size_t r = 0; r < registers_.size(); ++r) {
-        if (nest.made[r]) made_.push_back(int(r));
-      }
-      return;
-    }
-  }
   place_registers();
+}
+
+FusedLoop::FusedLoop(const std::shared_ptr<const LoopExpr>& program, bool compiled)
+    : FusedLoop(*program) {
+  if (!compiled || ops_.empty()) return;
+  const LoopSource source{program, nest_of(*program, /*periodic=*/true)};
+  code_ = code_of(source, program->key());
+  if (!code_) return;
+  for (std::size_t r = 0; r < registers_.size(); ++r) {
+    if (source.nest.made[r]) made_.push_back(int(r));
+  }
 }
 
 void FusedLoop::place_registers() {
@@ -360,7 +361,7 @@ KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64
           a.loop.run(call.inputs, call.outputs, call.begin, call.end, 0,
                      a.streams && call.may_stream);
         },
-        std::make_shared<const LoopAttrs>(LoopAttrs{FusedLoop(*program, compiled), streams})};
+        std::make_shared<const LoopAttrs>(LoopAttrs{FusedLoop(program, compiled), streams})};
   };
   return kernel;
 }

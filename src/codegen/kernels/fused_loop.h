@@ -39,7 +39,8 @@ class ElementSource {
 
 class FusedLoop {
  public:
-  explicit FusedLoop(const LoopExpr& program, bool compiled = false);
+  explicit FusedLoop(const LoopExpr& program);
+  FusedLoop(const std::shared_ptr<const LoopExpr>& program, bool compiled);
 
   /// Elements [begin, end) of the outputs. A contiguous input may be an output's memory. `first`:
   /// the element at which the outputs' memory begins. `stream`: write past the caches, unless over
@@ -82,14 +83,14 @@ class FusedLoop {
   std::int64_t block_ = 0;  ///< elements per block; 0: all at once
   std::int64_t place_bytes_ = 0;
   int places_ = 0;
-  std::shared_ptr<const MachineCode> code_;  ///< null: it is interpreted
-  std::vector<int> made_;                    ///< registers that the code finds made
+  std::shared_ptr<const KernelCode> code_;  ///< null: it is interpreted
+  std::vector<int> made_;                   ///< registers that the code finds made
 };
 
 /// Null of null.
 inline std::shared_ptr<const FusedLoop> make_loop(const std::shared_ptr<const LoopExpr>& program,
                                                   bool compiled = false) {
-  return program ? std::make_shared<const FusedLoop>(*program, compiled) : nullptr;
+  return program ? std::make_shared<const FusedLoop>(program, compiled) : nullptr;
 }
 
 /// The kernel that runs a program over so many elements, `times` times before anything reads them.

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <set>
 
+#include "src/base/background.h"
 #include "src/base/env.h"
 #include "src/base/log.h"
 #include "src/base/module_files.h"
@@ -79,7 +80,7 @@ struct Loaded {
   std::mutex mutex;
   std::condition_variable changed;
   std::set<std::string> in_work;
-  std::map<std::string, std::weak_ptr<const MachineCode>> by_key;
+  std::map<std::string, std::weak_ptr<const KernelCode>> by_key;
 };
 
 Loaded& loaded() {
@@ -91,10 +92,20 @@ Loaded& loaded() {
 
 bool has_kernel_compiler() { return !is_off() && !found().file.empty(); }
 
-KernelCompiler* kernel_compiler() {
-  static KernelCompiler* const once = load(found().file);
-  return is_off() ? nullptr : once;
+namespace {
+
+KernelCompiler* loaded_compiler() {
+  static KernelCompiler* const once = [] {
+    KernelCompiler* made = load(found().file);
+    finish_background_at_exit();  // before the module's own variables are destroyed
+    return made;
+  }();
+  return once;
 }
+
+}  // namespace
+
+KernelCompiler* kernel_compiler() { return is_off() ? nullptr : loaded_compiler(); }
 
 bool worth_compiling(double nanoseconds, const LoopExpr* elements) {
   constexpr double kWorth = 3000;  // compiling takes milliseconds, once
@@ -113,22 +124,55 @@ std::shared_ptr<const MachineCode> loaded_from(const std::string& object, const 
   return code;
 }
 
+std::shared_ptr<const MachineCode> find_on_disk(const CodeCache& cache, const std::string& key) {
+  const auto object = cache.find(key);
+  return object ? loaded_from(*object, "from the cache") : nullptr;
+}
+
+/// Doesn't read the environment, which may be changed while this runs in the background.
 template <class Source>
-std::shared_ptr<const MachineCode> make_code(const Source& source, const std::string& key) {
-  const CodeCache cache(found().identity);
-  if (const auto object = cache.find(key)) {
-    if (auto code = loaded_from(*object, "from the cache")) return code;
-  }
-  KernelCompiler* compiler = kernel_compiler();
+std::shared_ptr<const MachineCode> compile(const Source& source, const CodeCache& cache,
+                                           const std::string& key, CodeTier tier) {
+  KernelCompiler* compiler = loaded_compiler();
   if (compiler == nullptr) return nullptr;
-  const std::string object = compiler->compile(source);
+  const std::string object = compiler->compile(source, tier);
   if (object.empty()) return nullptr;
   cache.add(key, object);
   return loaded_from(object, "that was compiled");
 }
 
+/// The code of a call that takes longer is waited for. It could not be replaced meanwhile.
+constexpr double kLongCall = 2e6;
+
 template <class Source>
-std::shared_ptr<const MachineCode> find_or_make(const Source& source, const std::string& key) {
+std::shared_ptr<const KernelCode> make_code(const Source& source, const std::string& key,
+                                            double nanoseconds) {
+  const auto in_use = [](std::shared_ptr<const MachineCode> code) {
+    return code ? std::make_shared<KernelCode>(std::move(code)) : nullptr;
+  };
+  const CodeCache cache(found().identity);
+  if (auto code = in_use(find_on_disk(cache, key))) return code;
+  const std::string tiers = env_choice("TESSERA_TIERED_COMPILATION").value_or("on");
+  if (tiers == "off" || (tiers == "on" && nanoseconds > kLongCall)) {
+    return in_use(compile(source, cache, key, CodeTier::optimized));
+  }
+  const std::string quick_key = "quick " + key;
+  auto code = in_use(find_on_disk(cache, quick_key));
+  if (!code) code = in_use(compile(source, cache, quick_key, CodeTier::quick));
+  if (code && tiers == "on") {
+    run_in_background([source, cache, key, kept = std::weak_ptr<KernelCode>(code)] {
+      if (kept.expired()) return;
+      auto better = compile(source, cache, key, CodeTier::optimized);
+      const auto code = kept.lock();
+      if (code && better) code->replace(std::move(better));
+    });
+  }
+  return code;
+}
+
+template <class Source>
+std::shared_ptr<const KernelCode> find_or_make(const Source& source, const std::string& key,
+                                               double nanoseconds = 0) {
   if (!has_kernel_compiler()) return nullptr;
   Loaded& all = loaded();
   std::unique_lock lock(all.mutex);
@@ -136,10 +180,10 @@ std::shared_ptr<const MachineCode> find_or_make(const Source& source, const std:
   if (auto code = all.by_key[key].lock()) return code;
   all.in_work.insert(key);
   lock.unlock();
-  std::shared_ptr<const MachineCode> code;
+  std::shared_ptr<const KernelCode> code;
   std::exception_ptr error;
   try {
-    code = make_code(source, key);
+    code = make_code(source, key, nanoseconds);
   } catch (...) {
     error = std::current_exception();
   }
@@ -153,18 +197,19 @@ std::shared_ptr<const MachineCode> find_or_make(const Source& source, const std:
 
 }  // namespace
 
-std::shared_ptr<const MachineCode> code_of(const LoopSource& source, const std::string& key) {
+std::shared_ptr<const KernelCode> code_of(const LoopSource& source, const std::string& key) {
   return find_or_make(source, key);
 }
-std::shared_ptr<const MachineCode> code_of(const ReduceSource& source, const std::string& key) {
+std::shared_ptr<const KernelCode> code_of(const ReduceSource& source, const std::string& key) {
   return find_or_make(source, key);
 }
-std::shared_ptr<const MachineCode> code_of(const ProgramReduceSource& source,
-                                           const std::string& key) {
+std::shared_ptr<const KernelCode> code_of(const ProgramReduceSource& source,
+                                          const std::string& key) {
   return find_or_make(source, key);
 }
-std::shared_ptr<const MachineCode> code_of(const StepSource& source, const std::string& key) {
-  return find_or_make(source, key);
+std::shared_ptr<const KernelCode> code_of(const StepSource& source, const std::string& key,
+                                          double nanoseconds) {
+  return find_or_make(source, key, nanoseconds);
 }
 
 }  // namespace tessera::codegen

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "src/codegen/kernels/kernel_code.h"
 #include "src/codegen/kernels/loop_expr.h"
 #include "src/codegen/kernels/loop_nest.h"
-#include "src/codegen/kernels/object_code.h"
 
 namespace tessera::codegen {
 
@@ -24,8 +24,8 @@ using LoopFunction = void (*)(const std::byte* const* inputs, std::byte* const* 
                               std::int64_t first, std::int64_t stream);
 
 struct LoopSource {
-  const LoopExpr& program;
-  const LoopNest& nest;
+  std::shared_ptr<const LoopExpr> program;
+  LoopNest nest;
 };
 
 /// A reduction of [a, reduced, b] to [a, b] by one commutative op, of what a loop makes.
@@ -51,7 +51,7 @@ struct ProgramReduceSource {
     std::uint64_t infinity = 0;  ///< its bits; NaNs' are above, but for the sign. 0: it has none
   };
   std::vector<Operand> operands;
-  const LoopExpr& reducer;  ///< of the sums, then the elements
+  std::shared_ptr<const LoopExpr> reducer;  ///< of the sums, then the elements
   std::int64_t a = 1, reduced = 1, b = 1;
   bool by_planes = false;  ///< units are planes of a, else results
   int init = 0;            ///< the first of the initial values
@@ -64,7 +64,7 @@ struct StepProgram;
 /// A function as a loop's is, of which it takes the inputs, the outputs, and as `made` the scratch
 /// memory, and then of each link that is called the kernel's function and its KernelCall.
 struct StepSource {
-  const StepProgram& program;
+  std::shared_ptr<const StepProgram> program;
   /// By link: how its loop is walked; empty: it is called.
   std::vector<std::optional<LoopNest>> nests;
   std::vector<std::int64_t> scratch;  ///< where each is in the scratch memory
@@ -73,16 +73,22 @@ struct StepSource {
   std::vector<bool> local_inputs, local_outputs, local_scratch;
 };
 
+/// How much is done for code to be fast. Its results are the same, bit for bit.
+enum class CodeTier {
+  quick,  ///< made in a third of the time, and seldom more than half as slow again
+  optimized,
+};
+
 /// Any thread may call it at any time.
 class KernelCompiler {
  public:
   virtual ~KernelCompiler() = default;
   /// Object code with the function `kKernelEntry`; empty if something in the loop has no code here.
-  virtual std::string compile(const LoopSource& source) = 0;
+  virtual std::string compile(const LoopSource& source, CodeTier tier) = 0;
   /// Of a function as a loop's is, over units.
-  virtual std::string compile(const ReduceSource& source) = 0;
-  virtual std::string compile(const ProgramReduceSource& source) = 0;
-  virtual std::string compile(const StepSource& source) = 0;
+  virtual std::string compile(const ReduceSource& source, CodeTier tier) = 0;
+  virtual std::string compile(const ProgramReduceSource& source, CodeTier tier) = 0;
+  virtual std::string compile(const StepSource& source, CodeTier tier) = 0;
 };
 inline constexpr const char* kKernelEntry = "tessera_kernel";
 
@@ -102,12 +108,14 @@ bool worth_compiling(double nanoseconds, const LoopExpr* elements);
 double time_of_code(bool compiled);
 
 /// The code of a kernel: compiled before by this process, found on disk, or compiled now. Null if
-/// it can't be compiled. Equal keys, equal sources.
-std::shared_ptr<const MachineCode> code_of(const LoopSource& source, const std::string& key);
-std::shared_ptr<const MachineCode> code_of(const ReduceSource& source, const std::string& key);
-std::shared_ptr<const MachineCode> code_of(const ProgramReduceSource& source,
-                                           const std::string& key);
-std::shared_ptr<const MachineCode> code_of(const StepSource& source, const std::string& key);
+/// it can't be compiled. Equal keys, equal sources. Unless the first call takes long
+/// (`nanoseconds`), quick code will do until there is better, which is made in the background.
+std::shared_ptr<const KernelCode> code_of(const LoopSource& source, const std::string& key);
+std::shared_ptr<const KernelCode> code_of(const ReduceSource& source, const std::string& key);
+std::shared_ptr<const KernelCode> code_of(const ProgramReduceSource& source,
+                                          const std::string& key);
+std::shared_ptr<const KernelCode> code_of(const StepSource& source, const std::string& key,
+                                          double nanoseconds);
 
 /// The module's only symbol: a compiler that is never deleted, or null and why. `vector_math`:
 /// whether code may call the C library's.

@@ -541,7 +541,7 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
                  compiled] {
     auto made = std::make_shared<GeneralAttrs>(g);
     if (compiled) {
-      auto kernel = compiled_reduce(g.shape, made_here, operands, types, *reducer, g.init);
+      auto kernel = compiled_reduce(g.shape, made_here, operands, types, reducer, g.init);
       if (kernel) return *std::move(kernel);
     }
     made->program = make_loop(reducer, compiled);

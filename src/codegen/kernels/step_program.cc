@@ -40,7 +40,7 @@ struct ProgramAttrs {
   std::vector<Instruction> instructions;
   std::size_t bytes = 0;  ///< of scratch memory
   /// If there is, it has the calls' addresses and what they are called with.
-  std::shared_ptr<const MachineCode> code;
+  std::shared_ptr<const KernelCode> code;
 };
 
 class Memory {
@@ -126,8 +126,9 @@ constexpr std::size_t kMostInCode = 64;
 /// Of what a register or two hold.
 constexpr std::int64_t kLocalBytes = 64;
 
-StepSource source_of(const StepProgram& program) {
-  StepSource source{program, {}, {}, 0, {}, {}, {}};
+StepSource source_of(const std::shared_ptr<const StepProgram>& shared) {
+  const StepProgram& program = *shared;
+  StepSource source{shared, {}, {}, 0, {}, {}, {}};
   for (const std::int64_t bytes : program.scratch) {
     source.scratch.push_back(source.scratch_bytes);
     source.scratch_bytes += (bytes + 63) / 64 * 64;
@@ -175,20 +176,20 @@ bool is_worth_compiling(const StepProgram& program, double nanoseconds) {
 
 class ProgramMaker {
  public:
-  explicit ProgramMaker(const StepProgram& program)
-      : program_(program), attrs_(std::make_shared<ProgramAttrs>()) {}
+  explicit ProgramMaker(std::shared_ptr<const StepProgram> program)
+      : program_(std::move(program)), attrs_(std::make_shared<ProgramAttrs>()) {}
 
-  std::shared_ptr<ProgramAttrs> make(const std::string& key, bool compiled) {
+  std::shared_ptr<ProgramAttrs> make(const std::string& key, bool compiled, double nanoseconds) {
     const StepSource source = source_of(program_);
     attrs_->bytes = source.scratch_bytes;
     offsets_ = source.scratch;
-    if (compiled) attrs_->code = code_of(source, key);
+    if (compiled) attrs_->code = code_of(source, key, nanoseconds);
     std::size_t n = 0;
-    for_each_link(program_.steps, [&](const StepProgram::Link& link) {
+    for_each_link(program_->steps, [&](const StepProgram::Link& link) {
       if (!attrs_->code || !source.nests[n]) add_call(link);
       ++n;
     });
-    if (!attrs_->code) add(program_.steps);
+    if (!attrs_->code) add(program_->steps);
     return attrs_;
   }
 
@@ -252,7 +253,7 @@ class ProgramMaker {
     for (const std::size_t end : ends) to[end].number = std::int64_t(to.size());
   }
 
-  const StepProgram& program_;
+  std::shared_ptr<const StepProgram> program_;
   std::shared_ptr<ProgramAttrs> attrs_;
   std::vector<std::int64_t> offsets_;
   std::int64_t next_call_ = 0;
@@ -297,8 +298,9 @@ KernelDescriptor step_program_kernel(StepProgram program, double nanoseconds) {
   add_to_key(key, program.steps);
   kernel.key = key.take();
   const bool compiled = is_worth_compiling(program, nanoseconds);
-  kernel.make = [program = std::move(program), key = kernel.key, compiled] {
-    return runtime::Kernel{run_steps, ProgramMaker(program).make(key, compiled)};
+  kernel.make = [program = std::make_shared<const StepProgram>(std::move(program)),
+                 key = kernel.key, compiled, nanoseconds] {
+    return runtime::Kernel{run_steps, ProgramMaker(program).make(key, compiled, nanoseconds)};
   };
   return kernel;
 }

@@ -52,26 +52,27 @@ class Compiler : public KernelCompiler {
  public:
   explicit Compiler(Machine machine) : machine_(std::move(machine)) {}
 
-  std::string compile(const LoopSource& source) override {
-    return object_of([&](llvm::Module* module) {
+  std::string compile(const LoopSource& source, CodeTier tier) override {
+    return object_of(tier, [&](llvm::Module* module) {
       return emit_loop_function(module, machine_, source, kKernelEntry);
     });
   }
 
-  std::string compile(const ReduceSource& source) override {
-    return object_of([&](llvm::Module* module) {
+  std::string compile(const ReduceSource& source, CodeTier tier) override {
+    return object_of(tier, [&](llvm::Module* module) {
       return emit_reduce_function(module, machine_, source, kKernelEntry);
     });
   }
 
-  std::string compile(const ProgramReduceSource& source) override {
-    return object_of([&](llvm::Module* module) {
+  std::string compile(const ProgramReduceSource& source, CodeTier tier) override {
+    return object_of(tier, [&](llvm::Module* module) {
       return emit_program_reduce_function(module, machine_, source, kKernelEntry);
     });
   }
 
-  std::string compile(const StepSource& source) override {
+  std::string compile(const StepSource& source, CodeTier tier) override {
     return object_of(
+        tier,
         [&](llvm::Module* module) {
           return emit_step_function(module, machine_, source, kKernelEntry);
         },
@@ -79,19 +80,34 @@ class Compiler : public KernelCompiler {
   }
 
  private:
-  std::unique_ptr<llvm::TargetMachine> target_machine() const {
+  std::unique_ptr<llvm::TargetMachine> target_machine(CodeTier tier) const {
     const std::string triple = llvm::sys::getProcessTriple();
     std::string error;
     const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
     if (target == nullptr) return nullptr;
     return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
         triple, machine_.cpu, machine_.features, llvm::TargetOptions(), llvm::Reloc::PIC_,
-        llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, /*JIT=*/true));
+        llvm::CodeModel::Small,
+        tier == CodeTier::quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default,
+        /*JIT=*/true));
   }
 
-  std::string object_of(const std::function<bool(llvm::Module*)>& emit,
+  static void add_passes(bool several_loops, llvm::legacy::PassManager* passes) {
+    // Loops come vectorised: this only tidies up.
+    passes->add(llvm::createSROAPass());
+    passes->add(llvm::createEarlyCSEPass());
+    passes->add(llvm::createInstructionCombiningPass());
+    if (!several_loops) return;
+    // What one step writes and the next one reads stays in registers.
+    passes->add(llvm::createCFGSimplificationPass());
+    passes->add(llvm::createLICMPass());
+    passes->add(llvm::createEarlyCSEPass());
+    passes->add(llvm::createInstructionCombiningPass());
+  }
+
+  std::string object_of(CodeTier tier, const std::function<bool(llvm::Module*)>& emit,
                         bool several_loops = false) const {
-    const std::unique_ptr<llvm::TargetMachine> target = target_machine();
+    const std::unique_ptr<llvm::TargetMachine> target = target_machine(tier);
     if (!target) return {};
     llvm::LLVMContext context;
     llvm::Module module("kernel", context);
@@ -114,17 +130,7 @@ class Compiler : public KernelCompiler {
     // Asked for by a pass before the target adds its own, it would be one that knows no machine:
     // gathers would be taken apart.
     passes.add(llvm::createTargetTransformInfoWrapperPass(target->getTargetIRAnalysis()));
-    // Loops come vectorised: this only tidies up.
-    passes.add(llvm::createSROAPass());
-    passes.add(llvm::createEarlyCSEPass());
-    passes.add(llvm::createInstructionCombiningPass());
-    if (several_loops) {
-      // What one step writes and the next one reads stays in registers.
-      passes.add(llvm::createCFGSimplificationPass());
-      passes.add(llvm::createLICMPass());
-      passes.add(llvm::createEarlyCSEPass());
-      passes.add(llvm::createInstructionCombiningPass());
-    }
+    if (tier == CodeTier::optimized) add_passes(several_loops, &passes);
     if (target->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile)) {
       return {};
     }

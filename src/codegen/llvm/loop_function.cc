@@ -53,7 +53,7 @@ Lanes constant_of(const VectorBuilder& v, const LoopExpr& program, const LoopExp
 
 LoopBody::LoopBody(llvm::IRBuilder<>& b, const Machine& machine, const LoopSource& source,
                    unsigned width, const Arguments& arguments)
-    : b_(b), machine_(machine), program_(source.program), nest_(source.nest), width_(width) {
+    : b_(b), machine_(machine), program_(*source.program), nest_(source.nest), width_(width) {
   const std::size_t n = program_.registers.size();
   bases_.resize(n);
   row_.resize(n);
@@ -555,7 +555,7 @@ bool emit_loop_function(llvm::Module* module, const Machine& machine, const Loop
                         const char* name) {
   Function* f = add_loop_function(module, name);
   llvm::IRBuilder<> b(&f->getEntryBlock());
-  const unsigned width = vector_width(source.program, machine);
+  const unsigned width = vector_width(*source.program, machine);
   Value* begin = f->getArg(3);
   LoopBody body(b, machine, source, width,
                 {f->getArg(0), f->getArg(1), f->getArg(2), begin, f->getArg(5)});

@@ -20,10 +20,10 @@ class ProgramReduceEmitter {
       : b_(b), machine_(machine), source_(source) {
     unsigned width = 64;
     for (const auto& o : source.operands) {
-      width = std::min(width, vector_width(o.elements.program, machine));
+      width = std::min(width, vector_width(*o.elements.program, machine));
     }
     // Two vectors of each: what combines them takes several steps in a row.
-    width_ = 2 * std::min(width, vector_width(source.reducer, machine));
+    width_ = 2 * std::min(width, vector_width(*source.reducer, machine));
   }
 
   bool emit(llvm::Function* f) {
@@ -102,7 +102,7 @@ class ProgramReduceEmitter {
   Values combined(const VectorBuilder& v, const Values& sums, const Values& values) {
     Values all = sums;
     all.insert(all.end(), values.begin(), values.end());
-    auto out = emit_program(v, source_.reducer, all);
+    auto out = emit_program(v, *source_.reducer, all);
     if (out && out->size() == count()) return *std::move(out);
     complete_ = false;
     return sums;

@@ -50,7 +50,7 @@ class ReduceEmitter {
         source_(source),
         held_(source.combine.type),
         held_bytes_(unsigned(byte_size(held_))),
-        width_(std::min(vector_width(source.elements.program, machine),
+        width_(std::min(vector_width(*source.elements.program, machine),
                         std::max(2U, machine.vector_bytes / std::min(held_bytes_, 8U)))) {}
 
   bool emit(llvm::Function* f) {
@@ -205,7 +205,7 @@ class ReduceEmitter {
       return;
     }
     constexpr std::size_t kCheapOps = 6, kSums = 4;
-    const std::size_t n = source_.elements.program.ops.size() <= kCheapOps ? kSums : 1;
+    const std::size_t n = source_.elements.program->ops.size() <= kCheapOps ? kSums : 1;
     std::vector<Sums> sums;
     for (std::size_t k = 0; k < n; ++k) sums.emplace_back(wide, held_);
     const Sums rest(one, held_);

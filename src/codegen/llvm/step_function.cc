@@ -21,7 +21,7 @@ class StepEmitter {
       : f_(f), b_(&f->getEntryBlock()), machine_(machine), source_(source) {}
 
   bool run() {
-    const StepProgram& program = source_.program;
+    const StepProgram& program = *source_.program;
     Value* scratch = element(f_->getArg(2), 0);
     for (std::size_t k = 0; k < program.inputs.size(); ++k) {
       Value* given = element(f_->getArg(0), k);
@@ -92,10 +92,10 @@ class StepEmitter {
   void emit(const StepProgram::Link& link) {
     const std::optional<LoopNest>& nest = source_.nests[next_link_++];
     if (!nest) return call();
-    const LoopSource source{*link.kernel.loop, *nest};
+    const LoopSource source{link.kernel.loop, *nest};
     Value* zero = b_.getInt64(0);
     const std::int64_t n = link.units * link.kernel.elements_per_unit;
-    const unsigned width = n == 1 ? 1 : vector_width(source.program, machine_);
+    const unsigned width = n == 1 ? 1 : vector_width(*source.program, machine_);
     LoopBody body(b_, machine_, source, width,
                   {list(link.inputs), list(link.outputs), nullptr, zero, zero});
     const auto each = [&](unsigned w, Value* at, Value* column) {

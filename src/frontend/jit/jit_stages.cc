@@ -2,6 +2,7 @@
 // Lowered and Compiled: the stages of a jitted function.
 #include "src/frontend/jit/jit_stages.h"
 
+#include "src/base/background.h"
 #include "src/compiler/explain/explain.h"
 #include "src/compiler/layouts.h"
 #include "src/frontend/arrays/array_impl.h"
@@ -49,6 +50,8 @@ std::string Lowered::as_text(const std::string& dialect, Location location) cons
   options.axis_names = true;
   return ir::to_string(*module, options);
 }
+
+void wait_for_optimized_code() { wait_for_background(); }
 
 Compiled Lowered::compile(Location) const {
   auto compiled = std::make_shared<internal::CompiledState>();

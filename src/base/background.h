@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Work that nobody waits for, on a thread of its own.
+#pragma once
+
+#include <functional>
+
+namespace tessera {
+
+/// Runs jobs one after the other, in the order in which they were added. The thread is there only
+/// as long as there are jobs. A job waits for a while at first, as what the process does meanwhile
+/// comes before, and may be all there is to do. What jobs throw is lost. What hasn't begun when the
+/// process ends isn't run any more.
+void run_in_background(std::function<void()> job);
+
+/// Returns when there are no more jobs. None waits meanwhile.
+void wait_for_background();
+
+/// The process won't destroy what is made before this call while a job runs: at exit the one that
+/// runs is waited for first.
+void finish_background_at_exit();
+
+}  // namespace tessera
