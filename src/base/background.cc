@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -42,6 +43,7 @@ class Background {
     changed_.notify_all();
     changed_.wait(lock, [&] { return !is_running_; });
     --waiting_;
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
   void close() {
@@ -90,7 +92,9 @@ class Background {
       }
       try {
         job();
-      } catch (...) {  // nobody waits for it
+      } catch (...) {
+        const std::unique_lock lock(mutex_);
+        if (!error_) error_ = std::current_exception();
       }
     }
   }
@@ -100,6 +104,7 @@ class Background {
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   int waiting_ = 0;  ///< threads that want all to be done
+  std::exception_ptr error_;
   bool is_running_ = false, is_closed_ = false;
   std::thread thread_;
 };

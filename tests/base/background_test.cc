@@ -34,8 +34,9 @@ TEST(Background, JobsMayThrowAndAddOthers) {
     ++ran;
     run_in_background([&] { ++ran; });
   });
-  wait_for_background();
+  EXPECT_THROW(wait_for_background(), std::runtime_error);
   EXPECT_EQ(ran, 2);
+  wait_for_background();
 }
 
 TEST(Background, RunsWithoutAnybodyWaiting) {
