@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions of a few arrays that were stacked for them.
+// Reductions of a few arrays that were stacked for them, and of a few numbers in loops.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,8 @@
 namespace tessera::passes {
 
 /// Reductions along the dim in which a few arrays are stacked become the reducer's ops on those
-/// arrays, so that no stack is held: argmax(stack([a, b])) is selects. Returns how many.
+/// arrays, so that no stack is held: argmax(stack([a, b])) is selects. In loops so do reductions of
+/// a few elements, which are then part of the code of the loop. Returns how many.
 std::size_t unroll_reductions(ir::Module* module);
 
 }  // namespace tessera::passes

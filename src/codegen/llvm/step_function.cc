@@ -15,6 +15,20 @@ using llvm::Function;
 using llvm::Value;
 using Place = StepProgram::Place;
 
+/// The widths of the vectors that a row is made of. Empty if all rows take more than a few: these
+/// have code of their own each, so that numbers between steps stay in registers.
+std::vector<unsigned> vectors_of(std::int64_t row, std::int64_t rows, unsigned most) {
+  constexpr std::size_t kMostVectors = 6;
+  std::vector<unsigned> out;
+  unsigned width = most;
+  for (std::int64_t left = row; left > 0 && out.size() <= kMostVectors; left -= width) {
+    while (std::int64_t(width) > left) width /= 2;
+    out.push_back(width);
+  }
+  if (out.size() * std::size_t(rows) > kMostVectors) out.clear();
+  return out;
+}
+
 class StepEmitter {
  public:
   StepEmitter(Function* f, const Machine& machine, const StepSource& source)
@@ -95,15 +109,27 @@ class StepEmitter {
     const LoopSource source{link.kernel.loop, *nest};
     Value* zero = b_.getInt64(0);
     const std::int64_t n = link.units * link.kernel.elements_per_unit;
-    const unsigned width = n == 1 ? 1 : vector_width(*source.program, machine_);
+    const unsigned most = vector_width(*source.program, machine_);
+    if (n == 0) return;
+    const std::int64_t row = source.nest.by_rows ? source.nest.row() : n;
+    const std::vector<unsigned> few = source.nest.periodic ? std::vector<unsigned>()
+                                                           : vectors_of(row, n / row, most);
+    const unsigned width = few.empty() ? most : few.front();
     LoopBody body(b_, machine_, source, width,
                   {list(link.inputs), list(link.outputs), nullptr, zero, zero});
     const auto each = [&](unsigned w, Value* at, Value* column) {
       complete_ = complete_ && body.run(w, at, column);
       if (complete_) body.store(w, at);
     };
-    if (n == 1) {
-      each(1, zero, zero);
+    if (!few.empty()) {
+      for (std::int64_t first = 0; first < n; first += row) {
+        if (source.nest.by_rows) body.enter_row(b_.getInt64(std::uint64_t(first / row)));
+        std::int64_t column = 0;
+        for (const unsigned w : few) {
+          each(w, b_.getInt64(std::uint64_t(first + column)), b_.getInt64(std::uint64_t(column)));
+          column += w;
+        }
+      }
     } else {
       emit_range(b_, &body, source.nest, {width, 1}, zero, b_.getInt64(std::uint64_t(n)), each);
     }
