@@ -25,6 +25,7 @@
 #include "src/passes/separate_bodies.h"
 #include "src/passes/share_reducers.h"
 #include "src/passes/simplify.h"
+#include "src/passes/single_scatters.h"
 #include "src/passes/split_reductions.h"
 #include "src/passes/strength_reduce_dots.h"
 #include "src/passes/strength_reduce_gathers.h"
@@ -212,6 +213,8 @@ constexpr Pass kPasses[] = {
      counted<passes::unroll_reductions>},
     {"flatten-gathers", "Gather single elements by one index each, of an array of one dim",
      counted<passes::flatten_gathers>},
+    {"update-single-scatters", "Update slices where a scatter has one small window",
+     counted<passes::update_single_scatters>},
     {"flatten-scatters", "Scatter elements and rows by one index each, along one dim",
      counted<passes::flatten_scatters>},
     {"split-reductions", "Reduce long stretches side by side, then their results",

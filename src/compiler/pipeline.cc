@@ -38,6 +38,7 @@
 #include "src/passes/separate_bodies.h"
 #include "src/passes/share_reducers.h"
 #include "src/passes/simplify.h"
+#include "src/passes/single_scatters.h"
 #include "src/passes/split_reductions.h"
 #include "src/passes/strength_reduce_dots.h"
 #include "src/passes/strength_reduce_gathers.h"
@@ -354,7 +355,8 @@ std::unique_ptr<ir::Module> fused_program(const Compilation& c) {
 /// What makes loops of other ops.
 void make_elementwise(Compilation& c) {
   const std::size_t unrolled =
-      passes::unroll_reductions(c.module.get()) + passes::unroll_dots(c.module.get());
+      passes::unroll_reductions(c.module.get()) + passes::unroll_dots(c.module.get()) +
+      passes::update_single_scatters(c.module.get());
   if (unrolled > 0) simplify(c);
   passes::flatten_gathers(c.module.get());
   passes::flatten_scatters(c.module.get());

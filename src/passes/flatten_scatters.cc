@@ -40,23 +40,6 @@ std::int64_t row_dims(const Instruction& scatter) {
   return rows;
 }
 
-/// pred: the number is one of a place in the dim.
-Instruction* is_inside(ir::Builder& b, Instruction* n, std::int64_t size) {
-  const DType t = n->shape.dtype;
-  const auto splat = [&](double v) { return b.splat(b.scalar(t, v), n->shape.dims); };
-  const int bits = int(byte_size(t)) * 8 - (is_signed_integer(t) ? 1 : 0);
-  Instruction* out = nullptr;
-  const auto add = [&](Instruction* more) {
-    out = out == nullptr ? more : b.binary(Opcode::and_, out, more);
-  };
-  if (is_signed_integer(t)) add(b.compare(ir::Direction::ge, n, splat(0)));
-  // No number of a small type may be beyond it.
-  if (bits >= 63 || size < (std::int64_t(1) << bits)) {
-    add(b.compare(ir::Direction::lt, n, splat(double(size))));
-  }
-  return out;
-}
-
 Instruction* one_index_each(const Instruction& scatter, ir::Builder& b) {
   if (scatter.operands().size() != 3 || !scatter.control_predecessors().empty()) return nullptr;
   const auto& s = scatter.get<ir::ScatterAttrs>();

@@ -36,4 +36,20 @@ Instruction* times(ir::Builder& b, Instruction* n, std::int64_t stride) {
                   b.splat(b.scalar(DType::s32, double(stride)), n->shape.dims));
 }
 
+Instruction* is_inside(ir::Builder& b, Instruction* n, std::int64_t size) {
+  const DType t = n->shape.dtype;
+  const auto splat = [&](double v) { return b.splat(b.scalar(t, v), n->shape.dims); };
+  const int bits = int(byte_size(t)) * 8 - (is_signed_integer(t) ? 1 : 0);
+  Instruction* out = nullptr;
+  const auto add = [&](Instruction* more) {
+    out = out == nullptr ? more : b.binary(Opcode::and_, out, more);
+  };
+  if (is_signed_integer(t)) add(b.compare(ir::Direction::ge, n, splat(0)));
+  // No number of a small type may be beyond it.
+  if (bits >= 63 || size < (std::int64_t(1) << bits)) {
+    add(b.compare(ir::Direction::lt, n, splat(double(size))));
+  }
+  return out;
+}
+
 }  // namespace tessera::passes

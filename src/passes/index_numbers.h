@@ -17,4 +17,7 @@ ir::Instruction* index_number(ir::Builder& b, ir::Instruction* indices,
 /// n * stride, of s32.
 ir::Instruction* times(ir::Builder& b, ir::Instruction* n, std::int64_t stride);
 
+/// pred: 0 <= n < size. Null if all numbers of its type are.
+ir::Instruction* is_inside(ir::Builder& b, ir::Instruction* n, std::int64_t size);
+
 }  // namespace tessera::passes
