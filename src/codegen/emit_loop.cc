@@ -209,7 +209,11 @@ double time_of_moved(Emitter& e, const ir::Instruction& i,
     dims.erase(std::remove(dims.begin(), dims.end(), 1), dims.end());
     return dims;
   };
-  if (i.is(Opcode::reshape) &&
+  // What is stored may be taken to have these dims.
+  const auto is_stored = [&e](const ir::Instruction& o) {
+    return !e.inlined(o) || e.facts(o).known;
+  };
+  if (i.is(Opcode::reshape) && !is_stored(*i.operand(0)) &&
       without_ones(i.shape.dims) != without_ones(i.operand(0)->shape.dims)) {
     return kNever;
   }

@@ -211,9 +211,44 @@ Lanes LoopBody::scattered(const VectorBuilder& v, Value* first,
   if (bytes == 16 || span > kMostApart * std::int64_t(v.width)) {
     return v.gather(first, llvm::ConstantVector::get(apart), bytes);
   }
-  auto* type = llvm::FixedVectorType::get(b_.getIntNTy(bytes * 8), unsigned(span));
-  Value* all = b_.CreateAlignedLoad(type, first, llvm::Align(bytes));
-  return VectorBuilder::bits(b_.CreateShuffleVector(all, places));
+  return VectorBuilder::bits(b_.CreateShuffleVector(neighbours(first, span, bytes), places));
+}
+
+/// At least so many elements; those behind are anything. Of odd numbers of elements LLVM would make
+/// loads of one each at the end, and nothing may be read behind.
+Value* LoopBody::neighbours(Value* first, std::int64_t span, unsigned bytes) const {
+  llvm::Type* element = b_.getIntNTy(bytes * 8);
+  const std::int64_t most = machine_.vector_bytes / bytes, rest = span % most;
+  const bool has_masks = machine_.vector_bytes == 64 || (machine_.vector_bytes == 32 && bytes >= 4);
+  if (!has_masks || (rest & (rest - 1)) == 0) {
+    auto* type = llvm::FixedVectorType::get(element, unsigned(span));
+    return b_.CreateAlignedLoad(type, first, llvm::Align(bytes));
+  }
+  auto* type = llvm::FixedVectorType::get(element, unsigned(most));
+  llvm::SmallVector<llvm::Constant*> mask;
+  for (std::int64_t k = 0; k < most; ++k) mask.push_back(b_.getInt1(k < rest));
+  std::vector<Value*> parts;
+  for (std::int64_t n = 0; n < span; n += most) {
+    Value* from = offset(first, b_.getInt64(std::uint64_t(n)), bytes);
+    const llvm::Align align(bytes);
+    if (n + most <= span) {
+      parts.push_back(b_.CreateAlignedLoad(type, from, align));
+    } else {
+      parts.push_back(b_.CreateMaskedLoad(type, from, align, llvm::ConstantVector::get(mask)));
+    }
+  }
+  while (parts.size() > 1) {
+    if (parts.size() % 2 == 1) parts.push_back(llvm::PoisonValue::get(parts[0]->getType()));
+    const auto lanes = llvm::cast<llvm::FixedVectorType>(parts[0]->getType())->getNumElements();
+    llvm::SmallVector<int> all;
+    for (unsigned k = 0; k < 2 * lanes; ++k) all.push_back(int(k));
+    std::vector<Value*> joined;
+    for (std::size_t k = 0; k < parts.size(); k += 2) {
+      joined.push_back(b_.CreateShuffleVector(parts[k], parts[k + 1], all));
+    }
+    parts = std::move(joined);
+  }
+  return parts[0];
 }
 
 /// How far each lane's element is from the first one's.

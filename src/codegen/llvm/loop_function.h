@@ -55,6 +55,7 @@ class LoopBody {
   Lanes indexed(const VectorBuilder& v, std::size_t k, llvm::Value* at);
   Lanes taken(const VectorBuilder& v, const LoopExpr::Op& op) const;
   Lanes number(const VectorBuilder& v, std::size_t k, llvm::Value* index);
+  llvm::Value* neighbours(llvm::Value* first, std::int64_t span, unsigned bytes) const;
   Lanes scattered(const VectorBuilder& v, llvm::Value* first,
                   const std::vector<std::int64_t>& from_first, unsigned bytes) const;
   Lanes of_period(const VectorBuilder& v, std::size_t k, std::int64_t vector);
