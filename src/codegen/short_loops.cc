@@ -196,10 +196,28 @@ class LoopProgram {
         }
         link.outputs.push_back(places_[made]);
       }
+      if (link.kernel.steps) {
+        add_steps(*link.kernel.steps, link, steps);
+      } else {
+        steps->emplace_back().what = std::move(link);
+      }
       if (scratch_ > kMostStepScratch) return false;
-      steps->emplace_back().what = std::move(link);
     }
     return true;
+  }
+
+  /// Those of a loop in this one, instead of a call of it.
+  void add_steps(const StepProgram& program, const StepProgram::Link& link,
+                 StepProgram::Block* steps) {
+    std::vector<Place> places;
+    for (const std::int64_t bytes : program.scratch) places.push_back(scratch(bytes));
+    const StepProgram::Block moved = with_places(program.steps, [&](const Place& p) {
+      const auto n = std::size_t(p.number);
+      return p.kind == Place::Kind::input    ? link.inputs.at(n)
+             : p.kind == Place::Kind::output ? link.outputs.at(n)
+                                             : places.at(n);
+    });
+    steps->insert(steps->end(), moved.begin(), moved.end());
   }
 
   /// What a branch takes is where it is; what it makes has one place for all of them.

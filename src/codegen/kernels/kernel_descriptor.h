@@ -18,6 +18,7 @@ namespace tessera::codegen {
 
 struct LoopExpr;
 struct RowSums;
+struct StepProgram;
 
 /// A product, of some columns alone: units [begin, end) of the call.
 using ColumnsFunction = void (*)(const runtime::KernelCall& call, std::int64_t first,
@@ -56,6 +57,8 @@ struct KernelDescriptor {
   /// kernels. Null if it is none.
   std::shared_ptr<const LoopExpr> loop;
   std::int64_t elements_per_unit = 1;
+  /// The same as steps, for a program of which they become part. Null if it is none.
+  std::shared_ptr<const StepProgram> steps;
   /// What makes the elements that it reduces, if it isn't an input alone.
   std::shared_ptr<const LoopExpr> reduced;
   ProductParts parts;  ///< of a product whose rows are units

@@ -290,6 +290,30 @@ void add_to_key(KeyWriter& key, const StepProgram::Block& steps) {
 
 }  // namespace
 
+StepProgram::Block with_places(const StepProgram::Block& steps,
+                               const std::function<Place(const Place&)>& moved) {
+  StepProgram::Block out = steps;
+  for (StepProgram::Step& step : out) {
+    if (auto* link = std::get_if<StepProgram::Link>(&step.what)) {
+      for (auto* places : {&link->inputs, &link->outputs}) {
+        for (Place& p : *places) p = moved(p);
+      }
+    } else if (auto* copy = std::get_if<StepProgram::Copy>(&step.what)) {
+      copy->from = moved(copy->from);
+      copy->to = moved(copy->to);
+    } else if (auto* loop = std::get_if<StepProgram::Loop>(&step.what)) {
+      loop->condition = with_places(loop->condition, moved);
+      loop->predicate = moved(loop->predicate);
+      loop->body = with_places(loop->body, moved);
+    } else {
+      auto& branches = std::get<StepProgram::Branches>(step.what);
+      branches.selector = moved(branches.selector);
+      for (StepProgram::Block& block : branches.blocks) block = with_places(block, moved);
+    }
+  }
+  return out;
+}
+
 KernelDescriptor step_program_kernel(StepProgram program, double nanoseconds) {
   KernelDescriptor kernel;
   kernel.nanoseconds = nanoseconds;
@@ -298,8 +322,8 @@ KernelDescriptor step_program_kernel(StepProgram program, double nanoseconds) {
   add_to_key(key, program.steps);
   kernel.key = key.take();
   const bool compiled = is_worth_compiling(program, nanoseconds);
-  kernel.make = [program = std::make_shared<const StepProgram>(std::move(program)),
-                 key = kernel.key, compiled, nanoseconds] {
+  kernel.steps = std::make_shared<const StepProgram>(std::move(program));
+  kernel.make = [program = kernel.steps, key = kernel.key, compiled, nanoseconds] {
     return runtime::Kernel{run_steps, ProgramMaker(program).make(key, compiled, nanoseconds)};
   };
   return kernel;

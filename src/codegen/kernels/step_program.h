@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <variant>
 #include <vector>
 
@@ -49,6 +50,11 @@ struct StepProgram {
   Block steps;
   std::vector<std::int64_t> inputs, outputs, scratch;  ///< bytes
 };
+
+/// The same steps, with what they read and write elsewhere.
+StepProgram::Block with_places(
+    const StepProgram::Block& steps,
+    const std::function<StepProgram::Place(const StepProgram::Place&)>& moved);
 
 /// Of one unit, which takes so long.
 KernelDescriptor step_program_kernel(StepProgram program, double nanoseconds);

@@ -130,7 +130,13 @@ class Compiler : public KernelCompiler {
     // Asked for by a pass before the target adds its own, it would be one that knows no machine:
     // gathers would be taken apart.
     passes.add(llvm::createTargetTransformInfoWrapperPass(target->getTargetIRAnalysis()));
-    if (tier == CodeTier::optimized) add_passes(several_loops, &passes);
+    if (tier == CodeTier::optimized) {
+      add_passes(several_loops, &passes);
+    } else if (several_loops) {
+      // Else each number goes through memory, from trip to trip.
+      passes.add(llvm::createSROAPass());
+      passes.add(llvm::createEarlyCSEPass());
+    }
     if (target->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile)) {
       return {};
     }
