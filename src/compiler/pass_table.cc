@@ -20,6 +20,7 @@
 #include "src/passes/inline_calls.h"
 #include "src/passes/join_async.h"
 #include "src/passes/late_divisions.h"
+#include "src/passes/late_transposes.h"
 #include "src/passes/loop_carries.h"
 #include "src/passes/schedule_placements.h"
 #include "src/passes/separate_bodies.h"
@@ -168,6 +169,8 @@ constexpr Pass kPasses[] = {
      counted<passes::keep_last_dims>},
     {"swap-transposed-dots", "Swap the operands of dots that are only read transposed",
      counted<passes::swap_transposed_dots>},
+    {"transpose-late", "Transpose what dots read of elementwise ops, not what these read",
+     counted<passes::transpose_late>},
     {"unify-dim-orders", "Have what is between dots in one order of dims, if less is moved then",
      counted<passes::unify_dim_orders>},
     {"late-divisions", "Divide what dots make of softmaxes instead of these",

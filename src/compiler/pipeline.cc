@@ -33,6 +33,7 @@
 #include "src/passes/inline_calls.h"
 #include "src/passes/join_async.h"
 #include "src/passes/late_divisions.h"
+#include "src/passes/late_transposes.h"
 #include "src/passes/loop_carries.h"
 #include "src/passes/schedule_placements.h"
 #include "src/passes/separate_bodies.h"
@@ -233,6 +234,7 @@ void simplify(Compilation& c) {
   passes::strength_reduce_gathers(c.module.get());
   for (int k = 0; k < 4 && passes::simplify(c.module.get()) > 0; ++k) {
   }
+  passes::transpose_late(c.module.get());
   passes::fold_transposes(c.module.get());
   passes::keep_last_dims(c.module.get());
   passes::swap_transposed_dots(c.module.get());

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/base/contains.h"
+#include "src/ir/analysis/layouts.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::passes {
@@ -36,12 +37,6 @@ bool moves_nothing(const Dims& shape, const Dims& perm) {
     last = d;
   }
   return true;
-}
-
-Dims inverse_of(const Dims& perm) {
-  Dims out(perm.size());
-  for (std::size_t d = 0; d < perm.size(); ++d) out[std::size_t(perm[d])] = std::int64_t(d);
-  return out;
 }
 
 Dims permuted(const Dims& dims, const Dims& perm) {
@@ -136,7 +131,7 @@ class Group {
         if (o->shape.dims == i->shape.dims) assign_if_made(o, ids);
       }
     } else if (i->is(Opcode::transpose)) {
-      assign_if_made(i->operand(0), at(ids, inverse_of(i->get<ir::DimensionsAttrs>().dims)));
+      assign_if_made(i->operand(0), at(ids, ir::inverse_order(i->get<ir::DimensionsAttrs>().dims)));
     } else if (i->is(Opcode::reshape)) {
       if (auto of_it = without_ones(ids, i->operand(0)->shape)) {
         assign_if_made(i->operand(0), *std::move(of_it));
@@ -214,7 +209,7 @@ class Ordered {
   Dims places(const Instruction& operand, const Dims& dims) const {
     const Ids* ids = group_.ids(&operand);
     if (ids == nullptr) return dims;
-    const Dims now = inverse_of(order_of(*ids));
+    const Dims now = ir::inverse_order(order_of(*ids));
     return permuted(now, dims);
   }
 
@@ -360,14 +355,14 @@ class Writer {
       }
       if (!leaves) continue;
       b_.metadata = i->metadata;
-      Instruction* back = transposed(now_.at(i), inverse_of(ordered_.order_of(*i)));
+      Instruction* back = transposed(now_.at(i), ir::inverse_order(ordered_.order_of(*i)));
       back->sharding = i->sharding;
       (*replaced)[i] = back;
     }
     for (Instruction* dot : dots) {
       b_.metadata = dot->metadata;
       auto [made, order] = dot_of(dot, 0);
-      Instruction* back = transposed(made, inverse_of(order));
+      Instruction* back = transposed(made, ir::inverse_order(order));
       back->sharding = dot->sharding;
       (*replaced)[dot] = back;
     }
@@ -393,11 +388,11 @@ class Writer {
     if (i->is(Opcode::dot)) {
       const std::size_t first = ordered_.first_operand(*i).value_or(0);
       auto [made, stands] = dot_of(i, first);
-      const Dims now = inverse_of(stands);
+      const Dims now = ir::inverse_order(stands);
       return transposed(made, permuted(now, order));
     }
     if (i->is(Opcode::iota)) {
-      return b_.iota(shape, inverse_of(order)[std::size_t(i->get<ir::IotaAttrs>().dim)]);
+      return b_.iota(shape, ir::inverse_order(order)[std::size_t(i->get<ir::IotaAttrs>().dim)]);
     }
     if (i->is(Opcode::transpose)) return operand(*i, i->operand(0));
     if (i->is(Opcode::reshape)) {
@@ -410,10 +405,10 @@ class Writer {
       const Dims& dims = i->get<ir::DimensionsAttrs>().dims;
       const Dims of_o = ordered_.order_of(at(*group_.ids(i), dims));
       return b_.broadcast(operand(*i, o), shape.dims,
-                          permuted(permuted(inverse_of(order), dims), of_o));
+                          permuted(permuted(ir::inverse_order(order), dims), of_o));
     }
     if (i->is(Opcode::reduce)) {
-      const Dims of_o = inverse_of(ordered_.order_of(*i->operand(0)));
+      const Dims of_o = ir::inverse_order(ordered_.order_of(*i->operand(0)));
       Dims dims = permuted(of_o, i->get<ir::DimensionsAttrs>().dims);
       std::sort(dims.begin(), dims.end());
       return b_.reduce(now_.at(i->operand(0)), i->operand(1), dims, i->called(0));
@@ -458,7 +453,7 @@ class Writer {
     const std::size_t leading = elements(1) > elements(0) ? 1 : 0;
     // Dims of what it makes, as it made them: batch, then those of either side.
     const Ids* ids = group_.ids(dot);
-    const Dims wanted = ids != nullptr ? inverse_of(ordered_.order_of(*ids)) : Dims();
+    const Dims wanted = ids != nullptr ? ir::inverse_order(ordered_.order_of(*ids)) : Dims();
     const auto order_by = [](std::size_t n, auto&& less) {
       Dims out(n);
       std::iota(out.begin(), out.end(), 0);

@@ -30,9 +30,8 @@ Dims window_of(const Instruction& scatter) {
   Dims out;
   std::size_t window = 0;
   for (std::int64_t d = 0; d < array.rank(); ++d) {
-    out.push_back(contains(s.inserted_window_dims, d)
-                      ? 1
-                      : updates.dim(s.update_window_dims[window++]));
+    out.push_back(
+        contains(s.inserted_window_dims, d) ? 1 : updates.dim(s.update_window_dims[window++]));
   }
   return out;
 }

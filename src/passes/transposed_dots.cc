@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "src/base/contains.h"
+#include "src/ir/analysis/layouts.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::passes {
@@ -37,16 +38,9 @@ Dims swapped_order(const Instruction& dot) {
   return out;
 }
 
-Dims inverse(const Dims& order) {
-  Dims out(order.size());
-  for (std::size_t d = 0; d < order.size(); ++d) {
-    out[std::size_t(order[d])] = std::int64_t(d);
-  }
-  return out;
-}
 /// The transpose that makes of an array in order `order` what `perm` makes of it as it was.
 Dims after(const Dims& order, const Dims& perm) {
-  const Dims now = inverse(order);
+  const Dims now = ir::inverse_order(order);
   Dims out;
   for (const std::int64_t d : perm) out.push_back(now[std::size_t(d)]);
   return out;
@@ -228,7 +222,7 @@ std::size_t keep_last_dims_in(ir::Computation* c) {
       perm.push_back(transpose->get<ir::DimensionsAttrs>().dims[std::size_t(d)]);
     }
     Instruction* other = b.transpose(transpose->operand(0), perm);
-    const Dims now = inverse(order);
+    const Dims now = ir::inverse_order(order);
     for (Instruction* dot : users) {
       ir::DotAttrs attrs = dot->get<ir::DotAttrs>();
       for (std::size_t k = 0; k < 2; ++k) {

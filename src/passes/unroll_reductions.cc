@@ -133,8 +133,7 @@ Instruction* unrolled_in_loop(const Instruction& reduce, ir::Builder& b) {
       !reduce.control_predecessors().empty() || reduce.shape.dtype != array->shape.dtype ||
       !is_exact_enough(array->shape.dtype) || reducer.instructions().size() != 3 ||
       reducer.root()->operands().size() != 2 ||
-      reducer.root()->operand(0) == reducer.root()->operand(1) ||
-      ir::not_on_arrays(reducer)) {
+      reducer.root()->operand(0) == reducer.root()->operand(1) || ir::not_on_arrays(reducer)) {
     return nullptr;
   }
   std::int64_t places = 1;

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moves transposes from the operands of elementwise ops to their result.
+#include "src/passes/late_transposes.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "src/ir/analysis/layouts.h"
+#include "src/ir/rewrite/builder.h"
+
+namespace tessera::passes {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+/// Whether there is a y of which `x` is transpose(y, perm), and which takes no transpose to make.
+/// Sets `any` if there was one before.
+bool can_be_before(const Instruction& x, const Dims& perm, bool* any) {
+  if (!x.control_predecessors().empty()) return false;
+  if (x.is(Opcode::transpose)) {
+    *any = true;
+    return x.get<ir::DimensionsAttrs>().dims == perm;
+  }
+  if (x.is(Opcode::broadcast)) {
+    Dims dims;
+    for (const std::int64_t d : x.get<ir::DimensionsAttrs>().dims) {
+      dims.push_back(perm[std::size_t(d)]);
+    }
+    return std::is_sorted(dims.begin(), dims.end());
+  }
+  return ir::is_elementwise(x.opcode) && x.use_count() == 1 &&
+         std::all_of(x.operands().begin(), x.operands().end(), [&](const Instruction* o) {
+           return o->shape.dims == x.shape.dims && can_be_before(*o, perm, any);
+         });
+}
+
+Instruction* before(ir::Builder& b, Instruction* x, const Dims& perm) {
+  if (x->is(Opcode::transpose)) return x->operand(0);
+  b.metadata = x->metadata;
+  const Dims order = ir::inverse_order(perm);
+  Dims dims;
+  for (const std::int64_t d : order) dims.push_back(x->shape.dim(d));
+  const Shape shape(x->shape.dtype, dims);
+  if (x->is(Opcode::broadcast)) {
+    ir::DimensionsAttrs attrs = x->get<ir::DimensionsAttrs>();
+    for (std::int64_t& d : attrs.dims) d = perm[std::size_t(d)];
+    return b.emit_shaped(Opcode::broadcast, shape, {x->operand(0)}, attrs);
+  }
+  std::vector<Instruction*> operands;
+  for (Instruction* o : x->operands()) operands.push_back(before(b, o, perm));
+  return ir::emit_like(b, *x, std::move(operands), &shape);
+}
+
+/// The transpose among what an elementwise op is computed of.
+const Instruction* first_transpose(const Instruction& x) {
+  if (x.is(Opcode::transpose)) return &x;
+  if (!ir::is_elementwise(x.opcode)) return nullptr;
+  for (const Instruction* o : x.operands()) {
+    if (const Instruction* found = first_transpose(*o)) return found;
+  }
+  return nullptr;
+}
+
+std::size_t transpose_late_in(ir::Computation* c) {
+  std::unordered_map<Instruction*, Instruction*> replaced;
+  ir::Builder b(c);
+  std::vector<Instruction*> all;
+  for (const auto& i : c->instructions()) all.push_back(i.get());
+  for (Instruction* i : all) {
+    if (!ir::is_elementwise(i->opcode) || i->shape.rank() < 2 || c->root() == i ||
+        i->use_count() == 0 || !i->control_predecessors().empty()) {
+      continue;
+    }
+    const ir::UserList users = i->users();
+    const bool for_dots = std::all_of(users.begin(), users.end(),
+                                      [](const Instruction* u) { return u->is(Opcode::dot); });
+    const Instruction* transpose = for_dots ? first_transpose(*i) : nullptr;
+    if (transpose == nullptr) continue;
+    const Dims perm = transpose->get<ir::DimensionsAttrs>().dims;
+    bool any = false;
+    const bool can = std::all_of(i->operands().begin(), i->operands().end(), [&](Instruction* o) {
+      return o->shape.dims == i->shape.dims && can_be_before(*o, perm, &any);
+    });
+    if (!can || !any) continue;
+    Instruction* early = before(b, i, perm);
+    b.metadata = transpose->metadata;
+    replaced[i] = b.transpose(early, perm);
+    replaced[i]->sharding = i->sharding;
+  }
+  if (replaced.empty()) return 0;
+  c->replace_all_uses(replaced);
+  c->sort_topologically();
+  c->remove_dead();
+  return replaced.size();
+}
+
+}  // namespace
+
+std::size_t transpose_late(ir::Module* module) {
+  std::size_t count = 0;
+  for (const auto& c : module->computations()) count += transpose_late_in(c.get());
+  return count;
+}
+
+}  // namespace tessera::passes

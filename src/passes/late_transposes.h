@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transposes that dots may as well take.
+#pragma once
+
+#include <cstddef>
+
+#include "src/ir/module.h"
+
+namespace tessera::passes {
+
+/// What only dots read and elementwise ops compute of transposed arrays is computed of the arrays,
+/// and transposed for the dots, which take that as it stands for the most part:
+///
+///     dot(transpose(x) * w, x)  =>  dot(transpose(x * w), x)
+///
+/// Returns how many.
+std::size_t transpose_late(ir::Module* module);
+
+}  // namespace tessera::passes
