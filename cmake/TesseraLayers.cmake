@@ -99,6 +99,7 @@ function(tessera_add_library)
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   if(BUILD_SHARED_LIBS AND NOT TESSERA_SANITIZE)
-    target_link_options(tessera PRIVATE -Wl,--no-undefined)
+    # Calls within the library are direct: else each function is looked up when it is called first.
+    target_link_options(tessera PRIVATE -Wl,--no-undefined -Wl,-Bsymbolic-functions)
   endif()
 endfunction()
