@@ -8,6 +8,7 @@
 
 #include "src/base/check.h"
 #include "src/base/processes.h"
+#include "src/base/task_pool.h"
 #include "src/runtime/buffer.h"
 
 namespace tessera::compiler {
@@ -35,6 +36,10 @@ bool none_local(std::span<const Device> devices) {
 
 class InProcessEngine final : public Engine {
  public:
+  /// Its workers are there from now on: they take a millisecond to come.
+  InProcessEngine() {
+    parallel_for(worker_count(), [](std::int64_t) {});
+  }
   std::string platform() const override { return "cpu"; }
   const std::vector<Device>& devices() const override { return tessera::devices(); }
 

@@ -112,8 +112,8 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
   compiler::Options options;
   options.keep_stages = false;
   options.layouts = layouts;
-  const auto start = Clock::now();
   const compiler::Engine& engine = compiler::engine_of(Device());
+  const auto start = Clock::now();
   options.process_of = deal_out(module->num_partitions);
   const auto executable = engine.compile(std::move(module), options);
   out.compile_ms = Milliseconds(Clock::now() - start).count();
