@@ -24,7 +24,7 @@ bool in_order(const std::vector<std::int64_t>& ids) {
 MeshSymbols::MeshSymbols(const ir::Module& module,
                          const std::vector<ir::Computation*>& computations,
                          std::set<std::string>* taken)
-    : module_(module), taken_(taken) {
+    : taken_(taken) {
   if (module.mesh != nullptr) add(module.mesh);
   for (const ir::Computation* c : computations) {
     for (const auto& i : c->instructions()) {

@@ -36,7 +36,6 @@ class MeshSymbols {
   std::string unused(const std::string& name);
   void note(const TensorSharding& s);
 
-  const ir::Module& module_;
   std::set<std::string>* taken_;
   std::vector<Mesh> meshes_;                        // few: looked through in order
   std::unordered_map<MeshRef, std::size_t> known_;  // keeps the meshes that lists were read to

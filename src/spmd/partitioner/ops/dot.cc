@@ -18,7 +18,7 @@ void partition_dot(PartitionContext& p, const ir::Instruction& source) {
   ir::Instruction* y =
       p.values.masked(rhs, attrs.rhs_contracting, p.emit.constant_scalar(rhs->shape.dtype, 0));
   const TensorSharding& result = p.source.sharding(source);
-  p.values.define(source, {p.emit.local_op(source, {x, y}, local_shape(source.shape, result))},
+  p.values.define(source, p.emit.local_op(source, {x, y}, local_shape(source.shape, result)),
                   {result});
 }
 

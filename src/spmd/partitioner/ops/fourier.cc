@@ -210,7 +210,7 @@ void partition_fft(PartitionContext& p, const ir::Instruction& source) {
     ir::Instruction* x =
         across(p, v->local, attrs.type, source.operand(0)->shape.dims.back(), s.dims.back().axes,
                ReshardReason::within(s, "parts of " + op_label(source)));
-    return p.values.define(source, {x}, split.parts->results);
+    return p.values.define(source, x, split.parts->results);
   }
   for (const Stage& stage : split.stages) {
     v = p.values.reshard(v, stage.layout.operands[0], "dims of " + op_label(source));
