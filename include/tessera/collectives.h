@@ -2,6 +2,7 @@
 // Collective communication in per-device code.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include <tessera/array.h>
+#include <tessera/partition_spec.h>
 #include <tessera/tree.h>
 
 /// @file
@@ -31,7 +33,7 @@
 
 namespace tessera {
 
-/// One or several mesh axes, major to minor: "x" or {"x", "y"}.
+/// One or several mesh axes, major to minor: "x", {"x", "y"} or axes("x", "y").
 class AxisNames {
  public:
   /// Axes, converted implicitly from their names.
@@ -39,6 +41,9 @@ class AxisNames {
   AxisNames(std::string name) : names_{std::move(name)} {}
   AxisNames(std::initializer_list<std::string> names) : names_(names) {}
   AxisNames(std::vector<std::string> names) : names_(std::move(names)) {}
+  /// The axes of an entry of a spec, as `axes("x", "y")` gives one.
+  AxisNames(const SpecEntry& entry) : names_(entry.axes()) {}
+  AxisNames(std::nullptr_t) = delete;
   /// The names.
   const std::vector<std::string>& list() const { return names_; }
   /// Returns 'x' or ('x', 'y').

@@ -129,6 +129,8 @@ TEST_P(Collectives, Reductions) {
     check(
         "psum", [&](Array a) { return psum(a, axis); }, sums);
     check(
+        "psum over an entry", [&](Array a) { return psum(a, SpecEntry(names)); }, sums);
+    check(
         "pmax", [&](Array a) { return pmax(a, axis); },
         reduced([](float a, float b) { return std::max(a, b); }));
     check(
