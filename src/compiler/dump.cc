@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -36,10 +38,11 @@ Dump::Dump(const std::string& module_name) {
 void Dump::write(const std::string& stage, const std::string& text) {
   if (!enabled()) return;
   const std::string path = fmt::format("{}.{:02}.{}.txt", prefix_, count_++, stage);
+  errno = 0;
   std::ofstream file(path);
   file << text;
   file.close();
-  if (!file) throw IoError("can't write " + path);
+  if (!file) throw IoError("can't write " + path + ": " + std::strerror(errno));
 }
 
 }  // namespace tessera::compiler

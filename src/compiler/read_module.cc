@@ -3,6 +3,8 @@
 #include "src/compiler/read_module.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -101,8 +103,9 @@ std::string write_module(const ir::Module& module, TextForm form) {
 std::string read_file(const std::string& path) {
   std::error_code none;
   if (std::filesystem::is_directory(path, none)) throw IoError(path + " is a folder, no file");
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw IoError("can't read " + path);
+  if (!file) throw IoError("can't read " + path + ": " + std::strerror(errno));
   std::ostringstream text;
   text << file.rdbuf();
   if (file.bad()) throw IoError("can't read " + path);

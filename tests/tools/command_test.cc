@@ -39,6 +39,8 @@ TEST(Command, WrongUsageIsExitCode2) {
       {"run", module, "--repeat", "many"},
       {"run", module, "--repeat", "-1"},
       {"run", module, "--devices", "-3"},
+      {"run", module, "--devices", "0"},
+      {"check", folder.path().string(), "--devices", "0"},
       {"run", module, "--layouts", "fast"},
       {"partition", module, "--layouts", "fast"},
       {"explain", module, "--layouts", ""},
@@ -121,6 +123,12 @@ TEST(Command, FailedWorkIsExitCode1AndNamesTheCause) {
   fails({"run", module, "--mesh", "x=2", "--in-shardings", "P('y');P()"}, "y");
   fails({"run", of_case("mlp_forward/s1.hlo"), "--devices", "4"}, "8 devices");
   fails({"check", folder / "nowhere"}, "nowhere");
+  // Lines of the command's own sources say nothing to its user.
+  const std::string lost = folder / "lost/file";
+  fails({"run", module, "--trace", lost}, "tessera: can't write " + lost + ": No such file");
+  fails({"partition", module, "-o", lost}, "tessera: can't write " + lost + ": No such file");
+  fails({"run", lost}, "tessera: can't read " + lost + ": No such file");
+  fails({"checkpoint", lost}, "tessera: there is no checkpoint in " + lost);
   fails({"check", folder.path().string()}, "no case");
 }
 

@@ -11,6 +11,7 @@
 #include <iostream>
 #include <regex>
 
+#include "src/base/env.h"
 #include "tools/tessera/execution.h"
 #include "tools/tessera/placement.h"
 
@@ -191,8 +192,10 @@ void add_check(CLI::App& app, std::function<int()>& run) {
   command->add_option("--form", options->form, "Text form to read")
       ->check(CLI::IsMember({"hlo", "stablehlo", "both"}))
       ->capture_default_str();
-  command->add_option("--devices", options->devices,
-                      "1: run sharded variants on one device, too (default: as the module says)");
+  command
+      ->add_option("--devices", options->devices,
+                   "1: run sharded variants on one device, too (default: as the module says)")
+      ->check(CLI::Range(std::int64_t(1), kMaxDevices));
   add_layouts_flag(command, &options->layouts);
   command->add_flag("-q,--quiet", options->quiet, "Print only what is wrong");
   command->add_flag("--json", options->json, "Print one JSON object");

@@ -29,8 +29,8 @@ std::string type_of(const CheckpointArray& a) {
 
 OrderedJson report_of(const CheckpointArguments& options) {
   OrderedJson out;
-  out["steps"] = all_steps(options.directory);
-  const CheckpointInfo info = checkpoint_info(options.directory, options.step);
+  out["steps"] = all_steps(options.directory, Location{});
+  const CheckpointInfo info = checkpoint_info(options.directory, options.step, Location{});
   out["step"] = info.step;
   out["bytes"] = info.bytes;
   out["metadata"] = info.metadata;
@@ -71,7 +71,7 @@ void print_lines(const OrderedJson& report) {
 int show_checkpoint(const CheckpointArguments& options) {
   if (options.step && *options.step < 0) throw UsageError("--step: steps count from 0 on");
   std::vector<std::string> damages;
-  if (options.verify) damages = verify_checkpoint(options.directory, options.step);
+  if (options.verify) damages = verify_checkpoint(options.directory, options.step, Location{});
   OrderedJson report;
   // The manifest of a damaged one may not be readable.
   if (damages.empty()) report = report_of(options);

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -29,9 +30,10 @@ void write_text(const std::string& path, const std::string& text) {
     if (!std::cout) throw IoError("can't write to standard output");
     return;
   }
+  errno = 0;
   std::ofstream file(path, std::ios::binary);
   file << text << std::flush;
-  if (!file) throw IoError("can't write " + path);
+  if (!file) throw IoError("can't write " + path + ": " + std::strerror(errno));
 }
 
 LoadedModule load_module(const std::string& path) {

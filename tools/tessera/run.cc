@@ -10,6 +10,7 @@
 
 #include <tessera/profile.h>
 
+#include "src/base/env.h"
 #include "src/base/npy.h"
 #include "tools/tessera/execution.h"
 #include "tools/tessera/open_batch.h"
@@ -117,7 +118,9 @@ int run_module(const RunArguments& options) {
   report["read_ms"] = loaded.milliseconds;
   const bool repeating = options.repeat > 0;
   std::optional<Profile> profile;
-  if (options.profile || !options.trace.empty()) profile.emplace(ProfileOptions{options.trace});
+  if (options.profile || !options.trace.empty()) {
+    profile.emplace(ProfileOptions{options.trace}, Location{});
+  }
   const Outcome outcome = execute(std::move(loaded.module), inputs, layouts,
                                   repeating ? kWarmUps : 0, std::max(options.repeat, 1));
   if (profile) profile->stop();
@@ -191,8 +194,10 @@ void add_run(CLI::App& app, std::function<int()>& run) {
                       "Mesh to run on: data=2,model=4 (default: the module's own)");
   command->add_option("--in-shardings", options->placement.in_shardings,
                       "A spec per argument: P(\"data\",None);P() (default: the module's own)");
-  command->add_option("--devices", options->placement.devices,
-                      "Number of devices (default: the module's or the mesh's)");
+  command
+      ->add_option("--devices", options->placement.devices,
+                   "Number of devices (default: the module's or the mesh's)")
+      ->check(CLI::Range(std::int64_t(1), kMaxDevices));
   add_layouts_flag(command, &options->layouts);
   command->add_option("--repeat", options->repeat, "Time this many runs, after two to warm up");
   command->add_flag("--profile", options->profile,
