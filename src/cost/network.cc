@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include <tessera/network.h>
 
 #include "src/base/contains.h"
+#include "src/base/plain_numbers.h"
 
 namespace tessera {
 namespace {
@@ -31,7 +31,7 @@ double quantity(const std::string& text, const std::vector<std::pair<const char*
                 bool zero_allowed, const std::string& item, const char* what, Location location) {
   const char* begin = text.c_str();
   char* end = nullptr;
-  const double value = std::strtod(begin, &end);
+  const double value = read_double(begin, &end);
   const std::string unit = trimmed(end);
   const bool positive = std::isfinite(value) && (value > 0 || (zero_allowed && value == 0));
   for (const auto& [name, factor] : units) {

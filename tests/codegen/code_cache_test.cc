@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <iterator>
@@ -75,6 +76,21 @@ TEST_F(CodeCacheTest, DamagedFilesAreNotThere) {
   EXPECT_EQ(cache.find("k"), std::nullopt);
   cache.add("k", code);
   EXPECT_EQ(cache.find("k"), code) << "it is replaced";
+}
+
+TEST_F(CodeCacheTest, WhatIsNoFileIsNotThere) {
+  const CodeCache cache("a machine");
+  cache.add("k", "code");
+  const fs::path file = files().at(0);
+  fs::remove(file);
+  fs::create_directory(file);
+  EXPECT_EQ(cache.find("k"), std::nullopt);
+  cache.add("k", "code");
+  EXPECT_EQ(cache.find("k"), std::nullopt);
+  EXPECT_TRUE(files().empty()) << "nothing is left beside it";
+  fs::remove(file);
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);  // reading it would wait for a writer
+  EXPECT_EQ(cache.find("k"), std::nullopt);
 }
 
 TEST_F(CodeCacheTest, ManyWriters) {

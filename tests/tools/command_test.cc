@@ -2,6 +2,8 @@
 // Exit codes, streams and flags of the command.
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+
 #include <cstdlib>
 
 #include "src/base/literal_util.h"
@@ -130,6 +132,21 @@ TEST(Command, FailedWorkIsExitCode1AndNamesTheCause) {
   fails({"run", lost}, "tessera: can't read " + lost + ": No such file");
   fails({"checkpoint", lost}, "tessera: there is no checkpoint in " + lost);
   fails({"check", folder.path().string()}, "no case");
+}
+
+TEST(Command, OutputThatCantBeWrittenIsAFailure) {
+  const TemporaryFolder folder;
+  write_file(folder / "add.hlo", kAdd);
+  for (const std::string arguments :
+       {"devices", "run add.hlo", "run add.hlo --json", "convert add.hlo", "explain add.hlo",
+        "opt --list", "opt add.hlo --passes expand-scans",
+        "sharding --mesh x=2 --shape 8 --spec 'P(\"x\")'"}) {
+    const std::string line = "cd " + folder.path().string() + " && " + TESSERA_TOOL + " " +
+                             arguments + " >/dev/full 2>err";
+    const int status = std::system(line.c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 1) << arguments;
+    EXPECT_TRUE(contains(read_file(folder / "err"), "can't write to standard output")) << arguments;
+  }
 }
 
 TEST(Run, WritesResultsAndReports) {

@@ -113,6 +113,15 @@ TEST(SourceRules, FoldersOfALayerHaveNoCycles) {
   EXPECT_EQ(code("src/spmd/unheard_of/f.cc", "src/ir/module.h"), 1);
 }
 
+TEST(SourceRules, NumbersDontDependOnTheLocale) {
+  const auto code = [](const std::string& body) { return check_rules("src/ir/f.cc", body).code; };
+  EXPECT_EQ(code("double f(const char* s) { return std::strtod(s, nullptr); }\n"), 1);
+  EXPECT_EQ(code("double f(const std::string& s) { return std::stod(s); }\n"), 1);
+  EXPECT_EQ(code("void f(double v) { std::snprintf(b, sizeof b, \"%.17g\", v); }\n"), 1);
+  EXPECT_EQ(code("double f(const char* s) { return read_double(s, nullptr); }\n"), 0);
+  EXPECT_EQ(code("void f(long v) { std::snprintf(b, sizeof b, \"%016llx\", v); }\n"), 0);
+}
+
 TEST(SourceRules, MemoryOfDevicesIsOpaqueAboveTheCompiler) {
   const auto code = [](const std::string& path, const std::string& target) {
     return check_rules(path, "#include \"" + target + "\"\n").code;

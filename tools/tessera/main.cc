@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tessera command: subcommands and exit codes.
+#include <cstdio>
 #include <iostream>
 
 #include "tools/tessera/command.h"
@@ -28,7 +29,13 @@ int main(int argc, char** argv) {
     return code == 0 ? tool::kDone : tool::kUsage;
   }
   try {
-    return run();
+    const int code = run();
+    // A full disk, or a closed pipe whose signal is ignored, would else go unnoticed.
+    std::cout << std::flush;
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
+      throw IoError("can't write to standard output");
+    }
+    return code;
   } catch (const InternalError& e) {
     std::cerr << "tessera: a fault of Tessera's own, please report it: " << e.what() << "\n";
     return tool::kInternal;

@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <system_error>
 #include <tuple>
 #include <vector>
@@ -97,9 +97,13 @@ fs::path CodeCache::file(const std::string& full) const {
 std::optional<std::string> CodeCache::find(const std::string& key) const {
   if (folder_.empty()) return std::nullopt;
   const std::string full = target_ + '\n' + key;
+  std::error_code error;
+  if (!fs::is_regular_file(file(full), error)) return std::nullopt;
   std::ifstream in(file(full), std::ios::binary);
-  if (!in) return std::nullopt;
-  const std::string all{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  // A read that fails ends this, where iterators of the buffer would throw.
+  std::ostringstream text;
+  text << in.rdbuf();
+  const std::string all = std::move(text).str();
   Header header;
   if (all.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, all.data(), sizeof header);
@@ -111,7 +115,6 @@ std::optional<std::string> CodeCache::find(const std::string& key) const {
     return std::nullopt;
   }
   // For remove_oldest; a day's delay saves most writes.
-  std::error_code error;
   const auto now = fs::file_time_type::clock::now();
   if (now - fs::last_write_time(file(full), error) > std::chrono::hours(24)) {
     fs::last_write_time(file(full), now, error);

@@ -2,8 +2,8 @@
 // Visitors over trees of arrays: leaves, paths, signatures.
 #include <tessera/tree.h>
 
+#include <algorithm>
 #include <charconv>
-#include <clocale>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +14,8 @@
 
 #include <tessera/type_key.h>
 
+#include "src/base/plain_numbers.h"
+
 namespace tessera::internal {
 
 namespace {
@@ -21,11 +23,8 @@ namespace {
 /// The exact value as text; NaNs by their bits.
 template <class T>
 std::string exact_text(T v) {
+  if (!std::isnan(v)) return hexadecimal_text(v);
   char text[64];
-  if (!std::isnan(v)) {
-    std::snprintf(text, sizeof text, "%La", static_cast<long double>(v));
-    return text;
-  }
   // 80-bit floats have padding bytes.
   constexpr std::size_t bytes = std::numeric_limits<T>::digits == 64 ? 10 : sizeof(T);
   unsigned char bits[sizeof(T)];
@@ -155,13 +154,11 @@ void exact_value(std::string_view text, T& value) {
     std::memcpy(&value, bits, sizeof(T));
     return;
   }
-  // The locale has a say in what strtold reads: the point is written as it expects it.
+  // Checkpoints of earlier versions have the point of the locale in which they were saved.
   std::string copy(text);
-  if (const std::size_t point = copy.find_first_of(".,"); point != std::string::npos) {
-    copy.replace(point, 1, std::localeconv()->decimal_point);
-  }
+  std::replace(copy.begin(), copy.end(), ',', '.');
   char* end = nullptr;
-  const long double read = std::strtold(copy.c_str(), &end);
+  const long double read = read_long_double(copy.c_str(), &end);
   if (copy.empty() || end != copy.c_str() + copy.size()) no_static_value(text, "number");
   value = static_cast<T>(read);
   if (!std::isinf(read) && static_cast<long double>(value) != read) {

@@ -2,6 +2,7 @@
 // Ops that make arrays: zeros, full, arange, linspace, eye, tri.
 #include <tessera/ops/creation.h>
 
+#include <fmt/format.h>
 #include <tessera/collectives.h>
 
 #include <cmath>
@@ -138,15 +139,18 @@ Array arange(double stop, std::optional<DType> dtype, Location location) {
 Array arange(double start, double stop, double step, std::optional<DType> dtype,
              Location location) {
   if (step == 0 || !std::isfinite(start) || !std::isfinite(stop) || !std::isfinite(step)) {
-    throw ValueError("arange(" + std::to_string(start) + ", " + std::to_string(stop) + ", " +
-                         std::to_string(step) + "): the step must not be 0, and all finite",
+    throw ValueError(fmt::format("arange({}, {}, {}): the step must not be 0, and all finite",
+                                 start, stop, step),
                      location);
   }
   const bool integers =
       start == std::trunc(start) && stop == std::trunc(stop) && step == std::trunc(step);
   const DType t = dtype.value_or(integers ? s32 : f32);
   const double count = std::max(0.0, std::ceil((stop - start) / step));
-  if (count > 1e15) throw ValueError("arange of " + std::to_string(count) + " numbers", location);
+  if (count > 1e15)
+    throw ValueError(fmt::format("arange({}, {}, {}) of {} numbers; give at most 1e15", start, stop,
+                                 step, count),
+                     location);
   return as_one_program("arange", location, [&] {
     Array x = iota(t, {std::int64_t(count)}, 0, location);
     if (step != 1) x = multiply({x, location}, {constant(t, step), location});

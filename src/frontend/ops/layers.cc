@@ -2,6 +2,7 @@
 // Layers that are neither convolutions nor normalisation.
 #include <tessera/ops/layers.h>
 
+#include <fmt/format.h>
 #include <tessera/ops/creation.h>
 #include <tessera/random.h>
 
@@ -38,7 +39,7 @@ Array dropout(Operand key, Operand x, double rate, std::vector<std::int64_t> bro
   const Location l = key.location;
   const Shape& shape = internal::impl_of(x.array, l).shape;
   if (!(rate >= 0 && rate <= 1)) {
-    throw ValueError("dropout with rate " + std::to_string(rate) + "; give 0 to 1", l);
+    throw ValueError(fmt::format("dropout with rate {}; give 0 to 1", rate), l);
   }
   Dims decisions = shape.dims;
   for (std::int64_t d : broadcast_dims) {

@@ -2,12 +2,14 @@
 // Dictionaries of attributes as HLO text prints them.
 #include <tessera/call_attributes.h>
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 
+#include "src/base/plain_numbers.h"
 #include "src/ir/hlo/text_out.h"
 
 namespace tessera {
@@ -38,19 +40,11 @@ std::optional<DType> type_of(std::string_view word) {
 
 std::string number_text(double v) {
   if (std::isnan(v)) return "0x7FC00000";
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.17g", v);
-  double shorter = 0;
-  for (int digits = 6; digits < 17; ++digits) {
-    char attempt[64];
-    std::snprintf(attempt, sizeof attempt, "%.*g", digits, v);
-    shorter = std::strtod(attempt, nullptr);
-    if (shorter == v) {
-      std::snprintf(buffer, sizeof buffer, "%s", attempt);
-      break;
-    }
+  std::string out;
+  for (int digits = 6; digits <= 17; ++digits) {
+    out = fmt::format("{:.{}g}", v, digits);
+    if (read_double(out.c_str(), nullptr) == v) break;
   }
-  std::string out = buffer;
   // MLIR wants a point in every float.
   if (out.find_first_of(".ni") == std::string::npos) {
     const std::size_t e = out.find('e');
@@ -189,7 +183,7 @@ class Reader {
       return double(v);
     }
     char* end = nullptr;
-    const double v = std::strtod(w.c_str(), &end);
+    const double v = read_double(w.c_str(), &end);
     if (end != w.c_str() + w.size()) fail("'" + w + "' is no number");
     return v;
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // dense<...>: numbers, nested lists, blobs in hexadecimal.
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 
 #include "src/base/literal_util.h"
+#include "src/base/plain_numbers.h"
 #include "src/base/small_floats.h"
 #include "src/text/read/reader.h"
 
@@ -122,8 +122,8 @@ class Elements {
     T v = 0;
     auto [stop, error] = std::from_chars(p, in_.end(), v);
     if (error == std::errc::result_out_of_range) {
-      // strtod's inf and zero are what a conversion gives.
-      v = T(std::strtod(std::string(p, stop).c_str(), nullptr));
+      // The inf and zero of it are what a conversion gives.
+      v = T(read_double(std::string(p, stop).c_str(), nullptr));
     } else if (error != std::errc()) {
       in_.fail("expected a number");
     }

@@ -49,7 +49,7 @@ Blocks blocks_of(const Shape& out, bool three_fry) {
 class Generator {
  public:
   Generator(PartitionContext& p, ir::Instruction* state, bool three_fry)
-      : p_(p), b_(p.b()), three_fry_(three_fry) {
+      : b_(p.b()), three_fry_(three_fry) {
     for (std::int64_t i = 0; i < state->shape.dim(0); ++i) {
       state_.push_back(b_.reshape(b_.slice(state, {i}, {i + 1}), {}));
     }
@@ -139,7 +139,6 @@ class Generator {
     return x;
   }
 
-  PartitionContext& p_;
   ir::Builder& b_;
   Words state_;
   bool three_fry_;
