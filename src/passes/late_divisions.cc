@@ -108,7 +108,8 @@ std::size_t divide_late_in(ir::Computation* c) {
   std::map<std::pair<std::int64_t, Dims>, Instruction*>
       divided;  // by operand and the divisor's dims
   std::size_t count = 0;
-  for (auto& [quotient, readers] : found) {
+  for (const auto& [of, readers] : found) {
+    Instruction* const quotient = of;  // clang 14 captures no bindings
     // A dot of two quotients: one of them, as the other one's reader is about to go.
     const bool again = std::any_of(readers.begin(), readers.end(), [&](const Reader& r) {
       const Instruction* other = r.dot->operand(1 - r.operand);
