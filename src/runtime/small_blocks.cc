@@ -6,6 +6,8 @@
 #include <cstring>
 #include <new>
 
+#include "src/runtime/guarded_blocks.h"
+
 namespace tessera::runtime {
 namespace {
 
@@ -13,12 +15,6 @@ namespace {
 constexpr std::size_t kFine = 64, kFineUntil = 1024, kCoarse = 512;
 constexpr std::size_t kSizes = kFineUntil / kFine + (kSmallBlock - kFineUntil) / kCoarse;
 constexpr std::size_t kKeptOfASize = 8, kKeptBytes = std::size_t(1) << 18;
-
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kKeeps = false;  // what is freed must be seen to be so
-#else
-constexpr bool kKeeps = true;
-#endif
 
 std::size_t number_of(std::size_t bytes) {
   if (bytes <= kFineUntil) return bytes <= kFine ? 0 : (bytes - 1) / kFine;
@@ -68,13 +64,16 @@ struct Closer {
 }  // namespace
 
 std::byte* take_small_block(std::size_t bytes) {
+  if (kGuardsBlocks) return take_guarded_block(bytes);
   const std::size_t number = number_of(bytes);
   if (std::byte* block = kept.pop(number)) return block;
+  const std::size_t size = kKeepsBlocks ? size_of(number) : bytes;
   return static_cast<std::byte*>(
-      ::operator new(size_of(number), std::align_val_t(kBlockAlignment), std::nothrow));
+      ::operator new(size, std::align_val_t(kBlockAlignment), std::nothrow));
 }
 
 void give_small_block(std::byte* block, std::size_t bytes) {
+  if (kGuardsBlocks) return give_guarded_block(block, bytes);
   const std::size_t number = number_of(bytes), size = size_of(number);
   Kept& mine = kept;
   if (mine.state == Kept::State::untouched) {
@@ -82,7 +81,7 @@ void give_small_block(std::byte* block, std::size_t bytes) {
     (void)closer;
   }
   Kept::List& list = mine.lists[number];
-  if (!kKeeps || mine.state == Kept::State::closed || list.count == kKeptOfASize ||
+  if (!kKeepsBlocks || mine.state == Kept::State::closed || list.count == kKeptOfASize ||
       mine.bytes + size > kKeptBytes) {
     return release(block);
   }

@@ -18,6 +18,7 @@
 
 #include "src/base/machine_memory.h"
 #include "src/runtime/buffer.h"
+#include "src/runtime/guarded_blocks.h"
 #include "src/runtime/small_blocks.h"
 
 namespace tessera::runtime {
@@ -34,6 +35,7 @@ std::align_val_t alignment_of(std::size_t rounded) {
   return std::align_val_t(rounded >= kHugeFrom ? kHugePage : kBlockAlignment);
 }
 void give_back(std::byte* block, std::size_t rounded) {
+  if (kGuardsBlocks) return give_guarded_block(block, rounded);
   ::operator delete(block, alignment_of(rounded));
 }
 
@@ -65,7 +67,7 @@ class FreedBlocks {
     return block;
   }
   bool keep(std::byte* block, std::size_t rounded) {
-    if (rounded > kKeptAtMost / 2) return false;
+    if (!kKeepsBlocks || rounded > kKeptAtMost / 2) return false;
     std::map<std::size_t, std::vector<std::byte*>> surplus;
     {
       std::lock_guard lock(mutex_);
@@ -111,7 +113,9 @@ Pool& pool_of(MemoryKind kind) {
   return pools[std::size_t(kind)];
 }
 
-std::size_t rounded_size(std::size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+std::size_t rounded_size(std::size_t bytes) {
+  return kKeepsBlocks ? (bytes + 4095) / 4096 * 4096 : bytes;
+}
 
 /// A Storage and its count of handles take so much; the data of small ones follows in the same
 /// block.
@@ -144,6 +148,7 @@ struct HeaderAllocator {
 // overcommits memory would allocate them and kill the process at their first use.
 std::byte* new_block(std::size_t rounded) {
   if (rounded > machine_memory()) return nullptr;
+  if (kGuardsBlocks) return take_guarded_block(rounded);
   void* block = ::operator new(rounded, alignment_of(rounded), std::nothrow);
   if (block == nullptr) {
     // All pools are of the same machine.

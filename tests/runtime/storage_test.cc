@@ -13,6 +13,8 @@
 #include "src/base/device_classes.h"
 #include "src/base/task_pool.h"
 #include "src/runtime/buffer.h"
+#include "src/runtime/guarded_blocks.h"
+#include "src/runtime/small_blocks.h"
 
 namespace tessera::runtime {
 namespace {
@@ -111,6 +113,19 @@ TEST(DeviceClasses, JoinIsTheCoarsestRefinementOfBoth) {
   EXPECT_TRUE(DeviceClasses::distinct(4).refines(rows));
   EXPECT_TRUE(rows.refines(DeviceClasses::uniform(4)));
   EXPECT_FALSE(rows.refines(columns));
+}
+
+TEST(GuardedBlocks, EndWhereTheirPagesDo) {
+  for (const std::size_t bytes : {1, 64, 65, 4096, 5000, 1 << 20}) {
+    std::byte* const block = take_guarded_block(bytes);
+    ASSERT_NE(block, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % kBlockAlignment, 0u);
+    std::memset(block, 1, bytes);
+    const std::size_t end = (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+    EXPECT_DEATH(*static_cast<volatile std::byte*>(block + end) = std::byte(1), "") << bytes;
+    give_guarded_block(block, bytes);
+    EXPECT_DEATH(*static_cast<volatile std::byte*>(block) = std::byte(1), "") << bytes;
+  }
 }
 
 }  // namespace
