@@ -109,7 +109,7 @@ std::size_t divide_late_in(ir::Computation* c) {
       divided;  // by operand and the divisor's dims
   std::size_t count = 0;
   for (const auto& [of, readers] : found) {
-    Instruction* const quotient = of;  // clang 14 captures no bindings
+    Instruction* const quotient = of;  // a copy, as clang 14 captures no bindings
     // A dot of two quotients: one of them, as the other one's reader is about to go.
     const bool again = std::any_of(readers.begin(), readers.end(), [&](const Reader& r) {
       const Instruction* other = r.dot->operand(1 - r.operand);

@@ -107,10 +107,11 @@ ScatteredSums ScatteredSums::of(const Plan& plan, const Exchange& exchange,
     };
     for (auto& [key, sum] : sums) {
       if (sum.terms.size() == 1) continue;
-      const bool complete = std::all_of(sum.processes.begin(), sum.processes.end(), [&](int p) {
-        return std::all_of(sum.terms.begin(), sum.terms.end(),
-                           [&](std::int32_t cls) { return holds(p, cls); });
-      });
+      const bool complete =
+          std::all_of(sum.processes.begin(), sum.processes.end(), [&, &terms = sum.terms](int p) {
+            return std::all_of(terms.begin(), terms.end(),
+                               [&](std::int32_t cls) { return holds(p, cls); });
+          });
       for (std::size_t q = 0; q < sum.processes.size(); ++q) {
         const int process = sum.processes[q];
         // Where each has all terms, each makes the whole sum.
