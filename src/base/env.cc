@@ -20,7 +20,8 @@ extern char** environ;  // NOLINT: POSIX leaves the declaration to the program
 namespace tessera {
 
 const std::vector<EnvVariable>& env_table() {
-  static const std::vector<EnvVariable> table = {
+  // Never destroyed, as programs may still run when static objects are.
+  static const auto& table = *new const std::vector<EnvVariable>{
       {"TESSERA_NUM_DEVICES", "integer", "8", "virtual CPU devices of this process", 1,
        kMaxDevices},
       {"TESSERA_ENGINE", "choice:auto|in_process|mpi", "auto",
@@ -172,8 +173,8 @@ std::optional<std::string> env_choice(const char* name) {
 }
 
 void check_environment() {
-  static std::mutex mutex;
-  static std::set<std::string> warned;
+  static auto& mutex = *new std::mutex;
+  static auto& warned = *new std::set<std::string>;
   for (char** e = environ; e != nullptr && *e != nullptr; ++e) {
     if (std::strncmp(*e, "TESSERA_", 8) != 0) continue;
     const std::string text = *e;

@@ -24,9 +24,11 @@ std::optional<MemoryKind> memory_kind_named(std::string_view text) {
 }
 
 const std::vector<MemoryKind>& memory_kinds_of(const std::string& platform) {
-  static const std::vector<MemoryKind> all{MemoryKind::device, MemoryKind::pinned_host,
-                                           MemoryKind::unpinned_host};
-  static const std::vector<MemoryKind> one{MemoryKind::device};
+  // Never destroyed, as programs may still run when static objects are.
+  using Kinds = std::vector<MemoryKind>;
+  static const auto& all =
+      *new const Kinds{MemoryKind::device, MemoryKind::pinned_host, MemoryKind::unpinned_host};
+  static const auto& one = *new const Kinds{MemoryKind::device};
   // Engines of other platforms hold arrays in the memory of their devices.
   return platform == "cpu" ? all : one;
 }

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <barrier>
+#include <cstdlib>
 #include <functional>
+#include <iostream>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -260,6 +262,21 @@ TEST(Threads, DontDeadlock) {
   call[0] = [&](Array a) { return f0(a); };
   call[1] = [&](Array a) { return f1(a); };
   at_once(2, [&](int i) { EXPECT_EQ(floats(call[i](x))[0], 2); });
+}
+
+// As destructors of a program's static objects may, which end after the library's.
+TEST(Threads, ProgramsRunWhileTheProcessEnds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        std::atexit([] {
+          const auto tripled = jit([](Array x) { return sum(x * 3); });
+          std::cerr << "at the end " << tripled(ones({4})).item<float>() << std::endl;
+        });
+        sum(ones({4}) + array(1));
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "at the end 12");
 }
 
 }  // namespace

@@ -20,8 +20,10 @@ LatticeNode strong(DType t) { return {int(t), -1}; }
 constexpr LatticeNode weak_int{-1, 0}, weak_float{-1, 1}, weak_complex{-1, 2};
 
 const std::map<LatticeNode, std::vector<LatticeNode>>& edges() {
-  static const std::map<LatticeNode, std::vector<LatticeNode>> table = [] {
-    std::map<LatticeNode, std::vector<LatticeNode>> e;
+  using Edges = std::map<LatticeNode, std::vector<LatticeNode>>;
+  // Never destroyed, as programs may still run when static objects are.
+  static const auto& table = *new const Edges([] {
+    Edges e;
     e[strong(pred)] = {weak_int};
     e[weak_int] = {strong(DType::u2), strong(DType::s2), strong(u8),        strong(s8),
                    strong(DType::u4), strong(DType::s4), strong(DType::u1), strong(DType::s1)};
@@ -50,7 +52,7 @@ const std::map<LatticeNode, std::vector<LatticeNode>>& edges() {
     e[strong(c64)] = {strong(c128)};
     e[strong(c128)] = {};
     return e;
-  }();
+  }());
   return table;
 }
 

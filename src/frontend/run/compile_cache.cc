@@ -26,7 +26,7 @@ struct CompileCache {
   std::unordered_map<std::string, std::shared_ptr<Pending<compiler::Executable>>> compiling;
 };
 CompileCache& compile_cache() {
-  static CompileCache cache;
+  static CompileCache& cache = *new CompileCache;  // usable until the very end of the process
   return cache;
 }
 std::atomic<std::int64_t> compilations{0};
