@@ -5,6 +5,7 @@
 #include <tessera/jit.h>
 #include <tessera/ops/elementwise.h>
 #include <tessera/ops/products.h>
+#include <tessera/ops/reductions.h>
 
 #include "tests/frontend/frontend_testing.h"
 
@@ -48,6 +49,18 @@ TEST(ExplainFunction, OneDeviceHasNoEntries) {
   EXPECT_TRUE(e.entries().empty());
   EXPECT_EQ(e.num_devices(), 1);
   EXPECT_TRUE(has(e.to_text(), "on 1 device: nothing is communicated")) << e.to_text();
+}
+
+TEST(ExplainFunction, TheTupleOfResultsIsNoneOfThem) {
+  const Mesh mesh = mesh_of({{"data", 8}});
+  auto f = jit([](Array x) { return std::pair(sum(x, 0), x * 2); });
+  const Explanation e = explain(f, put(counting({64, 128}), mesh, P("data", nullptr)));
+  std::size_t results = 0;
+  for (const ExplainValue& v : e.values()) {
+    results += v.op == "results";
+    EXPECT_FALSE(has(v.op, "result[")) << v.name;
+  }
+  EXPECT_EQ(results, 1u);
 }
 
 TEST(ExplainFunction, TakesOptions) {

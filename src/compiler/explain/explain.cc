@@ -159,7 +159,10 @@ std::vector<ExplainValue> list_values(const Run& run, const Why& why) {
     for (const auto& i : c->instructions()) {
       ExplainValue v;
       v.name = i->name;
-      v.op = why.label(*i);
+      // The tuple of all results has the name of none of them.
+      const bool results = i.get() == run.ruled->entry()->root() && i->is(ir::Opcode::tuple) &&
+                           i->operands().size() > 1;
+      v.op = results ? "results" : why.label(*i);
       v.op_name = i->metadata->op_name;
       v.location = location_text(i->location());
       v.type = i->shape.to_string();
