@@ -160,7 +160,7 @@ std::vector<ExplainValue> list_values(const Run& run, const Why& why) {
       ExplainValue v;
       v.name = i->name;
       // The tuple of all results has the name of none of them.
-      const bool results = i.get() == run.ruled->entry()->root() && i->is(ir::Opcode::tuple) &&
+      const bool results = i.get() == why.module().entry()->root() && i->is(ir::Opcode::tuple) &&
                            i->operands().size() > 1;
       v.op = results ? "results" : why.label(*i);
       v.op_name = i->metadata->op_name;
