@@ -270,10 +270,13 @@ TEST(Threads, ProgramsRunWhileTheProcessEnds) {
   EXPECT_EXIT(
       {
         std::atexit([] {
-          const auto tripled = jit([](Array x) { return sum(x * 3); });
-          std::cerr << "at the end " << tripled(ones({4})).item<float>() << std::endl;
+          const Mesh mesh = make_mesh({{"x", 4}});
+          const auto tripled = jit([](Array x) { return sum(sort(x) * 3); });
+          const Array x = device_put(ones({4}), NamedSharding(mesh, P("x")));
+          std::cerr << "at the end " << tripled(x).item<float>() << std::endl;
         });
-        sum(ones({4}) + array(1));
+        const Mesh mesh = make_mesh({{"x", 4}});
+        sum(sort(device_put(ones({4}), NamedSharding(mesh, P("x")))) + 1);
         std::exit(0);
       },
       ::testing::ExitedWithCode(0), "at the end 12");

@@ -10,6 +10,7 @@
 #include "src/base/contains.h"
 #include "src/base/literal_util.h"
 #include "src/base/subnormals.h"
+#include "src/base/thread_scratch.h"
 #include "src/codegen/kernels/block_ops.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/gemm.h"
@@ -125,7 +126,10 @@ void give_back(std::vector<float>* memory) {
 /// f16 and bf16: products and sums in f32, rounded once.
 template <DType half>
 void multiply_halves(const DotAttrs& a, const Block& b, const KernelCall& call) {
-  static thread_local std::vector<float> l, r, o;
+  struct Widened {
+    std::vector<float> l, r, o;
+  };
+  auto& [l, r, o] = thread_scratch<Widened>();
   const std::byte* lhs = call.inputs[0] + 2 * b.batch * a.m * a.k;
   const std::byte* rhs = call.inputs[1] + 2 * b.batch * a.k * a.n;
   if (a.lhs_transposed) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "src/base/literal_util.h"
+#include "src/base/thread_scratch.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/kernel_key.h"
 
@@ -158,10 +159,7 @@ struct ScratchBuffers {
   std::vector<std::vector<std::byte>> buffers;
   std::size_t open = 0;
 };
-ScratchBuffers& scratch_buffers() {
-  thread_local ScratchBuffers all;
-  return all;
-}
+ScratchBuffers& scratch_buffers() { return thread_scratch<ScratchBuffers>(); }
 
 }  // namespace
 

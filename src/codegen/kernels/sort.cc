@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "src/base/literal_util.h"
+#include "src/base/thread_scratch.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/radix_sort.h"
@@ -405,7 +406,7 @@ void run_sort(const KernelCall& call) {
   const auto& attrs = *static_cast<const SortAttrs*>(call.attributes);
   const std::size_t k = attrs.bytes.size();
   // Kept: the next run needs no new pages.
-  static thread_local Scratch s;
+  Scratch& s = thread_scratch<Scratch>();
   s.rows.resize(std::max(k, s.rows.size()));
   for (std::size_t i = 0; i < k; ++i) s.rows[i].resize(std::size_t(attrs.n * attrs.bytes[i]));
   s.index.resize(std::size_t(attrs.n));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/base/thread_scratch.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/row_sums.h"
 #include "src/ir/rewrite/builder.h"
@@ -23,7 +24,10 @@ struct TableAttrs {
 /// few entries: they are summed in f64 first.
 void add_rows(const TableAttrs& a, const KernelCall& call, std::int64_t begin, std::int64_t end,
               float* sums) {
-  static thread_local std::vector<double> wide;
+  struct Wide {
+    std::vector<double> sums;
+  };
+  std::vector<double>& wide = thread_scratch<Wide>().sums;
   wide.assign(std::size_t(a.entries), 0);
   const auto* updates = reinterpret_cast<const float*>(call.inputs[0]);
   const auto* indices = reinterpret_cast<const std::int32_t*>(call.inputs[1]);

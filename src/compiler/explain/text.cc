@@ -63,8 +63,10 @@ void append_choice(std::string* out, const ExplainValue& v, const std::vector<Ex
     if (e.seconds == 0 && e.next_seconds == 0) continue;
     const ExplainValue& op = all[std::size_t(e.op)];
     *out += fmt::format("     {} {}{}, {}: {}{}\n",
-                        e.operand < 0 ? "from" : fmt::format("to operand {} of", e.operand), op.op,
-                        at(op.location), e.spec, time_text(e.seconds),
+                        e.operand < 0        ? "from"
+                        : op.op == "results" ? "to the"
+                                             : fmt::format("to operand {} of", e.operand),
+                        op.op, at(op.location), e.spec, time_text(e.seconds),
                         c.next_spec.empty() ? "" : ", else " + time_text(e.next_seconds));
   }
 }

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "src/base/contains.h"
+#include "src/base/thread_scratch.h"
 #include "src/spmd/propagation/provenance.h"
 #include "src/spmd/rules/projection.h"
 
@@ -392,8 +393,8 @@ class OpPropagation {
 
 bool propagate_op(Graph* graph, const Op& op, const Permission& permission, bool aggressive,
                   IndexList* changed) {
-  static thread_local Scratch scratch;
-  return OpPropagation(graph, op, permission, aggressive, changed, &scratch).run();
+  return OpPropagation(graph, op, permission, aggressive, changed, &thread_scratch<Scratch>())
+      .run();
 }
 
 }  // namespace tessera::spmd::propagation
