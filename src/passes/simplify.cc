@@ -131,7 +131,7 @@ class Simplifier {
         }
         return i->operand(0);
       case Opcode::concatenate:
-        return i->operands().size() == 1 ? i->operand(0) : nullptr;
+        return concatenate(i);
       case Opcode::dynamic_slice:
         return same_type(*i, *i->operand(0)) ? i->operand(0) : nullptr;
       case Opcode::dynamic_update_slice:
@@ -175,6 +175,19 @@ class Simplifier {
     Instruction* one =
         builder_.emit_shaped(i->opcode, Shape(i->shape.dtype, {}), std::move(scalars), i->attrs);
     return builder_.broadcast(one, i->shape.dims, {});
+  }
+
+  /// Without the parts that have no rows, as of a roll by nothing.
+  Instruction* concatenate(Instruction* i) {
+    const std::int64_t dim = i->get<ir::DimensionsAttrs>().dims.at(0);
+    std::vector<Instruction*> parts;
+    for (Instruction* o : i->operands()) {
+      if (o->shape.dim(dim) > 0) parts.push_back(o);
+    }
+    if (parts.empty()) parts.push_back(i->operand(0));
+    if (parts.size() == 1) return parts.front();
+    return parts.size() < i->operands().size() ? builder_.concatenate(std::move(parts), dim)
+                                               : nullptr;
   }
 
   Instruction* select(Instruction* i) {

@@ -164,6 +164,7 @@ class Folder {
       if (x->is(Opcode::reduce_window)) y = fold_window(*x);
       if (x->is(Opcode::gather)) y = fold_gather(*x);
       if (x->is(Opcode::scatter)) y = fold_scatter(*x);
+      if (x->is(Opcode::concatenate)) y = fold_concatenate(*x);
       if (!y) continue;
       y->sharding = x->sharding;
       y->frontend_attributes = x->frontend_attributes;
@@ -179,7 +180,7 @@ class Folder {
  private:
   static bool may_fold(Opcode op) {
     return op == Opcode::slice || op == Opcode::pad || op == Opcode::reduce_window ||
-           op == Opcode::gather || op == Opcode::scatter;
+           op == Opcode::gather || op == Opcode::scatter || op == Opcode::concatenate;
   }
 
   /// Only this use, apart from those by what was made here, and no layout of its own.
@@ -335,6 +336,15 @@ class Folder {
       operand_batch->push_back(operand);
       index_batch->push_back(index);
     }
+  }
+
+  /// Without the parts that have no rows, as of a roll by nothing.
+  Instruction* fold_concatenate(const Instruction& x) {
+    const std::int64_t dim = x.get<ir::DimensionsAttrs>().dims.front();
+    std::vector<Instruction*> parts = x.operands();
+    std::erase_if(parts, [dim](const Instruction* o) { return o->shape.dim(dim) == 0; });
+    if (parts.empty() || parts.size() == x.operands().size()) return nullptr;
+    return parts.size() == 1 ? b_.unary(Opcode::copy, parts.front()) : b_.concatenate(parts, dim);
   }
 
   Instruction* fold_gather(const Instruction& x) {

@@ -247,11 +247,12 @@ class WindowRows {
   Instruction* plainly(const Node& n) {
     Instruction*& out = plain_[n.x->index];
     if (out) return out;
-    const Window own{0, n.block, false};
+    // Of a few rows no device has a block.
+    const Window own = region_.valid(n, {0, n.block, false}).value_or(Window{});
     Instruction* x = nullptr;
     for (const Window& w : n.windows) {
       if (w.has(own)) {
-        x = blocked(cut(blocks_.at(key(n, w)), n.dim + 1, -w.lo, n.block - w.lo), n.dim, layout_);
+        x = blocked(cut(blocks_.at(key(n, w)), n.dim + 1, -w.lo, own.hi - w.lo), n.dim, layout_);
       }
     }
     TESSERA_CHECK(x, "no window of " + n.x->describe() + " has its own rows");
