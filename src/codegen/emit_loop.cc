@@ -242,7 +242,7 @@ auto with_part(Emitter** e, const ir::Instruction& part, F&& f) {
 /// Rows are short, and making every part for each element of one takes less than putting what is
 /// made of each by itself together.
 bool Loop::can_select(const ir::Instruction& concatenate) {
-  if (!select_parts_ || !has_kernel_compiler()) return false;
+  if (chosen_ != Chosen::short_rows || !has_kernel_compiler()) return false;
   const Dims& dims = concatenate.shape.dims;
   constexpr double kMostNanoseconds = 1.5;
   if (row_from(dims, concatenate.get<ir::DimensionsAttrs>().dims.at(0)) >= kLongRow) return false;
@@ -276,10 +276,28 @@ Value Loop::selected(const ir::Instruction& concatenate) {
   return out;
 }
 
+namespace {
+
+/// Nearly all of it is one array's, and what is at the ends is padding or of that array, too.
+bool is_shift(const ComposedView& m, const ViewTurns& view) {
+  constexpr std::size_t kMostTurns = 3;
+  constexpr std::int64_t kEnds = 8;  // of all one part
+  std::int64_t longest = 0;
+  for (const ViewTurns::Turn& t : view.turns) longest = std::max(longest, t.end - t.begin);
+  const std::int64_t extent = m.dims[std::size_t(view.dim)];
+  return view.turns.size() <= kMostTurns && (extent - longest) * kEnds <= extent &&
+         std::all_of(m.pieces.begin(), m.pieces.end(),
+                     [&](const ComposedView::Piece& p) { return p.input == m.pieces[0].input; });
+}
+
+}  // namespace
+
 bool Loop::can_select(const ComposedView& m) const {
   if (!has_kernel_compiler() || (m.pieces.size() == 1 && m.fill < 0)) return false;
-  const int dim = turns_of(m).dim;
-  return dim >= 0 && row_from(m.dims, dim) < kLongRow;
+  const ViewTurns view = turns_of(m);
+  if (view.dim < 0) return false;
+  const bool is_short = row_from(m.dims, view.dim) < kLongRow;
+  return chosen_ == Chosen::shifts ? !is_short && is_shift(m, view) : is_short;
 }
 
 Value Loop::selected(DType t, const ComposedView& m) {
@@ -388,7 +406,7 @@ Value Loop::read(DType t, ComposedView m) {
       v = builder_.windowed(t, m.dims, strides, p.base,
                             {dim, part.origin, part.origin + part.size});
     }
-  } else if (select_parts_ && can_select(m)) {
+  } else if (chosen_ != Chosen::nothing && can_select(m)) {
     v = selected(t, m);
   } else {
     const auto renumber = [&](int* slot) { *slot = builder_.input(); };
@@ -436,15 +454,31 @@ void Loop::store(const ir::Instruction& of, std::shared_ptr<const LoopExpr> made
 
 namespace {
 
-/// What `value` makes in a loop, for `finish`.
+/// Code knows which parts it reads, but for those at the ends of rows.
+bool chooses_by_rows(const LoopExpr& made) {
+  const LoopNest nest = nest_of(made, /*periodic=*/true);
+  if (nest.periodic || !nest.by_rows) return false;
+  for (std::size_t k = 0; k < made.registers.size(); ++k) {
+    if (made.registers[k].window && nest.made[k]) return false;
+  }
+  return true;
+}
+
+/// What `value` makes in a loop, for `finish`. `computes`: from what it reads.
 template <class F, class G>
-void emit_elements(Emitter& e, const Dims& dims, F&& value, G&& finish) {
-  Loop loop(e, dims, /*select_parts=*/true);
+void emit_elements(Emitter& e, const Dims& dims, bool computes, F&& value, G&& finish) {
+  Loop loop(e, dims, Loop::Chosen::short_rows);
   std::shared_ptr<const LoopExpr> made = loop.program(value(&loop));
   // Otherwise vectors would choose among parts as they run.
-  if (!loop.has_selected_parts() || nest_of(*made, /*periodic=*/true).periodic) {
-    return finish(&loop, std::move(made));
+  const bool chosen = loop.has_selected_parts() && nest_of(*made, /*periodic=*/true).periodic;
+  if (!chosen && computes && has_kernel_compiler()) {
+    Loop shifts(e, dims, Loop::Chosen::shifts);
+    std::shared_ptr<const LoopExpr> by_rows = shifts.program(value(&shifts));
+    if (shifts.has_selected_parts() && chooses_by_rows(*by_rows)) {
+      return finish(&shifts, std::move(by_rows));
+    }
   }
+  if (chosen || !loop.has_selected_parts()) return finish(&loop, std::move(made));
   Loop plain(e, dims);
   made = plain.program(value(&plain));
   finish(&plain, std::move(made));
@@ -452,26 +486,27 @@ void emit_elements(Emitter& e, const Dims& dims, F&& value, G&& finish) {
 
 /// As the result of `root`.
 template <class F>
-void emit_elements(Emitter& e, const ir::Instruction& root, F&& value) {
-  emit_elements(e, root.shape.dims, value, [&](Loop* loop, std::shared_ptr<const LoopExpr> made) {
-    loop->finish(root, std::move(made));
-  });
+void emit_elements(Emitter& e, const ir::Instruction& root, bool computes, F&& value) {
+  emit_elements(e, root.shape.dims, computes, value,
+                [&](Loop* loop, std::shared_ptr<const LoopExpr> made) {
+                  loop->finish(root, std::move(made));
+                });
 }
 
 }  // namespace
 
 void emit_loop(Emitter& e, const ir::Instruction& root) {
-  emit_elements(e, root, [&](Loop* loop) { return loop->operation(root); });
+  emit_elements(e, root, true, [&](Loop* loop) { return loop->operation(root); });
 }
 
 void emit_view(Emitter& e, const ir::Instruction& i) {
-  emit_elements(e, i, [&](Loop* loop) { return loop->view(i); });
+  emit_elements(e, i, false, [&](Loop* loop) { return loop->view(i); });
 }
 
 void emit_in_order(Emitter& e, const ir::Instruction& of, const ir::Instruction& i,
                    const Dims& order, SlotId to) {
   emit_elements(
-      e, i.shape.dims, [&](Loop* loop) { return loop->transposed(i, order); },
+      e, i.shape.dims, false, [&](Loop* loop) { return loop->transposed(i, order); },
       [&](Loop* loop, std::shared_ptr<const LoopExpr> made) {
         loop->store(of, std::move(made), to);
       });

@@ -19,10 +19,15 @@ class Loop : private ViewScalars {
  public:
   using Value = LoopBuilder::Value;
 
-  /// `select_parts`: what a concatenation has in short rows is made for all elements of a row, and
-  /// chosen from, if that takes little.
-  Loop(Emitter& e, const Dims& dims, bool select_parts = false)
-      : e_(&e), count_(element_count(dims)), select_parts_(select_parts) {}
+  /// What concatenations and padding are made of is read for all elements, and chosen from, if that
+  /// takes little.
+  enum class Chosen {
+    nothing,
+    short_rows,
+    shifts,  ///< an array by a few rows or columns, with padding or rows of its own at the ends
+  };
+  Loop(Emitter& e, const Dims& dims, Chosen chosen = Chosen::nothing)
+      : e_(&e), count_(element_count(dims)), chosen_(chosen) {}
 
   /// Of the op whose loop this is, or of something that is made on the fly here.
   Value value(const ir::Instruction& i) { return value(i, 0); }
@@ -81,7 +86,8 @@ class Loop : private ViewScalars {
 
   Emitter* e_;
   std::int64_t count_;
-  bool select_parts_, has_selected_parts_ = false;
+  Chosen chosen_;
+  bool has_selected_parts_ = false;
   LoopBuilder builder_;
   std::vector<Frame> frames_{Frame{}};
   std::map<std::tuple<const ir::Instruction*, std::size_t, int>, int>

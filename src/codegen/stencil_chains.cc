@@ -82,8 +82,8 @@ class StencilJoiner {
     const LoopExpr& program = *kernels_.at(task->kernel).loop;
     Link link{n, 0, {}};
     std::vector<bool> done(task->inputs.size(), false);
-    // Reads that say how long rows are come first.
-    for (const bool known : {true, false}) {
+    // Reads that say how long rows are come first, and then again those that didn't know.
+    for (const bool known : {true, false, false}) {
       for (std::size_t k = 0; k < task->inputs.size(); ++k) {
         Link* maker = maker_of(block, links, task->inputs[k]);
         if (maker == nullptr || done[k] || (known && maker->width == 0)) continue;

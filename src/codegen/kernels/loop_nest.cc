@@ -56,6 +56,15 @@ std::vector<std::int64_t> strides_in(const LoopExpr::Register& r,
   return out;
 }
 
+/// Whether a window is one of whole rows, or of columns that are read one after another.
+bool has_window_by_rows(const LoopExpr::Register& r, std::int64_t row) {
+  const std::int64_t step = window_step(r);
+  if (step > 1) return step % row == 0;
+  const auto dim = std::size_t(r.window.dim);
+  return r.strides[dim] == 1 && r.dims[dim] < std::numeric_limits<std::int32_t>::max() &&
+         (r.element_bytes == 4 || r.element_bytes == 8);
+}
+
 std::int64_t elements(const LoopExpr::Register& r) {
   std::int64_t n = 1;
   for (const std::int64_t d : r.dims) n *= d;
@@ -121,7 +130,10 @@ LoopNest nest_of(const LoopExpr& program, bool periodic, std::int64_t row) {
     nest.steps = {1};
   }
   for (std::size_t k = 0; k < n && !nest.periodic; ++k) {
-    if (program.registers[k].window) nest.made[k] = true, nest.strides[k].clear();
+    const LoopExpr::Register& r = program.registers[k];
+    if (!r.window || (nest.by_rows && !nest.made[k] && has_window_by_rows(r, nest.row()))) continue;
+    nest.made[k] = true;
+    nest.strides[k].clear();
   }
   nest.any_made = std::find(nest.made.begin(), nest.made.end(), true) != nest.made.end();
   return nest;

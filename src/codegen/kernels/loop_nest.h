@@ -30,6 +30,13 @@ struct LoopNest {
   std::int64_t row() const { return steps.size() > 1 ? steps[steps.size() - 2] : 0; }
 };
 
+/// Elements that one step along the dim of a read's window takes.
+inline std::int64_t window_step(const LoopExpr::Register& r) {
+  std::int64_t step = 1;
+  for (std::size_t d = std::size_t(r.window.dim) + 1; d < r.dims.size(); ++d) step *= r.dims[d];
+  return step;
+}
+
 /// Elements after which vectors of a loop over short rows read at the same places again, moved by
 /// what dims 0 to `dim` add: where each lane reads is known when the code is made.
 struct LoopPeriod {

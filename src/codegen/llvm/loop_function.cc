@@ -57,6 +57,7 @@ LoopBody::LoopBody(llvm::IRBuilder<>& b, const Machine& machine, const LoopSourc
   const std::size_t n = program_.registers.size();
   bases_.resize(n);
   row_.resize(n);
+  first_in_window_.resize(n);
   fixed_.resize(n);
   values_.resize(n);
   const VectorBuilder v(b, machine, width);
@@ -167,6 +168,7 @@ void LoopBody::enter_row(Value* row) {
       if (strides[d] == 0) continue;
       first = b_.CreateAdd(first, b_.CreateMul(at[d], b_.getInt64(std::uint64_t(strides[d]))));
     }
+    if (r.window) first = b_.CreateAdd(first, moved_by_window(k, row));
     row_[k] = r.kind == Kind::iota ? first : offset(bases_[k], first, unsigned(r.element_bytes));
     if (strides.back() != 0) continue;
     fixed_[k] = r.kind == Kind::iota ? number(v, k, v.splat(first))
@@ -174,11 +176,74 @@ void LoopBody::enter_row(Value* row) {
   }
 }
 
+/// The nearest coordinate that is inside.
+Value* LoopBody::in_window(const LoopExpr::Window& w, Value* coordinate) {
+  const auto number = [&](std::int64_t n) {
+    return llvm::ConstantInt::get(coordinate->getType(), std::uint64_t(n));
+  };
+  coordinate = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, coordinate, number(w.low));
+  return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, coordinate, number(w.high - 1));
+}
+
+/// By how many elements a row is read elsewhere than without the window.
+Value* LoopBody::moved_by_window(std::size_t k, Value* row) {
+  const Register& r = program_.registers[k];
+  const auto dim = std::size_t(r.window.dim);
+  const std::int64_t step = window_step(r), extent = r.dims[dim];
+  const auto number = [&](std::int64_t n) { return b_.getInt64(std::uint64_t(n)); };
+  if (step == 1) {
+    Value* first = b_.CreateMul(row, number(nest_.row()));
+    if (dim > 0) first = b_.CreateURem(first, number(extent));
+    first_in_window_[k] = first;
+    return number(-r.window.low);
+  }
+  Value* at = b_.CreateUDiv(row, number(step / nest_.row()));
+  if (dim > 0) at = b_.CreateURem(at, number(extent));
+  Value* inside = b_.CreateSub(in_window(r.window, at), number(r.window.low));
+  return b_.CreateMul(b_.CreateSub(inside, at), number(r.strides[dim]));
+}
+
+/// Columns of a window, in a row: of those outside the nearest is read.
+Lanes LoopBody::windowed(const VectorBuilder& v, std::size_t k, Value* column) {
+  const Register& r = program_.registers[k];
+  const auto bytes = unsigned(r.element_bytes);
+  Value* at = b_.CreateAdd(first_in_window_[k], column);
+  const auto clamped = [&] {
+    Value* coordinates = b_.CreateAdd(v.splat(at), lanes(v, 64));
+    coordinates = in_window(r.window, coordinates);
+    return v.gather(row_[k], b_.CreateSub(coordinates, v.splat(first_in_window_[k])), bytes);
+  };
+  if (v.width == 1 || lane_step_ != 1) return clamped();
+  // Nearly all vectors are inside.
+  Function* f = b_.GetInsertBlock()->getParent();
+  BasicBlock* inside = BasicBlock::Create(b_.getContext(), "inside", f);
+  BasicBlock* across = BasicBlock::Create(b_.getContext(), "across", f);
+  BasicBlock* done = BasicBlock::Create(b_.getContext(), "read", f);
+  const std::int64_t starts = r.window.high - r.window.low - std::int64_t(v.width) + 1;
+  Value* from_low = b_.CreateSub(at, b_.getInt64(std::uint64_t(r.window.low)));
+  b_.CreateCondBr(
+      b_.CreateICmpULT(from_low, b_.getInt64(std::uint64_t(std::max<std::int64_t>(starts, 0)))),
+      inside, across);
+  b_.SetInsertPoint(inside);
+  const Lanes whole = v.load(offset(row_[k], column, bytes), bytes);
+  b_.CreateBr(done);
+  b_.SetInsertPoint(across);
+  const Lanes part = clamped();
+  across = b_.GetInsertBlock();
+  b_.CreateBr(done);
+  b_.SetInsertPoint(done);
+  llvm::PHINode* out = b_.CreatePHI(whole.value->getType(), 2);
+  out->addIncoming(whole.value, inside);
+  out->addIncoming(part.value, across);
+  return VectorBuilder::bits(out);
+}
+
 /// In a row.
 Lanes LoopBody::strided(const VectorBuilder& v, std::size_t k, Value* column) {
   const Register& r = program_.registers[k];
   const auto bytes = unsigned(r.element_bytes);
   const std::int64_t stride = nest_.strides[k].back();
+  if (r.window && window_step(r) == 1) return windowed(v, k, column);
   if (r.kind == Kind::iota) {
     Value* first = b_.CreateAdd(row_[k], column);
     // Numbers beyond 32 bits are rare: they wrap as the type does.
@@ -270,10 +335,7 @@ Lanes LoopBody::indexed(const VectorBuilder& v, std::size_t k, Value* at) {
       Value* c = b_.CreateUDiv(element, v.integer(type, std::uint64_t(step)));
       if (d > 0) c = b_.CreateURem(c, v.integer(type, std::uint64_t(r.dims[d])));
       if (int(d) == r.window.dim) {
-        const auto constant = [&](std::int64_t n) { return v.integer(type, std::uint64_t(n)); };
-        c = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, c, constant(r.window.low));
-        c = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, c, constant(r.window.high - 1));
-        c = b_.CreateSub(c, constant(r.window.low));
+        c = b_.CreateSub(in_window(r.window, c), v.integer(type, std::uint64_t(r.window.low)));
       }
       index = b_.CreateAdd(index, b_.CreateMul(c, v.integer(type, std::uint64_t(r.strides[d]))));
     }

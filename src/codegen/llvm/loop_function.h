@@ -52,6 +52,9 @@ class LoopBody {
   llvm::Value* first_element(const Register& r, const Arguments& arguments) const;
   Lanes read(const VectorBuilder& v, std::size_t k, llvm::Value* at, llvm::Value* column);
   Lanes strided(const VectorBuilder& v, std::size_t k, llvm::Value* column);
+  Lanes windowed(const VectorBuilder& v, std::size_t k, llvm::Value* column);
+  llvm::Value* moved_by_window(std::size_t k, llvm::Value* row);
+  llvm::Value* in_window(const LoopExpr::Window& w, llvm::Value* coordinate);
   Lanes indexed(const VectorBuilder& v, std::size_t k, llvm::Value* at);
   Lanes taken(const VectorBuilder& v, const LoopExpr::Op& op) const;
   Lanes number(const VectorBuilder& v, std::size_t k, llvm::Value* index);
@@ -68,6 +71,8 @@ class LoopBody {
   const LoopNest& nest_;
   std::vector<llvm::Value*> bases_;   ///< by register: of its first element
   std::vector<llvm::Value*> row_;     ///< by register: of its row, or the row's number
+  /// By register with a window of columns: the coordinate of its row's first element.
+  std::vector<llvm::Value*> first_in_window_;
   std::vector<Lanes> fixed_;          ///< by register: one element for all, of the full width
   std::vector<Lanes> values_;         ///< by register, for the elements at hand
   std::vector<std::size_t> outputs_;  ///< registers
