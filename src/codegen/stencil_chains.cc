@@ -89,7 +89,7 @@ class StencilJoiner {
         if (maker == nullptr || done[k] || (known && maker->width == 0)) continue;
         const std::int64_t width = maker->width != 0 ? maker->width
                                    : link.width != 0 ? link.width
-                                                     : row_of_first_read(program, int(k));
+                                                     : row_of_reads(program, *task, int(k));
         if (width == 0) continue;  // as long as anybody wants
         if (!add_read(program, *task, k, width, &link)) return std::nullopt;
         if (maker->width == 0 && !settle(block, links, maker, width)) return std::nullopt;
@@ -114,13 +114,13 @@ class StencilJoiner {
     return true;
   }
 
-  static std::int64_t row_of_first_read(const LoopExpr& program, int input) {
+  static std::int64_t row_of_reads(const LoopExpr& program, const KernelTask& task, int input) {
     for (const LoopExpr::Register& r : program.registers) {
       if (r.kind == LoopExpr::Kind::broadcast && r.index == input && r.dims.size() > 1) {
         return std::max<std::int64_t>(r.strides[0], 0);
       }
     }
-    return 0;
+    return longest_row(program, task.units, input);
   }
 
   Link* maker_of(const Block& block, std::vector<Link>* links, SlotId s) const {

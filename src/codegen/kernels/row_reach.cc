@@ -3,11 +3,17 @@
 #include "src/codegen/kernels/row_reach.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tessera::codegen {
 namespace {
 
 using ReadKind = LoopExpr::Kind;
+
+/// A window on all elements in a row.
+bool is_flat(const LoopExpr::Register& r) {
+  return r.window && r.dims.size() == 1 && r.strides[0] == 1;
+}
 
 /// Of one read of the input.
 std::optional<LoopRows> rows_of_read(const LoopExpr::Register& r, std::int64_t elements,
@@ -18,6 +24,15 @@ std::optional<LoopRows> rows_of_read(const LoopExpr::Register& r, std::int64_t e
     return LoopRows{width, {r.offset / width, r.offset / width}};
   }
   if (r.kind != ReadKind::broadcast || r.dims.empty()) return std::nullopt;
+  if (is_flat(r)) {
+    if (own != 0 && own != width) return std::nullopt;
+    const LoopExpr::Window& w = r.window;
+    for (const std::int64_t n : {r.offset, w.low, w.high, elements}) {
+      if (n % width != 0) return std::nullopt;
+    }
+    const std::int64_t row = r.offset / width;
+    return LoopRows{width, {row - (w.low + elements - w.high) / width, row}};
+  }
   // The dims that count rows, and those of a row.
   std::size_t rows = 1;
   std::int64_t of_row = elements / r.dims[0];
@@ -49,6 +64,19 @@ std::optional<LoopRows> rows_of_read(const LoopExpr::Register& r, std::int64_t e
 }
 
 }  // namespace
+
+std::int64_t longest_row(const LoopExpr& program, std::int64_t elements, int input) {
+  std::int64_t row = 0;
+  for (const LoopExpr::Register& r : program.registers) {
+    if (r.index != input || !r.starts.empty()) continue;
+    if (r.kind == ReadKind::contiguous) row = std::gcd(row, r.offset);
+    if (r.kind != ReadKind::broadcast || !is_flat(r)) continue;
+    for (const std::int64_t n : {r.offset, r.window.low, elements - r.window.high}) {
+      row = std::gcd(row, n);
+    }
+  }
+  return row == 0 ? 0 : std::gcd(row, elements);
+}
 
 std::optional<LoopRows> rows_of_input(const LoopExpr& program, std::int64_t elements, int input,
                                       std::int64_t width, std::int64_t own) {

@@ -20,6 +20,10 @@ struct LoopRows {
   RowReach reach;
 };
 
+/// As long as rows of an input can be, by reads that don't say how long they are: of arrays of so
+/// many elements, at offsets of whole rows. 0: nothing says it.
+std::int64_t longest_row(const LoopExpr& program, std::int64_t elements, int input);
+
 /// None if the input is read otherwise. `own`: elements of a row of the result, where that is
 /// known; 0: as the reads have it.
 std::optional<LoopRows> rows_of_input(const LoopExpr& program, std::int64_t elements, int input,

@@ -3,10 +3,12 @@
 #include "src/spmd/partitioner/stencils/loop_steps.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <map>
 #include <optional>
-#include <set>
+#include <utility>
 
-#include "src/base/contains.h"
+#include "src/cost/work.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/analysis/row_use.h"
 #include "src/ir/rewrite/unroll_loop.h"
@@ -20,92 +22,186 @@ using ir::Opcode;
 using ir::RowPart;
 using ir::RowUse;
 
-/// Smaller arrays stay in cache from one trip to the next.
-constexpr std::int64_t kLeastBytes = std::int64_t(4) << 20;
 /// Trips at once, and instructions of all of them: code is made for each.
-constexpr std::int64_t kMostSteps = 5, kLikelySteps = 4;
+constexpr std::int64_t kMostSteps = 8;
 constexpr std::size_t kMostInstructions = 400;
+/// Of what changes from trip to trip, the least part that an array has which counts as large.
+constexpr std::int64_t kLargeShare = 32;
+/// Rows of all arrays of a step that are in cache at a time.
+constexpr double kCacheBytes = 1 << 20;
+/// Part of a device's rows that may be those of neighbours: beyond, they are fetched each step.
+constexpr std::int64_t kLeastRowsToSteps = 8;
 
-/// A step of large arrays of one shape.
+/// A step of large arrays.
 class Step {
  public:
-  explicit Step(const Instruction& loop) : loop_(loop) {}
+  Step(const Instruction& loop, std::int64_t least_bytes)
+      : loop_(loop), least_bytes_(least_bytes), large_bytes_(least_bytes / kLargeShare) {}
 
-  /// All that the body makes of the large arrays are such arrays, by shifts and elementwise.
+  /// All that the body makes of the large arrays are such arrays, by shifts and elementwise, and
+  /// small ones.
   bool is_stencil() {
     for (std::size_t k = 0; k < loop_.size(); ++k) {
       const Shape& shape = loop_.shape(k);
       if (!shape.is_array() || loop_.is_invariant(k) || !is_large(shape)) continue;
-      if (dims_.empty()) dims_ = shape.dims;
-      if (shape.dims != dims_) return false;
-      carried_.insert(k);
+      if (shape.rank() < 2) return false;
+      rank_ = std::max(rank_, shape.rank());
+      bytes_ += double(shape.byte_count());
     }
-    // Of several arrays that change, steps aren't joined yet.
-    if (carried_.size() != 1 || dims_.size() < 2) return false;
+    if (bytes_ < double(least_bytes_) || rank_ == 0) return false;
+    reach_.assign(std::size_t(rank_), 0);
     for (const auto& i : loop_.body().instructions()) {
       if (i->is(Opcode::parameter) || i->is(Opcode::tuple) || i->is(Opcode::get_tuple_element)) {
         continue;
       }
-      if (!i->called().empty() || i->has_side_effect() || !i->shape.is_array()) return false;
+      if (i->has_side_effect() || !i->shape.is_array()) return false;
+      if (!i->called().empty() && !i->is(Opcode::reduce)) return false;
       if (is_large(i->shape) && !is_known(*i)) return false;
-      // What is small is made of what is small.
+      // What is small is made of what is small, or says something about what is large.
       const bool takes_large = std::any_of(
           i->operands().begin(), i->operands().end(),
-          [](const Instruction* o) { return o->shape.is_array() && is_large(o->shape); });
-      if (!is_large(i->shape) && takes_large && !i->is(Opcode::slice)) return false;
+          [this](const Instruction* o) { return o->shape.is_array() && is_large(o->shape); });
+      if (!is_large(i->shape) && takes_large && !i->is(Opcode::slice) && !i->is(Opcode::reduce)) {
+        return false;
+      }
+      add_reach(*i);
     }
     return shifts_;
   }
 
-  std::int64_t rank() const { return std::int64_t(dims_.size()); }
+  std::int64_t rank() const { return rank_; }
+  std::int64_t large_bytes() const { return large_bytes_; }
+
+  /// How many steps at once take the least time; 1: one after the other.
+  std::int64_t steps_at_once(std::int64_t trips, const cost::Machine& machine,
+                             const MeshRef& mesh) const {
+    const auto all = std::max<std::size_t>(loop_.body().instructions().size(), 1);
+    const auto most =
+        std::min<std::int64_t>({kMostSteps, trips, std::int64_t(kMostInstructions / all)});
+    std::int64_t best = 1;
+    double least = 0;
+    for (std::int64_t k = 1; k <= most; ++k) {
+      const std::optional<double> one = price_of_step(k, machine, mesh);
+      if (!one) break;
+      // What is left over goes step by step.
+      const double price = double(trips / k * k) * *one +
+                           double(trips % k) * price_of_step(1, machine, mesh).value();
+      if (k == 1 || price < least) {
+        least = price;
+        best = k;
+      }
+    }
+    return best;
+  }
 
  private:
-  static bool is_large(const Shape& s) { return s.byte_count() >= kLeastBytes; }
+  bool is_large(const Shape& s) const { return s.byte_count() >= large_bytes_; }
 
-  /// Of a large array: elementwise, or rows of one array that are shifted or rolled.
+  /// Of a large array: elementwise, or rows of others that are shifted, rolled or put in place.
   bool is_known(const Instruction& x) {
     switch (x.opcode) {
       case Opcode::slice: {
         const auto& strides = x.get<ir::SliceAttrs>().strides;
         return std::all_of(strides.begin(), strides.end(), [](auto s) { return s == 1; });
       }
+      case Opcode::pad: {
+        const auto& dims = x.get<ir::PadAttrs>().dims;
+        shifts_ = true;
+        return std::all_of(dims.begin(), dims.end(), [](const auto& d) { return d.interior == 0; });
+      }
       case Opcode::concatenate:
-        return rolls(x);
+      case Opcode::dynamic_update_slice:
+        shifts_ = true;
+        return is_put_together(x);
       case Opcode::broadcast:
       case Opcode::iota:
       case Opcode::constant:
+      case Opcode::reshape:
         return true;
       default:
         return ir::is_elementwise(x.opcode) && !x.is(Opcode::bitcast_convert);
     }
   }
 
-  /// It is a roll.
-  bool rolls(const Instruction& x) {
-    const std::int64_t dim = x.get<ir::DimensionsAttrs>().dims.front();
-    const std::optional<RowUse> use = ir::row_use(x, dim);
-    if (!use || use->parts.size() != 2) return false;
-    const RowPart &a = use->parts[0], &b = use->parts[1];
-    const std::int64_t size = x.shape.dim(dim);
-    shifts_ = true;
-    return a.array == b.array && a.array->shape.dim(dim) == size && a.offset - b.offset == size;
+  /// Along each dim it is known where rows come from.
+  static bool is_put_together(const Instruction& x) {
+    for (std::int64_t d = 0; d < x.shape.rank(); ++d) {
+      if (!ir::row_use(x, d)) return false;
+    }
+    return true;
+  }
+
+  /// How many rows around its own a step takes of an array, about.
+  void add_reach(const Instruction& x) {
+    if (!is_large(x.shape)) return;
+    for (std::int64_t d = 0; d < x.shape.rank() && d < rank_; ++d) {
+      std::int64_t most = 0;
+      for (const Instruction* o : x.operands()) {
+        const auto it = reach_of_.find({o->index, d});
+        if (it != reach_of_.end()) most = std::max(most, it->second);
+      }
+      const std::optional<RowUse> use = ir::row_use(x, d);
+      if (use && use->only_moves() && !x.is(Opcode::slice)) {
+        std::int64_t nearest = 0;
+        for (const RowPart& p : use->parts) {
+          const std::int64_t size = x.shape.dim(d), by = std::abs(p.offset);
+          const bool is_most = 2 * (p.end - p.begin) > size;
+          if (is_most) nearest = std::max(nearest, std::min(by, std::abs(size - by)));
+        }
+        most += nearest;
+      }
+      reach_of_[{x.index, d}] = most;
+      reach_[std::size_t(d)] = std::max(reach_[std::size_t(d)], most);
+    }
+  }
+
+  /// Of one of so many at once; none if they don't fit a device's rows.
+  std::optional<double> price_of_step(std::int64_t steps, const cost::Machine& machine,
+                                      const MeshRef& mesh) const {
+    double share = 1, exchange = 0, repeated = 0;
+    for (std::size_t k = 0; k < loop_.size(); ++k) {
+      const Shape& shape = loop_.shape(k);
+      if (!shape.is_array() || loop_.is_invariant(k) || !is_large(shape)) continue;
+      const Instruction& x = *loop_.init(k);
+      double parts = 1;
+      for (std::int64_t d = 0; mesh && d < shape.rank(); ++d) {
+        const bool is_axes =
+            !x.sharding.empty() && x.sharding.front().kind == TensorSharding::Kind::axes;
+        const std::int64_t ways = is_axes ? x.sharding.front().shards(d) : 1;
+        const std::int64_t reach = reach_[std::size_t(d)];
+        parts *= double(ways);
+        if (ways == 1 || reach == 0) continue;
+        const std::int64_t block = ceil_div(shape.dim(d), ways);
+        if (steps > 1 && steps * reach * kLeastRowsToSteps > block) return std::nullopt;
+        exchange += 2 * machine.start() / double(steps);
+        repeated = std::max(repeated, double(reach) / double(block));
+      }
+      share = std::min(share, 1 / parts);
+      // What is beyond the rows in cache is made twice as well.
+      const double row = double(shape.byte_count()) / double(shape.dim(0)) / parts;
+      const double rows = std::max(1.0, kCacheBytes * double(shape.byte_count()) / bytes_ / row);
+      repeated = std::max(repeated, double(reach_[0]) / rows);
+    }
+    double work = 0;
+    for (const auto& i : loop_.body().instructions()) {
+      if (i->shape.is_array() && is_large(i->shape)) {
+        work += machine.work(cost::layout_work(*i)) * share;
+      }
+    }
+    // Blocks of steps go through memory once more, to get rows of neighbours.
+    const double passes = steps == 1 ? 2 : 4;
+    return exchange + passes * machine.pass(bytes_ * share) / double(steps) +
+           work * (1 + repeated * double(steps - 1));
   }
 
   ir::WhileView loop_;
-  Dims dims_;
-  std::set<std::size_t> carried_;
+  std::int64_t least_bytes_, large_bytes_;
+  std::int64_t rank_ = 0;
+  double bytes_ = 0;  ///< of what changes
+  Dims reach_;        ///< of a step, by dim
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> reach_of_;
   bool shifts_ = false;
 };
-
-std::int64_t steps_at_once(const Instruction& loop, std::int64_t trips) {
-  const auto all = std::int64_t(loop.called(1)->instructions().size());
-  const std::int64_t most = std::min(
-      {kMostSteps, trips, std::int64_t(kMostInstructions) / std::max<std::int64_t>(all, 1)});
-  for (std::int64_t k = most; k > 2; --k) {
-    if (trips % k == 0) return k;
-  }
-  return std::min(most, kLikelySteps);
-}
 
 TensorSharding sharding_of(const Instruction& x, const MeshRef& mesh) {
   return x.sharding.empty() ? TensorSharding::replicated_on(mesh, x.shape.rank())
@@ -140,7 +236,8 @@ void give_shardings(Instruction* loop, const MeshRef& mesh) {
 
 }  // namespace
 
-std::vector<Steps> unroll_loops(ir::Module* module, Origins* origins) {
+std::vector<Steps> unroll_loops(ir::Module* module, const cost::Machine& machine, Origins* origins,
+                                std::int64_t least_bytes) {
   std::vector<Steps> unrolled_loops;
   for (ir::Computation* c : ir::device_computations(*module)) {
     std::vector<Instruction*> loops;
@@ -151,10 +248,9 @@ std::vector<Steps> unroll_loops(ir::Module* module, Origins* origins) {
       const ir::WhileView view(*loop);
       const std::optional<std::int64_t> trips = view.trips();
       if (!trips || *trips < 3 || !view.has_separate_carries()) continue;
-      Step step(*loop);
+      Step step(*loop, least_bytes);
       if (!step.is_stencil()) continue;
-      const std::int64_t rank = step.rank();
-      const std::int64_t steps = steps_at_once(*loop, *trips);
+      const std::int64_t steps = step.steps_at_once(*trips, machine, module->mesh);
       if (steps < 2) continue;
       const Instruction* origin = origins ? origins->at(loop) : nullptr;
       Instruction* unrolled =
@@ -169,7 +265,7 @@ std::vector<Steps> unroll_loops(ir::Module* module, Origins* origins) {
           if (origins) origins->emplace(i.get(), origin);
         }
       }
-      unrolled_loops.push_back({unrolled->called(1), rank});
+      unrolled_loops.push_back({unrolled->called(1), step.rank(), step.large_bytes()});
     }
   }
   return unrolled_loops;

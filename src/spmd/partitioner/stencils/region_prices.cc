@@ -262,6 +262,11 @@ bool Region::pays(bool steps) {
     const bool less_in_all = windows.moved + windows.copied < as_it_is.moved + as_it_is.copied;
     const bool pays = windows.moved < as_it_is.moved || (ways_ == 1 && less_in_all) ||
                       (windows.moved <= kHardlyMore * as_it_is.moved && less_in_all);
+    // Where nothing goes around, steps read shifted rows as they are.
+    const bool helps_steps =
+        ways_ > 1 || std::any_of(nodes_.begin(), nodes_.end(),
+                                 [](const Node& n) { return n.taken && n.taken->cyclic; });
+    if (steps && !helps_steps) return false;
     if (steps && repeats == kAlways && windows.moved <= kMoreForSteps * as_it_is.moved) return true;
     if (!pays || windows.moved + windows.copied >= least) continue;
     least = windows.moved + windows.copied;

@@ -482,23 +482,23 @@ bool may_have_stencils(const ir::Module& module) {
 
 namespace {
 
-/// Along a dim of what is in a computation. `steps`: of a loop, over arrays of so many dims;
-/// `whole`: where it isn't split.
-std::size_t expand_along(ir::Computation* c, std::int64_t dim, bool whole, std::int64_t steps,
-                         const MeshRef& mesh, const cost::Machine& machine, Origins* origins) {
+/// Along a dim of what is in a computation. `steps`: of a loop; `whole`: where it isn't split.
+std::size_t expand_along(ir::Computation* c, std::int64_t dim, bool whole,
+                         const stencils::Steps* steps, const MeshRef& mesh,
+                         const cost::Machine& machine, Origins* origins) {
   std::unordered_set<const Instruction*> made, tried;
   std::size_t count = 0;
   for (std::size_t i = 0; i < c->instructions().size(); ++i) {
     Instruction* seed = c->instructions()[i].get();
     if (!may_move_rows(*seed) || dim >= seed->shape.rank() || made.count(seed) ||
-        tried.count(seed) || (whole && seed->shape.rank() != steps)) {
+        tried.count(seed) || (whole && seed->shape.byte_count() < steps->large_bytes)) {
       continue;
     }
     const auto use = ir::row_use(*seed, dim);
     if (!use || !use->moves_rows()) continue;
     Region region(seed, dim, mesh, machine, layout_of, whole);
     for (const Node& n : region.nodes()) tried.insert(n.x);
-    if (!region.pays(steps > 0)) continue;
+    if (!region.pays(steps != nullptr)) continue;
     Windows(region, c, mesh, origins, &made).emit();
     c->sort_topologically();
     c->remove_dead();
@@ -518,36 +518,39 @@ constexpr std::int64_t kMostDims = 8;
 
 }  // namespace
 
-std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options, Origins* origins) {
+std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options, Origins* origins,
+                            std::int64_t least_bytes) {
   if (!module->mesh) return 0;
   const MeshRef mesh = refine_to_primes(module->mesh);
-  const std::vector<stencils::Steps> loops = stencils::unroll_loops(module, origins);
+  const std::vector<stencils::Steps> loops =
+      stencils::unroll_loops(module, options.machine, origins, least_bytes);
   std::size_t count = 0;
   for (ir::Computation* c : ir::device_computations(*module)) {
     const auto steps = std::find_if(loops.begin(), loops.end(),
                                     [c](const stencils::Steps& l) { return l.body == c; });
-    const std::int64_t rank = steps == loops.end() ? 0 : steps->rank;
+    const stencils::Steps* of_loop = steps == loops.end() ? nullptr : &*steps;
     for (std::int64_t dim = 0; dim < kMostDims; ++dim) {
-      count += expand_along(c, dim, false, rank, mesh, options.machine, origins);
+      count += expand_along(c, dim, false, of_loop, mesh, options.machine, origins);
     }
   }
   for (const stencils::Steps& l : loops) {
     for (std::int64_t dim = 0; dim < l.rank; ++dim) {
-      count += expand_along(l.body, dim, true, l.rank, mesh, options.machine, origins);
+      count += expand_along(l.body, dim, true, &l, mesh, options.machine, origins);
     }
   }
   return count;
 }
 
-std::size_t tile_stencil_loops(ir::Module* module) {
-  const std::vector<stencils::Steps> loops = stencils::unroll_loops(module, nullptr);
+std::size_t tile_stencil_loops(ir::Module* module, std::int64_t least_bytes) {
+  const std::vector<stencils::Steps> loops =
+      stencils::unroll_loops(module, cost::Machine(), nullptr, least_bytes);
   if (loops.empty()) return 0;
   const MeshRef mesh = make_logical_mesh({{"device", 1}});
   Origins origins;
   for (const stencils::Steps& l : loops) {
     for (const auto& i : l.body->instructions()) origins[i.get()] = i.get();
     for (std::int64_t dim = 0; dim < l.rank; ++dim) {
-      expand_along(l.body, dim, true, l.rank, mesh, cost::Machine(), &origins);
+      expand_along(l.body, dim, true, &l, mesh, cost::Machine(), &origins);
     }
     for (const auto& i : l.body->instructions()) i->sharding.clear();
   }
