@@ -214,27 +214,33 @@ Lanes LoopBody::windowed(const VectorBuilder& v, std::size_t k, Value* column) {
     return v.gather(row_[k], b_.CreateSub(coordinates, v.splat(first_in_window_[k])), bytes);
   };
   if (v.width == 1 || lane_step_ != 1) return clamped();
-  // Nearly all vectors are inside.
+  // Nearly all vectors are inside, or outside, where nothing is used of what is read.
   Function* f = b_.GetInsertBlock()->getParent();
   BasicBlock* inside = BasicBlock::Create(b_.getContext(), "inside", f);
+  BasicBlock* beside = BasicBlock::Create(b_.getContext(), "beside", f);
   BasicBlock* across = BasicBlock::Create(b_.getContext(), "across", f);
   BasicBlock* done = BasicBlock::Create(b_.getContext(), "read", f);
-  const std::int64_t starts = r.window.high - r.window.low - std::int64_t(v.width) + 1;
-  Value* from_low = b_.CreateSub(at, b_.getInt64(std::uint64_t(r.window.low)));
-  b_.CreateCondBr(
-      b_.CreateICmpULT(from_low, b_.getInt64(std::uint64_t(std::max<std::int64_t>(starts, 0)))),
-      inside, across);
+  const std::int64_t size = r.window.high - r.window.low, more = std::int64_t(v.width) - 1;
+  const auto number = [&](std::int64_t n) { return b_.getInt64(std::uint64_t(n)); };
+  Value* from_low = b_.CreateSub(at, number(r.window.low));
+  Value* is_inside = b_.CreateICmpULT(from_low, number(std::max<std::int64_t>(size - more, 0)));
+  b_.CreateCondBr(is_inside, inside, beside);
   b_.SetInsertPoint(inside);
   const Lanes whole = v.load(offset(row_[k], column, bytes), bytes);
   b_.CreateBr(done);
+  b_.SetInsertPoint(beside);
+  Value* is_across = b_.CreateICmpULT(b_.CreateAdd(from_low, number(more)), number(size + more));
+  b_.CreateCondBr(is_across, across, done);
   b_.SetInsertPoint(across);
   const Lanes part = clamped();
   across = b_.GetInsertBlock();
   b_.CreateBr(done);
   b_.SetInsertPoint(done);
-  llvm::PHINode* out = b_.CreatePHI(whole.value->getType(), 2);
+  llvm::Type* type = whole.value->getType();
+  llvm::PHINode* out = b_.CreatePHI(type, 3);
   out->addIncoming(whole.value, inside);
   out->addIncoming(part.value, across);
+  out->addIncoming(llvm::Constant::getNullValue(type), beside);
   return VectorBuilder::bits(out);
 }
 

@@ -27,8 +27,10 @@ constexpr std::int64_t kMostSteps = 8;
 constexpr std::size_t kMostInstructions = 400;
 /// Of what changes from trip to trip, the least part that an array has which counts as large.
 constexpr std::int64_t kLargeShare = 32;
-/// Rows of all arrays of a step that are in cache at a time.
-constexpr double kCacheBytes = 1 << 20;
+/// What is in cache of all arrays at a time, and the part of its rows that may be made twice.
+constexpr double kCacheBytes = 1 << 20, kMostAround = 0.25;
+/// Each array is made by itself in such a block, with all it is made of.
+constexpr std::int64_t kMostArrays = 4;
 /// Part of a device's rows that may be those of neighbours: beyond, they are fetched each step.
 constexpr std::int64_t kLeastRowsToSteps = 8;
 
@@ -158,18 +160,19 @@ class Step {
   /// Of one of so many at once; none if they don't fit a device's rows.
   std::optional<double> price_of_step(std::int64_t steps, const cost::Machine& machine,
                                       const MeshRef& mesh) const {
-    double share = 1, exchange = 0, repeated = 0;
+    double share = 1, exchange = 0, repeated = 0, row_bytes = 0;
+    std::int64_t arrays = 0;
     for (std::size_t k = 0; k < loop_.size(); ++k) {
       const Shape& shape = loop_.shape(k);
       if (!shape.is_array() || loop_.is_invariant(k) || !is_large(shape)) continue;
-      const Instruction& x = *loop_.init(k);
-      double parts = 1;
+      ++arrays;
+      const TensorSharding* split = sharding_of_carry(k);
+      double parts = 1, columns = 1;
       for (std::int64_t d = 0; mesh && d < shape.rank(); ++d) {
-        const bool is_axes =
-            !x.sharding.empty() && x.sharding.front().kind == TensorSharding::Kind::axes;
-        const std::int64_t ways = is_axes ? x.sharding.front().shards(d) : 1;
+        const std::int64_t ways = split ? split->shards(d) : 1;
         const std::int64_t reach = reach_[std::size_t(d)];
         parts *= double(ways);
+        if (d > 0) columns *= double(ways);
         if (ways == 1 || reach == 0) continue;
         const std::int64_t block = ceil_div(shape.dim(d), ways);
         if (steps > 1 && steps * reach * kLeastRowsToSteps > block) return std::nullopt;
@@ -177,21 +180,35 @@ class Step {
         repeated = std::max(repeated, double(reach) / double(block));
       }
       share = std::min(share, 1 / parts);
-      // What is beyond the rows in cache is made twice as well.
-      const double row = double(shape.byte_count()) / double(shape.dim(0)) / parts;
-      const double rows = std::max(1.0, kCacheBytes * double(shape.byte_count()) / bytes_ / row);
-      repeated = std::max(repeated, double(reach_[0]) / rows);
+      row_bytes += double(shape.byte_count()) / double(shape.dim(0)) / columns;
     }
+    // A block of rows of all arrays, as they are and as they will be, is in cache at a time.
+    const double rows = kCacheBytes / (2 * row_bytes);
+    const double around = double(reach_[0]) * double(steps + 1) / rows;
+    const bool in_cache = steps > 1 && arrays <= kMostArrays && around <= kMostAround;
+    if (steps > 1 && exchange == 0 && !in_cache) return std::nullopt;
+    if (in_cache) repeated = std::max(repeated, around / double(steps + 1));
     double work = 0;
     for (const auto& i : loop_.body().instructions()) {
       if (i->shape.is_array() && is_large(i->shape)) {
         work += machine.work(cost::layout_work(*i)) * share;
       }
     }
-    // Blocks of steps go through memory once more, to get rows of neighbours.
-    const double passes = steps == 1 ? 2 : 4;
-    return exchange + passes * machine.pass(bytes_ * share) / double(steps) +
+    const double pass = 2 * machine.pass(bytes_ * share);
+    // Rows of neighbours are put together with a device's own.
+    const double copies = exchange > 0 || steps > 1 ? pass / double(steps) : 0;
+    return exchange + copies + (in_cache ? pass / double(steps) : pass) +
            work * (1 + repeated * double(steps - 1));
+  }
+
+  /// Null if it isn't split.
+  const TensorSharding* sharding_of_carry(std::size_t k) const {
+    for (const Instruction* read : loop_.reads(k)) {
+      if (!read->sharding.empty() && read->sharding.front().kind == TensorSharding::Kind::axes) {
+        return &read->sharding.front();
+      }
+    }
+    return nullptr;
   }
 
   ir::WhileView loop_;

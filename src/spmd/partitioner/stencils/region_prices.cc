@@ -264,8 +264,11 @@ bool Region::pays(bool steps) {
                       (windows.moved <= kHardlyMore * as_it_is.moved && less_in_all);
     // Where nothing goes around, steps read shifted rows as they are.
     const bool helps_steps =
-        ways_ > 1 || std::any_of(nodes_.begin(), nodes_.end(),
-                                 [](const Node& n) { return n.taken && n.taken->cyclic; });
+        ways_ > 1 || std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) {
+          return (n.taken && n.taken->cyclic) ||
+                 std::any_of(n.windows.begin(), n.windows.end(),
+                             [](const Window& w) { return w.cyclic; });
+        });
     if (steps && !helps_steps) return false;
     if (steps && repeats == kAlways && windows.moved <= kMoreForSteps * as_it_is.moved) return true;
     if (!pays || windows.moved + windows.copied >= least) continue;

@@ -534,9 +534,7 @@ std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options,
     }
   }
   for (const stencils::Steps& l : loops) {
-    for (std::int64_t dim = 0; dim < l.rank; ++dim) {
-      count += expand_along(l.body, dim, true, &l, mesh, options.machine, origins);
-    }
+    count += expand_along(l.body, 0, true, &l, mesh, options.machine, origins);
   }
   return count;
 }
@@ -549,9 +547,7 @@ std::size_t tile_stencil_loops(ir::Module* module, std::int64_t least_bytes) {
   Origins origins;
   for (const stencils::Steps& l : loops) {
     for (const auto& i : l.body->instructions()) origins[i.get()] = i.get();
-    for (std::int64_t dim = 0; dim < l.rank; ++dim) {
-      expand_along(l.body, dim, true, &l, mesh, cost::Machine(), &origins);
-    }
+    expand_along(l.body, 0, true, &l, mesh, cost::Machine(), &origins);
     for (const auto& i : l.body->instructions()) i->sharding.clear();
   }
   return loops.size();
