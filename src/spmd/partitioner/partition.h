@@ -22,6 +22,8 @@ struct PartitionOptions {
   /// The report has all records, also of collectives that the partitioner drops again, and each
   /// says which op and which array of the source module it is about.
   bool all_records = false;
+  /// Loops of stencils do several steps at once where more bytes change in each.
+  std::int64_t least_looped_bytes = std::int64_t(4) << 20;
 };
 
 /// A propagated program in which every op is in the layout that it is computed in, and all that is

@@ -253,8 +253,8 @@ void give_shardings(Instruction* loop, const MeshRef& mesh) {
 
 }  // namespace
 
-std::vector<Steps> unroll_loops(ir::Module* module, const cost::Machine& machine, Origins* origins,
-                                std::int64_t least_bytes) {
+std::vector<Steps> unroll_loops(ir::Module* module, const PartitionOptions& options,
+                                Origins* origins) {
   std::vector<Steps> unrolled_loops;
   for (ir::Computation* c : ir::device_computations(*module)) {
     std::vector<Instruction*> loops;
@@ -265,9 +265,9 @@ std::vector<Steps> unroll_loops(ir::Module* module, const cost::Machine& machine
       const ir::WhileView view(*loop);
       const std::optional<std::int64_t> trips = view.trips();
       if (!trips || *trips < 3 || !view.has_separate_carries()) continue;
-      Step step(*loop, least_bytes);
+      Step step(*loop, options.least_looped_bytes);
       if (!step.is_stencil()) continue;
-      const std::int64_t steps = step.steps_at_once(*trips, machine, module->mesh);
+      const std::int64_t steps = step.steps_at_once(*trips, options.machine, module->mesh);
       if (steps < 2) continue;
       const Instruction* origin = origins ? origins->at(loop) : nullptr;
       Instruction* unrolled =

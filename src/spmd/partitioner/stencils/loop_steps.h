@@ -5,7 +5,6 @@
 
 #include <vector>
 
-#include "src/cost/machine.h"
 #include "src/ir/module.h"
 #include "src/spmd/partitioner/partition.h"
 
@@ -18,12 +17,9 @@ struct Steps {
   std::int64_t large_bytes = 0;  ///< the least that such an array has
 };
 
-/// What changes from trip to trip stays in cache if it is smaller.
-inline constexpr std::int64_t kLeastBytes = std::int64_t(4) << 20;
-
 /// Unrolls loops over large arrays that roll, shift and combine these alone: as many steps at once
 /// as take the least time on the machine. `origins` as expand_stencils has it; may be null.
-std::vector<Steps> unroll_loops(ir::Module* module, const cost::Machine& machine, Origins* origins,
-                                std::int64_t least_bytes = kLeastBytes);
+std::vector<Steps> unroll_loops(ir::Module* module, const PartitionOptions& options,
+                                Origins* origins);
 
 }  // namespace tessera::spmd::stencils

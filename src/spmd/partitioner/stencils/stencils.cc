@@ -518,12 +518,10 @@ constexpr std::int64_t kMostDims = 8;
 
 }  // namespace
 
-std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options, Origins* origins,
-                            std::int64_t least_bytes) {
+std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options, Origins* origins) {
   if (!module->mesh) return 0;
   const MeshRef mesh = refine_to_primes(module->mesh);
-  const std::vector<stencils::Steps> loops =
-      stencils::unroll_loops(module, options.machine, origins, least_bytes);
+  const std::vector<stencils::Steps> loops = stencils::unroll_loops(module, options, origins);
   std::size_t count = 0;
   for (ir::Computation* c : ir::device_computations(*module)) {
     const auto steps = std::find_if(loops.begin(), loops.end(),
@@ -539,15 +537,14 @@ std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options,
   return count;
 }
 
-std::size_t tile_stencil_loops(ir::Module* module, std::int64_t least_bytes) {
-  const std::vector<stencils::Steps> loops =
-      stencils::unroll_loops(module, cost::Machine(), nullptr, least_bytes);
+std::size_t tile_stencil_loops(ir::Module* module, const PartitionOptions& options) {
+  const std::vector<stencils::Steps> loops = stencils::unroll_loops(module, options, nullptr);
   if (loops.empty()) return 0;
   const MeshRef mesh = make_logical_mesh({{"device", 1}});
   Origins origins;
   for (const stencils::Steps& l : loops) {
     for (const auto& i : l.body->instructions()) origins[i.get()] = i.get();
-    expand_along(l.body, 0, true, &l, mesh, cost::Machine(), &origins);
+    expand_along(l.body, 0, true, &l, mesh, options.machine, &origins);
     for (const auto& i : l.body->instructions()) i->sharding.clear();
   }
   return loops.size();

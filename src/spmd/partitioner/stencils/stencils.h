@@ -15,21 +15,17 @@
 
 #include "src/ir/module.h"
 #include "src/spmd/partitioner/partition.h"
-#include "src/spmd/partitioner/stencils/loop_steps.h"
 
 namespace tessera::spmd {
 
 /// Whether there is something to look at.
 bool may_have_stencils(const ir::Module& module);
 /// Rewrites those of a propagated module that it pays for. `origins` has all its instructions, and
-/// gets those that are made: each is what that is which it is for. `least_bytes`: of what changes
-/// in a loop that does several steps at once. Returns how many stencils.
-std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options, Origins* origins,
-                            std::int64_t least_bytes = stencils::kLeastBytes);
+/// gets those that are made: each is what that is which it is for. Returns how many stencils.
+std::size_t expand_stencils(ir::Module* module, const PartitionOptions& options, Origins* origins);
 
 /// On one device: several steps of loops over large arrays at once, in windows that go around their
 /// ends, so that steps are shifts of one array. Returns how many loops.
-std::size_t tile_stencil_loops(ir::Module* module,
-                               std::int64_t least_bytes = stencils::kLeastBytes);
+std::size_t tile_stencil_loops(ir::Module* module, const PartitionOptions& options = {});
 
 }  // namespace tessera::spmd
