@@ -23,6 +23,7 @@ struct Factor {
   std::int64_t size = 1;
   FactorKind kind = FactorKind::pass_through;
   bool blocked = false;  ///< axes never flow through it
+  bool uneven = false;   ///< axes needn't split it evenly
 };
 
 /// tensor[dim] = factors, major to minor; sizes multiply to the dim's size.

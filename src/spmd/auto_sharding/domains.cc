@@ -29,8 +29,9 @@ void add_state(std::vector<TensorSharding>* domain, const TensorSharding& s, std
 
 }  // namespace
 
-Domains::Domains(const ModelState& state, const Propagation& propagation, Placements* placements)
-    : state_(state), propagation_(propagation), placements_(*placements) {
+Domains::Domains(const ModelState& state, const Propagation& propagation, const HaloPrices* halos,
+                 Placements* placements)
+    : state_(state), propagation_(propagation), halos_(*halos), placements_(*placements) {
   for (const Value& value : state.graph.values) {
     is_open_.push_back(value.boundary ? value.open_boundary : !value.given);
   }
@@ -43,6 +44,7 @@ std::shared_ptr<const Domain> Domains::of(const std::vector<int>& members) {
   // Which arguments and results may be split how is a question of its own.
   key.add_all(value.dims, state_.element_bytes[root], is_open_[root], state_.active,
               value.boundary ? members.front() : -1);
+  for (std::size_t d = 0; d < value.dims.size(); ++d) key.add(halos_.may_be_uneven(int(root), d));
   const TensorSharding* last = nullptr;
   for (const int v : members) {
     const TensorSharding& s = state_.current[std::size_t(v)];
@@ -83,7 +85,7 @@ Domain Domains::make(const std::vector<int>& members) {
   return out;
 }
 
-/// All even splits in which the groups that stay are where they are.
+/// All even splits, and those of stencils, in which the groups that stay are where they are.
 void Domains::add_states(int root, TensorSharding state,
                          std::vector<TensorSharding>* domain) const {
   const Value& value = state_.graph.values[std::size_t(root)];
@@ -93,7 +95,8 @@ void Domains::add_states(int root, TensorSharding state,
   AxisAssignments all(
       state_.groups, std::move(placed),
       [&](std::size_t dim, const IndexList& axes) {
-        return value.dims[dim] % ways_of(*state_.mesh, axes) == 0;
+        return value.dims[dim] % ways_of(*state_.mesh, axes) == 0 ||
+               (!value.boundary && halos_.may_be_uneven(root, dim));
       },
       [&](const std::vector<IndexList>& dims) {
         for (std::size_t d = 0; d < dims.size(); ++d) state.dims[d].axes = dims[d];

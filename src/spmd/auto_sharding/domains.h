@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/spmd/auto_sharding/halo_prices.h"
 #include "src/spmd/auto_sharding/model_state.h"
 #include "src/spmd/auto_sharding/placement.h"
 #include "src/spmd/propagation/propagate.h"
@@ -25,7 +26,8 @@ struct Domain {
 class Domains {
  public:
   /// Which arrays are open is as the propagation has it now.
-  Domains(const ModelState& state, const Propagation& propagation, Placements* placements);
+  Domains(const ModelState& state, const Propagation& propagation, const HaloPrices* halos,
+          Placements* placements);
   /// Of a variable, by its values; of those that are alike one.
   std::shared_ptr<const Domain> of(const std::vector<int>& members);
 
@@ -35,6 +37,7 @@ class Domains {
 
   const ModelState& state_;
   const Propagation& propagation_;
+  const HaloPrices& halos_;
   Placements& placements_;
   std::vector<char> is_open_;  ///< by value: not stated by the program
   std::unordered_map<std::string, std::shared_ptr<const Domain>> known_;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "src/base/key_writer.h"
 #include "src/cost/executions.h"
 #include "src/cost/work.h"
+#include "src/spmd/auto_sharding/halo_prices.h"
 #include "src/spmd/auto_sharding/placement.h"
 #include "src/spmd/auto_sharding/strategies.h"
 #include "src/spmd/auto_sharding/variables.h"
@@ -55,7 +57,8 @@ class ShardingModel::Builder : private ModelState {
       if (takes_part(int(v))) start_[v] = propagation_.sharding_of(int(v));
     }
     current = start_;
-    domains_.emplace(static_cast<const ModelState&>(*this), propagation_, &placements_);
+    halos_.emplace(graph, mesh, machine_);
+    domains_.emplace(static_cast<const ModelState&>(*this), propagation_, &*halos_, &placements_);
   }
 
   std::size_t group_count() const { return groups.size(); }
@@ -208,8 +211,8 @@ class ShardingModel::Builder : private ModelState {
   /// All nodes and edges: only what they cost depends on where the arrays are.
   void lay_out() {
     node_of_value_.assign(graph.values.size(), -1);
-    for (std::size_t o = 0; o < graph.ops.size(); ++o) {
-      const Op& op = graph.ops[o];
+    for (std::size_t o = 0; o < ops().size(); ++o) {
+      const Op& op = ops()[o];
       for (const int root : variables_->first_met()[o]) {
         const int node = add_node(-1, root);
         for (const int v : variables_->members(root)) node_of_value_[std::size_t(v)] = node;
@@ -249,6 +252,8 @@ class ShardingModel::Builder : private ModelState {
 
   // --- ops -------------------------------------------------------------------------------------
 
+  const std::vector<Op>& ops() const { return halos_->ops(); }
+
   /// The tensors of an op that are one variable.
   using Tensors = std::vector<std::size_t>;  ///< operands, then results
   struct Slot {
@@ -275,14 +280,18 @@ class ShardingModel::Builder : private ModelState {
 
   void set_factor(std::size_t n) {
     Node& node = nodes_[n];
-    const Op& op = graph.ops[std::size_t(node.op)];
+    const Op& op = ops()[std::size_t(node.op)];
     PairwiseModel::Node& factor = model_.nodes[n];
     const std::span<const Tensors> slots(&edge_tensors_[std::size_t(factor.edges.front())],
                                          factor.edges.size());
     const std::shared_ptr<OpChoices> choices =
         choices_of(op, slots, strategy_[std::size_t(node.op)]);
     factor.cost.clear();
-    for (const double share : choices->shares) factor.cost.push_back(work_[n] * share);
+    const double times = times_[op.instruction->parent].times;
+    for (std::size_t k = 0; k < choices->shares.size(); ++k) {
+      const double rows = halos_->of(std::size_t(node.op), choices->strategies.list[k]);
+      factor.cost.push_back(work_[n] * choices->shares[k] + times * rows);
+    }
     for (std::size_t k = 0; k < slots.size(); ++k) {
       set_edge(op, factor.edges[k], &choices->slots[k], is_marked_op(node.op));
     }
@@ -331,7 +340,7 @@ class ShardingModel::Builder : private ModelState {
 
   std::string key_of(const Op& op, std::span<const Tensors> slots, const FactorAxes& now) const {
     KeyWriter key;
-    for (const Factor& f : op.rule->factors) key.add_all(f.size, f.kind, f.blocked);
+    for (const Factor& f : op.rule->factors) key.add_all(f.size, f.kind, f.blocked, f.uneven);
     key.add_all(now, active);
     const auto add = [&](const IndexList& values, const std::vector<TensorFactors>& tensors) {
       for (std::size_t k = 0; k < values.size(); ++k) {
@@ -448,8 +457,8 @@ class ShardingModel::Builder : private ModelState {
   /// Of each op the cheapest strategy for the arrays as they are.
   void start_strategies() {
     const std::vector<char> kept = std::exchange(active, std::vector<char>(groups.size(), 1));
-    std::map<std::pair<std::string, double>, FactorAxes> known;
-    for (const Op& op : graph.ops) {
+    std::map<std::tuple<std::string, double, int>, FactorAxes> known;
+    for (const Op& op : ops()) {
       FactorAxes best(op.rule->factors.size());
       // With all groups active no choice depends on where they are; nor does one that isn't made.
       if (!variables_->is_one(op) && std::find(kept.begin(), kept.end(), 0) != kept.end()) {
@@ -457,7 +466,9 @@ class ShardingModel::Builder : private ModelState {
           best = std::move(*agreed);
         } else {
           const double work = work_of(op);
-          const auto [it, fresh] = known.try_emplace({key_of(op, {}, best), work});
+          const auto o = std::size_t(&op - ops().data());
+          const int one_alone = halos_->moves_rows(o) ? int(o) : -1;
+          const auto [it, fresh] = known.try_emplace({key_of(op, {}, best), work, one_alone});
           if (fresh) {
             Strategies strategies = enumerate(*this, op, best);
             const std::vector<double> costs = costs_now(op, strategies, work);
@@ -476,8 +487,9 @@ class ShardingModel::Builder : private ModelState {
   /// By strategy, for the arrays as they are.
   std::vector<double> costs_now(const Op& op, const Strategies& strategies, double work) {
     std::vector<double> costs;
+    const auto o = std::size_t(&op - ops().data());
     for (const FactorAxes& axes : strategies.list) {
-      costs.push_back(work * work_share(*mesh, strategies.uses, axes));
+      costs.push_back(work * work_share(*mesh, strategies.uses, axes) + halos_->of(o, axes));
     }
     const auto add = [&](const IndexList& values, const std::vector<TensorFactors>& tensors,
                          bool results) {
@@ -511,6 +523,7 @@ class ShardingModel::Builder : private ModelState {
   std::vector<char> is_marked_value_, is_marked_op_;
   std::unordered_map<const ir::Computation*, cost::Executions> times_;
   std::optional<Variables> variables_;
+  std::optional<HaloPrices> halos_;
   std::optional<Domains> domains_;
 
   std::vector<TensorSharding> start_;  ///< by value

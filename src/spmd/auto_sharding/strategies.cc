@@ -44,7 +44,7 @@ Strategies enumerate(const ModelState& state, const propagation::Op& op, const F
       state.groups, std::move(placed),
       [&](std::size_t f, const IndexList& axes) {
         return out.uses[f].carries && !rule.factors[f].blocked &&
-               can_split(*state.mesh, out.uses, projections, f, axes);
+               (rule.factors[f].uneven || can_split(*state.mesh, out.uses, projections, f, axes));
       },
       [&](const FactorAxes& axes) {
         if (axes != now && is_expressible(*state.mesh, rule, axes)) out.list.push_back(axes);

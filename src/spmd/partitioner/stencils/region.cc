@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/contains.h"
+#include "src/spmd/rules/projection.h"
 #include "src/spmd/sharding_util.h"
 
 namespace tessera::spmd::stencils {
@@ -45,16 +46,40 @@ Region::Region(Instruction* seed, std::int64_t dim, MeshRef mesh, const cost::Ma
   }
   axes_ = layout->dims[std::size_t(d)].axes;
   ways_ = layout->shards(d);
-  // Blocks of rows are those of what is read and split alike.
+  start(seed, dim);
+}
+
+Region::Region(Instruction* seed, std::int64_t dim, const IndexList& axes, MeshRef mesh,
+               const cost::Machine& machine)
+    : mesh_(std::move(mesh)),
+      machine_(machine),
+      layout_of_(nullptr),
+      axes_(axes),
+      ways_(spmd::ways_of(*mesh_, axes)) {
+  start(seed, dim);
+}
+
+/// Blocks of rows are those of what is read and split alike.
+void Region::start(Instruction* seed, std::int64_t dim) {
+  const auto use = row_use(*seed, dim);
   for (std::size_t i = 0; use && block_ == 0 && i < use->parts.size(); ++i) {
     const RowPart& p = use->parts[i];
-    const auto part = layout_of_(*p.array, mesh_);
-    if (!part || part->dims[std::size_t(p.dim)].axes != axes_) continue;
+    if (layout_of_ != nullptr) {
+      const auto part = layout_of_(*p.array, mesh_);
+      if (!part || part->dims[std::size_t(p.dim)].axes != axes_) continue;
+    }
     const std::int64_t block = ceil_div(p.array->shape.dim(p.dim), ways_) * p.spread;
     if (block % p.stride == 0) block_ = block / p.stride;
   }
   if (block_ == 0) block_ = ceil_div(seed->shape.dim(dim), ways_);
   collect(seed, dim);
+}
+
+std::optional<TensorSharding> Region::layout(const Node& n) const {
+  if (layout_of_ != nullptr) return layout_of_(*n.x, mesh_);
+  TensorSharding s = TensorSharding::replicated_on(mesh_, n.x->shape.rank());
+  s.dims[std::size_t(n.dim)].axes = axes_;
+  return s;
 }
 
 const Node* Region::find(const Instruction* x) const {
@@ -156,7 +181,7 @@ bool Region::choose_block() {
   // The arrays that come in decide, and those that leave.
   std::map<std::int64_t, double> weights;
   for (const Node& n : nodes_) {
-    const auto layout = layout_of_(*n.x, mesh_);
+    const auto layout = this->layout(n);
     if (!layout || layout->dims[std::size_t(n.dim)].axes != axes_) continue;
     const auto users = ir::row_users(*n.x, n.dim);
     const bool leaves = n.x == n.x->parent->root() ||
@@ -185,7 +210,7 @@ bool Region::choose_block() {
 void Region::choose_computed() {
   std::vector<char> able;
   for (Node& n : nodes_) {
-    const auto layout = layout_of_(*n.x, mesh_);
+    const auto layout = this->layout(n);
     n.plain = layout && layout->unreduced.empty() && n.block > 0 &&
               layout->dims[std::size_t(n.dim)].axes == axes_ && ceil_div(rows(n), ways_) == n.block;
     n.computed = n.wanted = n.cut = false;

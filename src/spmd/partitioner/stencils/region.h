@@ -102,6 +102,17 @@ class Region {
   Region(ir::Instruction* seed, std::int64_t dim, MeshRef mesh, const cost::Machine& machine,
          LayoutOf layout_of, bool whole = false);
 
+  /// As if all its arrays were split along their rows by these axes.
+  Region(ir::Instruction* seed, std::int64_t dim, const IndexList& axes, MeshRef mesh,
+         const cost::Machine& machine);
+
+  /// What its ops receive together: by windows, or each by itself, where that is less.
+  struct Exchange {
+    double permutes = 0, seconds = 0;  ///< without the time that permutes take to start
+    std::size_t ops = 0;               ///< that move rows
+  };
+  /// None if that isn't known.
+  std::optional<Exchange> exchange();
   /// Whether it pays to compute it by windows. `steps`: of steps of a loop, which is worth more.
   bool pays(bool steps = false);
 
@@ -124,6 +135,8 @@ class Region {
 
  private:
   Node* node(const ir::Instruction* x);
+  std::optional<TensorSharding> layout(const Node& n) const;
+  void start(ir::Instruction* seed, std::int64_t dim);
   std::int64_t rows(const Node& n) const { return n.x->shape.dim(n.dim); }
   void collect(ir::Instruction* seed, std::int64_t dim);
   bool enter(ir::Instruction* x, std::int64_t dim, std::int64_t num, std::int64_t den);
@@ -160,7 +173,8 @@ class Region {
   double price_of(const Node& n, const Window& w) const;
   /// Copies count only against others: less that moves is worth any.
   struct Price {
-    double moved = 0;   ///< also of what is computed more than once
+    double moved = 0;  ///< also of what is computed more than once
+    double permutes = 0;
     double copied = 0;  ///< of arrays that are put together from rows
   };
   bool is_fetched_outside(const Node& n) const;
@@ -172,7 +186,7 @@ class Region {
   std::unordered_map<const ir::Instruction*, std::size_t> index_;
   MeshRef mesh_;
   const cost::Machine& machine_;
-  LayoutOf layout_of_;
+  LayoutOf layout_of_;  ///< null: all are split by the region's axes
   IndexList axes_;
   std::int64_t ways_ = 1, block_ = 0;  ///< of the seed
   std::vector<std::size_t> open_;      ///< nodes whose neighbours aren't known yet

@@ -26,7 +26,7 @@ constexpr double kNever = 1e30;
 }  // namespace
 
 double Region::row_bytes(const Node& n) const {
-  const auto layout = layout_of_(*n.x, mesh_);
+  const auto layout = this->layout(n);
   return layout ? spmd::row_bytes(n.x->shape, *layout, n.dim)
                 : double(n.x->shape.byte_count()) / double(rows(n));
 }
@@ -52,7 +52,7 @@ double Region::price_of_work(const Node& n, std::int64_t count) const {
 /// Of the arithmetic of a row, where that is what takes time.
 double Region::price_of_op(const Node& n) const {
   if (!n.x->is(Opcode::convolution)) return 0;
-  const auto layout = layout_of_(*n.x, mesh_);
+  const auto layout = this->layout(n);
   double parts = 1;
   for (std::int64_t d = 0; layout && d < layout->rank(); ++d) parts *= double(layout->shards(d));
   return machine_.work(cost::contraction_flops(*n.x)) * double(ways_) /
@@ -64,13 +64,25 @@ double Region::price_of_copy(const Node& n, std::int64_t count) const {
   return 2 * machine_.pass(row_bytes(n) * double(count));
 }
 
+namespace {
+
+/// The rows of a window that other devices have.
+std::int64_t rows_below(const Window& w) { return std::max<std::int64_t>(-w.lo, 0); }
+std::int64_t rows_above(const Node& n, const Window& w) {
+  return std::max<std::int64_t>(w.hi - n.block, 0);
+}
+
+int permutes_of_window(const Node& n, const Window& w) {
+  return int(ceil_div(rows_below(w), n.block) + ceil_div(rows_above(n, w), n.block));
+}
+
+}  // namespace
+
 /// Of the rows that other devices have.
 double Region::price_of_window(const Node& n, const Window& w) const {
-  const std::int64_t below = std::max<std::int64_t>(-w.lo, 0);
-  const std::int64_t above = std::max<std::int64_t>(w.hi - n.block, 0);
-  if (below + above == 0) return 0;
-  return machine_.permutes(double(below + above) * row_bytes(n),
-                           int(ceil_div(below, n.block) + ceil_div(above, n.block)),
+  const std::int64_t rows = rows_below(w) + rows_above(n, w);
+  if (rows == 0) return 0;
+  return machine_.permutes(double(rows) * row_bytes(n), permutes_of_window(n, w),
                            machine_.route(*mesh_, axes_));
 }
 
@@ -174,6 +186,7 @@ Region::Price Region::price_as_it_is() const {
       if (is_new && !is_fetched_outside(part)) {
         price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(part), plan.permutes,
                                          machine_.route(*mesh_, axes_));
+        price.permutes += plan.permutes;
       }
       if (plan.permutes > 0) price.copied += price_of_copy(part, plan.block);
       continue;
@@ -207,6 +220,7 @@ Region::Price Region::price_as_it_is() const {
         plan_row_exchange(sources, ways_, rows(n), ceil_div(rows(n), ways_));
     price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(n), plan.permutes,
                                      machine_.route(*mesh_, axes_));
+    price.permutes += plan.permutes;
     // Blocks of other lengths don't lie in the same place on each device: rows are picked one by
     // one.
     const bool aligned = std::all_of(sources.begin(), sources.end(), [&](const RowSource& s) {
@@ -222,6 +236,7 @@ Region::Price Region::price_by_windows() const {
   for (const Node& n : nodes_) {
     if (n.taken && (!n.computed || n.cut) && !Window{0, n.block, false}.has(*n.taken)) {
       price.moved += price_of_window(n, *n.taken);
+      price.permutes += permutes_of_window(n, *n.taken);
       price.copied += price_of_copy(n, n.taken->rows());
     }
     if (n.wanted && !n.plain) {
@@ -229,6 +244,7 @@ Region::Price Region::price_by_windows() const {
                                                      rows(n), ceil_div(rows(n), ways_));
       price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(n), plan.permutes,
                                        machine_.route(*mesh_, axes_));
+      price.permutes += plan.permutes;
       price.copied += price_of_copy(n, plan.block);
     }
     for (const Window& w : n.windows) {
@@ -241,6 +257,27 @@ Region::Price Region::price_by_windows() const {
     }
   }
   return price;
+}
+
+std::optional<Region::Exchange> Region::exchange() {
+  if (!consistent_ || !choose_block()) return std::nullopt;
+  const double start = machine_.permutes(0, 1, machine_.route(*mesh_, axes_));
+  std::optional<Exchange> least;
+  const std::vector<Node> before = nodes_;
+  constexpr double kByPrice = 1, kAlways = 1e9;
+  for (const double repeats : {kAlways, kByPrice}) {
+    nodes_ = before;
+    repeats_ = repeats;
+    if (!demand_rows()) continue;
+    const auto ops = std::count_if(nodes_.begin(), nodes_.end(),
+                                   [](const Node& n) { return n.computed && n.use->moves_rows(); });
+    for (const Price& p : {price_by_windows(), price_as_it_is()}) {
+      const Exchange one{p.permutes, p.moved - start * p.permutes, std::size_t(ops)};
+      const bool is_less = !least || p.moved < start * least->permutes + least->seconds;
+      if (is_less) least = one;
+    }
+  }
+  return least;
 }
 
 bool Region::pays(bool steps) {
