@@ -75,12 +75,14 @@ struct Solved {
 /// Solves one module, which must outlive this, at several prices of memory.
 class Solver {
  public:
-  Solver(ir::Module* module, const AutoShardingOptions& options)
+  Solver(ir::Module* module, const AutoShardingOptions& options, bool halos)
       : module_(module), options_(options), propagation_(module) {
     propagation_.run();
     choice_ = std::make_unique<auto_sharding::ShardingModel>(*module, propagation_,
-                                                             options.partition.machine);
+                                                             options.partition.machine, halos);
   }
+
+  bool has_halos() const { return choice_->has_halos(); }
 
   /// The solution where marked bytes cost so much more, in passes over memory.
   Solution solve(double more) {
@@ -272,10 +274,23 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   if (now.cost.bytes == 0 && fits && !chooses_arguments(*open)) return out;
 
   add_views(open.get());
-  Solver solver(open.get(), options);
+  // Of stencils there are two models: exchanges of rows are shared by all ops that are computed by
+  // windows, or each op moves what it must. Which is nearer, only the program itself tells.
+  std::unique_ptr<ir::Module> apart = open->clone();
+  const double worthwhile = out.propagated.total * (1 - cost::kWorthwhile);
+  Solver solver(open.get(), options, /*halos=*/true);
   std::optional<Solved> best =
-      best_that_fits(&solver, options.partition.machine, budget,
-                     out.propagated.total * (1 - cost::kWorthwhile), /*any_seconds=*/!fits);
+      best_that_fits(&solver, options.partition.machine, budget, worthwhile, /*any_seconds=*/!fits);
+  if (solver.has_halos()) {
+    Solver other(apart.get(), options, /*halos=*/false);
+    const double least = best ? best->program.cost.total : worthwhile;
+    std::optional<Solved> second = best_that_fits(&other, options.partition.machine, budget, least,
+                                                  /*any_seconds=*/!fits && !best);
+    if (second && (!best || second->program.cost.total < least)) {
+      best = std::move(second);
+      open.swap(apart);
+    }
+  }
   if (!best) {
     if (options.decisions) out.decisions = solver.decisions_as_propagated();
     return out;

@@ -23,10 +23,12 @@ bool may_move_rows(const ir::Instruction& x) {
 
 }  // namespace
 
-HaloPrices::HaloPrices(const propagation::Graph& graph, MeshRef mesh, cost::Machine machine)
+HaloPrices::HaloPrices(const propagation::Graph& graph, MeshRef mesh, cost::Machine machine,
+                       bool known)
     : mesh_(std::move(mesh)), machine_(std::move(machine)), ops_(graph.ops) {
   moves_.resize(ops_.size());
   uneven_.resize(graph.values.size());
+  if (!known) return;
   for (std::size_t o = 0; o < ops_.size(); ++o) find_moves(o);
   // What is computed of uneven arrays element by element is as uneven.
   bool changed = true;

@@ -19,11 +19,13 @@ namespace tessera::spmd::auto_sharding {
 
 class HaloPrices {
  public:
-  HaloPrices(const propagation::Graph& graph, MeshRef mesh, cost::Machine machine);
+  /// `known`: otherwise no op of the graph moves rows, as far as this tells.
+  HaloPrices(const propagation::Graph& graph, MeshRef mesh, cost::Machine machine, bool known);
 
   /// The ops of the graph, by rules that let axes split dims along which ops of stencils move rows,
   /// evenly or not.
   const std::vector<propagation::Op>& ops() const { return ops_; }
+  bool any() const { return !rules_.empty(); }
   bool moves_rows(std::size_t op) const { return !moves_[op].empty(); }
   /// Whether the value stands in a stencil along that dim: its parts may be uneven.
   bool may_be_uneven(int value, std::size_t dim) const;

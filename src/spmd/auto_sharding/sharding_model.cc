@@ -38,11 +38,13 @@ using propagation::Value;
 
 class ShardingModel::Builder : private ModelState {
  public:
-  Builder(const ir::Module& module, const Propagation& propagation, const cost::Machine& machine)
+  Builder(const ir::Module& module, const Propagation& propagation, const cost::Machine& machine,
+          bool halos)
       : ModelState{propagation.graph(), propagation.mesh()},
         module_(module),
         propagation_(propagation),
         machine_(machine),
+        knows_halos_(halos),
         placements_(propagation.mesh(), machine) {}
 
   void start() {
@@ -57,10 +59,11 @@ class ShardingModel::Builder : private ModelState {
       if (takes_part(int(v))) start_[v] = propagation_.sharding_of(int(v));
     }
     current = start_;
-    halos_.emplace(graph, mesh, machine_);
+    halos_.emplace(graph, mesh, machine_, knows_halos_);
     domains_.emplace(static_cast<const ModelState&>(*this), propagation_, &*halos_, &placements_);
   }
 
+  bool has_halos() const { return halos_ && halos_->any(); }
   std::size_t group_count() const { return groups.size(); }
 
   void restart(double passes, double more) {
@@ -518,6 +521,7 @@ class ShardingModel::Builder : private ModelState {
   const ir::Module& module_;
   const Propagation& propagation_;
   const cost::Machine machine_;
+  const bool knows_halos_;
   Placements placements_;
   std::array<double, 2> seconds_per_held_byte_{};  ///< of what isn't marked, and of what is
   std::vector<char> is_marked_value_, is_marked_op_;
@@ -540,14 +544,15 @@ class ShardingModel::Builder : private ModelState {
 };
 
 ShardingModel::ShardingModel(const ir::Module& module, const Propagation& propagation,
-                             const cost::Machine& machine)
-    : builder_(std::make_unique<Builder>(module, propagation, machine)) {
+                             const cost::Machine& machine, bool halos)
+    : builder_(std::make_unique<Builder>(module, propagation, machine, halos)) {
   builder_->start();
 }
 ShardingModel::~ShardingModel() = default;
 
 void ShardingModel::restart(double passes, double more) { builder_->restart(passes, more); }
 void ShardingModel::set_price_of_memory(double passes) { builder_->set_price_of_memory(passes); }
+bool ShardingModel::has_halos() const { return builder_->has_halos(); }
 std::size_t ShardingModel::groups() const { return builder_->group_count(); }
 const PairwiseModel& ShardingModel::build(const std::vector<std::size_t>& groups) {
   return builder_->build(groups);

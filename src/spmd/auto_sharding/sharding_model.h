@@ -22,9 +22,10 @@ namespace tessera::spmd::auto_sharding {
 class ShardingModel {
  public:
   /// `propagation` has run on the module, without pins; arrays have the shardings that it gave
-  /// them. What it runs with later is of no concern here.
+  /// them. What it runs with later is of no concern here. `halos`: with the prices of stencils
+  /// (halo_prices.h); otherwise each op that moves rows does what its factor rule says.
   ShardingModel(const ir::Module& module, const Propagation& propagation,
-                const cost::Machine& machine);
+                const cost::Machine& machine, bool halos);
   ~ShardingModel();
 
   /// Back to the shardings of the start, at a price of memory, which is 0 at first: in passes over
@@ -35,6 +36,8 @@ class ShardingModel {
   void set_price_of_memory(double passes);
   /// Marks arrays, and ops with all that is resharded for them, besides those that are marked.
   void mark(const std::vector<char>& values, const std::vector<char>& ops);
+  /// Whether it has any such prices.
+  bool has_halos() const;
   /// Groups of mesh axes that shardings use together. States place them as a whole.
   std::size_t groups() const;
   /// The model in which these groups may be anywhere, and all others stay where they are.
