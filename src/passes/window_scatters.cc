@@ -305,6 +305,26 @@ bool is_taken_alike(const Instruction& scatter, const Grid& g) {
   return true;
 }
 
+/// All that updates are computed of are arrays at their places, or moved along one dim: loops read
+/// those as they are.
+bool is_stencil(const Instruction& x, const Grid& g, const Dims& dims, int depth) {
+  if (x.is(Opcode::broadcast) && x.operand(0)->shape.rank() == 0) return true;
+  if (x.is(Opcode::slice)) {
+    const auto& attrs = x.get<ir::SliceAttrs>();
+    int moves = 0;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      if (!attrs.strides.empty() && attrs.strides[d] != 1) return false;
+      moves += attrs.starts[d] != g.around[d].low ? 1 : 0;
+    }
+    return moves <= 1 && x.operand(0)->shape.dims == dims;
+  }
+  return depth < kDeepest && ir::is_elementwise(x.opcode) && !x.is(Opcode::bitcast_convert) &&
+         !divides_integers(x) && !x.operands().empty() &&
+         std::all_of(x.operands().begin(), x.operands().end(), [&](const Instruction* o) {
+           return o->shape.rank() == 0 || is_stencil(*o, g, dims, depth + 1);
+         });
+}
+
 /// `always`: also where a scatter would write less.
 Instruction* elementwise(const Instruction& scatter, ir::Builder& b, bool always) {
   if (!scatter.control_predecessors().empty()) return nullptr;
@@ -315,7 +335,13 @@ Instruction* elementwise(const Instruction& scatter, ir::Builder& b, bool always
   const DType dtype = array->shape.dtype;
   const double covered = double(element_count(g->sizes)) / double(array->shape.element_count());
   const bool mostly = g->is_window() && covered >= kMostlyCovered;
-  if (!always && !is_taken_alike(scatter, *g)) return nullptr;
+  const bool is_alike = is_taken_alike(scatter, *g);
+  const bool is_moved = mostly && overwrites(*scatter.called().front()) &&
+                        std::is_sorted(g->order.begin(), g->order.end()) &&
+                        element_count(g->sizes) == scatter.operand(2)->shape.element_count() &&
+                        scatter.operand(2)->shape.rank() == array->shape.rank() &&
+                        is_stencil(*scatter.operand(2), *g, dims, 0);
+  if (!always && !is_alike && !is_moved) return nullptr;
   if (!ir::identity_of(Opcode::add, dtype)) return nullptr;  // a type without numbers of its own
   const ir::Computation& combiner = *scatter.called().front();
   const auto op = ir::as_binary_reducer(combiner);
@@ -324,7 +350,7 @@ Instruction* elementwise(const Instruction& scatter, ir::Builder& b, bool always
   if (fill == nullptr) return nullptr;
   Instruction* updates = in_order(b, scatter, *g);
   Instruction* moved = nullptr;
-  if (mostly || is_taken_alike(scatter, *g)) {
+  if (mostly || is_alike) {
     std::unordered_map<Instruction*, Instruction*> known;  // looked up, never walked
     moved = spread(b, updates, *g, dims, 0, &known);
     if (op) moved = b.select(is_inside(b, *g, dims), moved, b.splat(fill, dims));
