@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -120,7 +121,12 @@ class StencilJoiner {
         return std::max<std::int64_t>(r.strides[0], 0);
       }
     }
-    return longest_row(program, task.units, input);
+    std::int64_t row = 0;
+    for (std::size_t k = 0; k < task.inputs.size(); ++k) {
+      if (task.inputs[k] != task.inputs[std::size_t(input)]) continue;
+      row = std::gcd(row, longest_row(program, task.units, int(k)));
+    }
+    return row;
   }
 
   Link* maker_of(const Block& block, std::vector<Link>* links, SlotId s) const {
