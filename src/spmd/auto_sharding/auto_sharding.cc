@@ -19,6 +19,7 @@
 #include "src/ir/auto_sharding.h"
 #include "src/ir/constraint.h"
 #include "src/spmd/auto_sharding/argument_views.h"
+#include "src/spmd/auto_sharding/halo_prices.h"
 #include "src/spmd/auto_sharding/sharding_model.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/partitioner/compile_context.h"
@@ -276,9 +277,12 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   add_views(open.get());
   // Of stencils there are two models: exchanges of rows are shared by all ops that are computed by
   // windows, or each op moves what it must. Which is nearer, only the program itself tells.
-  std::unique_ptr<ir::Module> apart = open->clone();
+  constexpr std::size_t kFewInstructions = 256;
+  const bool halos = std::size_t(open->instruction_count()) <= kFewInstructions ||
+                     auto_sharding::has_shifts(*open);
+  std::unique_ptr<ir::Module> apart = halos ? open->clone() : nullptr;
   const double worthwhile = out.propagated.total * (1 - cost::kWorthwhile);
-  Solver solver(open.get(), options, /*halos=*/true);
+  Solver solver(open.get(), options, halos);
   std::optional<Solved> best =
       best_that_fits(&solver, options.partition.machine, budget, worthwhile, /*any_seconds=*/!fits);
   if (solver.has_halos()) {

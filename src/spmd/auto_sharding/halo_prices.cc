@@ -3,7 +3,9 @@
 #include "src/spmd/auto_sharding/halo_prices.h"
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "src/ir/analysis/device_computations.h"
 #include "src/ir/analysis/row_use.h"
 #include "src/spmd/partitioner/stencils/region.h"
 #include "src/spmd/rules/factor_use.h"
@@ -21,7 +23,32 @@ bool may_move_rows(const ir::Instruction& x) {
          x.is(Opcode::convolution);
 }
 
+/// Nearly all rows of the result are those of one array, about where they are in it.
+bool is_shift(const ir::RowUse& use, std::int64_t size) {
+  constexpr std::int64_t kNear = 8;  // one in so many is elsewhere, or missing
+  if (use.kind == ir::RowUse::Kind::windows) return true;
+  return std::any_of(use.parts.begin(), use.parts.end(), [&](const ir::RowPart& p) {
+    const std::int64_t of = p.array->shape.dim(p.dim);
+    const std::int64_t had = std::max(size * p.stride, of * p.spread);
+    return std::abs(p.offset) * kNear <= had &&
+           std::abs(size * p.stride - of * p.spread) * kNear <= had;
+  });
+}
+
 }  // namespace
+
+bool has_shifts(const ir::Module& module) {
+  for (const ir::Computation* c : ir::device_computations(module)) {
+    for (const auto& i : c->instructions()) {
+      if (!may_move_rows(*i) || !i->shape.is_array()) continue;
+      for (std::int64_t d = 0; d < i->shape.rank(); ++d) {
+        const std::optional<ir::RowUse> use = ir::row_use(*i, d);
+        if (use && use->moves_rows() && is_shift(*use, i->shape.dim(d))) return true;
+      }
+    }
+  }
+  return false;
+}
 
 HaloPrices::HaloPrices(const propagation::Graph& graph, MeshRef mesh, cost::Machine machine,
                        bool known)

@@ -17,6 +17,9 @@
 
 namespace tessera::spmd::auto_sharding {
 
+/// Whether ops of the program move arrays by a few rows, or look at neighbours through windows.
+bool has_shifts(const ir::Module& module);
+
 class HaloPrices {
  public:
   /// `known`: otherwise no op of the graph moves rows, as far as this tells.
