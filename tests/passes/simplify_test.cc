@@ -88,6 +88,25 @@ no_)" + name +
             "conditional tuple");
 }
 
+TEST(Simplify, PartsWithoutRowsAreDropped) {
+  const auto module = ir::parse_hlo(R"(HloModule m
+    ENTRY e {
+      x = f32[8,4] parameter(0)
+      none = f32[0,4] slice(x), slice={[8:8], [0:4]}
+      rest = f32[7,4] slice(x), slice={[1:8], [0:4]}
+      first = f32[1,4] slice(x), slice={[0:1], [0:4]}
+      same = f32[8,4] concatenate(none, x), dimensions={0}
+      moved = f32[8,4] concatenate(rest, none, first), dimensions={0}
+      empty = f32[0,4] concatenate(none, none), dimensions={0}
+      ROOT t = (f32[8,4], f32[8,4], f32[0,4]) tuple(same, moved, empty)
+    })");
+  EXPECT_GT(simplify(module.get()), 0u);
+  EXPECT_EQ(module->entry()->root()->operand(0), module->entry()->parameter(0));
+  EXPECT_EQ(module->entry()->root()->operand(1)->operands().size(), 2u);
+  EXPECT_TRUE(module->entry()->root()->operand(2)->is(ir::Opcode::slice));
+  ir::verify(*module);
+}
+
 TEST(SeparateCalls, CallsThatStateSomethingStay) {
   const auto calls_left = [](const std::string& callee, const std::string& call) {
     const auto m = ir::parse_hlo(

@@ -232,6 +232,16 @@ TEST(Stencils, ConvolutionsOfMirroredEdges) {
   EXPECT_EQ(c.count(Opcode::collective_permute), 2) << c.text;
 }
 
+TEST(Stencils, RollsByNothing) {
+  const PartitionCase c = on_rows(R"(
+    all = f32[64,4] slice(a), slice={[0:64], [0:4]}
+    none = f32[0,4] slice(a), slice={[0:0], [0:4]}
+    r0 = f32[64,4] concatenate(all, none), dimensions={0}
+    up = f32[64,4] pad(r0, n), padding=1_-1x0_0
+    ROOT r = f32[64,4] add(up, r0))");
+  expect_one_halo(c, 1, 1);
+}
+
 TEST(Stencils, StepsOfALoopOfLargeArrays) {
   // Five of twenty steps between exchanges, of arrays that are rolled along both dims.
   const std::string split = ", sharding={devices=[8,1]<=[8]}";
