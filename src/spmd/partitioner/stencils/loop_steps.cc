@@ -186,7 +186,7 @@ class Step {
     const double rows = kCacheBytes / (2 * row_bytes);
     const double around = double(reach_[0]) * double(steps + 1) / rows;
     const bool in_cache = steps > 1 && arrays <= kMostArrays && around <= kMostAround;
-    if (steps > 1 && exchange == 0 && !in_cache) return std::nullopt;
+    if (steps > 1 && !in_cache) return std::nullopt;
     if (in_cache) repeated = std::max(repeated, around / double(steps + 1));
     double work = 0;
     for (const auto& i : loop_.body().instructions()) {
