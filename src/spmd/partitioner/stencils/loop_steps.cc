@@ -184,10 +184,10 @@ class Step {
     }
     // A block of rows of all arrays, as they are and as they will be, is in cache at a time.
     const double rows = kCacheBytes / (2 * row_bytes);
-    const double around = double(reach_[0]) * double(steps + 1) / rows;
-    const bool in_cache = steps > 1 && arrays <= kMostArrays && around <= kMostAround;
-    if (steps > 1 && !in_cache) return std::nullopt;
-    if (in_cache) repeated = std::max(repeated, around / double(steps + 1));
+    const double reached = double(reach_[0]) / rows;
+    const bool fits = arrays <= kMostArrays && reached * double(steps + 1) <= kMostAround;
+    if (steps > 1 && !fits) return std::nullopt;
+    repeated = std::max(repeated, reached);
     double work = 0;
     for (const auto& i : loop_.body().instructions()) {
       if (i->shape.is_array() && is_large(i->shape)) {
@@ -197,8 +197,7 @@ class Step {
     const double pass = 2 * machine.pass(bytes_ * share);
     // Rows of neighbours are put together with a device's own.
     const double copies = exchange > 0 || steps > 1 ? pass / double(steps) : 0;
-    return exchange + copies + (in_cache ? pass / double(steps) : pass) +
-           work * (1 + repeated * double(steps - 1));
+    return exchange + copies + pass / double(steps) + work * (1 + repeated * double(steps - 1));
   }
 
   /// Null if it isn't split.
