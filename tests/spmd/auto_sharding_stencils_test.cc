@@ -96,7 +96,8 @@ TEST(AutoShardingOfStencils, NoMoreThanAsPropagated) {
     l = f32[64,128] slice(a), slice={[0:64], [0:128]}
     h = f32[64,128] slice(a), slice={[0:64], [128:256]}
     p = f32[64,128] multiply(l, h)
-    ROOT r = f32[64,128] tanh(p))" + kRowsOfFour;
+    ROOT r = f32[64,128] tanh(p))" +
+                            kRowsOfFour;
   EXPECT_LE(check_solved(parse_entry(lines), 1e-6).bytes(), bytes_as_propagated(lines));
 }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "src/evaluator/evaluator.h"
-#include "src/ir/shapes/shape_inference.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/rewrite/while_view.h"
+#include "src/ir/shapes/shape_inference.h"
 #include "src/spmd/partitioner/stencils/stencils.h"
 #include "tests/spmd/partition_case.h"
 #include "tests/support/random_program.h"

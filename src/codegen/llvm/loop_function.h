@@ -69,8 +69,8 @@ class LoopBody {
   const Machine& machine_;
   const LoopExpr& program_;
   const LoopNest& nest_;
-  std::vector<llvm::Value*> bases_;   ///< by register: of its first element
-  std::vector<llvm::Value*> row_;     ///< by register: of its row, or the row's number
+  std::vector<llvm::Value*> bases_;  ///< by register: of its first element
+  std::vector<llvm::Value*> row_;    ///< by register: of its row, or the row's number
   /// By register with a window of columns: the coordinate of its row's first element.
   std::vector<llvm::Value*> first_in_window_;
   std::vector<Lanes> fixed_;          ///< by register: one element for all, of the full width
