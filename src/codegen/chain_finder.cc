@@ -112,10 +112,20 @@ bool ChainFinder::add(const Block& block, std::size_t n, Chain* chain) const {
   with.rows = rows;
   with.groups = groups;
   if (kernel.rereads_per_call && chain->matrices == 0) {
-    if (!kernel.rereads_at_no_cost && task.nanoseconds > kProductNanoseconds * double(largest)) {
+    // Few rows by each matrix of a batch, as of one step of decoding: it is read for them once.
+    const bool whole = !sums && kernel.parts && kernel.batch > 1 &&
+                       kernel.parts.rows < kProductRows &&
+                       units == kernel.batch * kernel.parts.rows;
+    if (!whole && !kernel.rereads_at_no_cost &&
+        task.nanoseconds > kProductNanoseconds * double(largest)) {
       return false;
     }
-    with.products = with.products == 0 ? units : std::min(with.products, units);
+    const std::int64_t at_once = whole ? kernel.parts.rows : kProductRows;
+    if (with.of_rows == 0 || at_once * with.of_rows > with.at_once * units) {
+      with.at_once = at_once;
+      with.of_rows = units;
+      with.whole_matrices = whole;
+    }
   }
   if (groups > 0 && groups * parts_of(with, mine) * count < kFewestParts) return false;
   *chain = std::move(with);

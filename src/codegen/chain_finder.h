@@ -40,12 +40,14 @@ class ChainFinder {
     std::set<std::size_t> sums;  ///< links that are added up, while others go through rows
     std::set<SlotId> made;       ///< by its links, row by row
     std::set<SlotId> shared;     ///< large ones of which its links read only their rows
-    std::int64_t products = 0;   ///< the fewest rows of a product in it; 0: there is none
+    /// Of the product that needs most of the chain's rows at a time: so many of all of its rows.
+    std::int64_t at_once = 0, of_rows = 0;  ///< 0: there is none
+    bool whole_matrices = false;            ///< these are all that a matrix has
 
-    bool multiplies() const { return products > 0; }
+    bool multiplies() const { return of_rows > 0; }
     /// Rows at a time that are enough for its products, which may have several for each of them.
     std::int64_t fewest_rows() const {
-      return products == 0 ? 1 : std::max<std::int64_t>(1, kProductRows * rows / products);
+      return of_rows == 0 ? 1 : std::max<std::int64_t>(1, at_once * rows / of_rows);
     }
   };
 

@@ -30,6 +30,8 @@ constexpr double kMatrixGain = 1.25;
 constexpr std::int64_t kBlockBytes = std::int64_t(512) << 10;
 /// A row of so many bytes pays for calls of its own.
 constexpr std::int64_t kLongRow = std::int64_t(32) << 10;
+/// Of whole matrices of a batch: more than there are workers.
+constexpr std::int64_t kBlocks = 32;
 /// So many bytes must be saved for each one by which the peak of memory grows.
 constexpr std::int64_t kSavedForPeak = 64;
 
@@ -245,6 +247,11 @@ class Tiler {
     tiles.block = chain.matrices > 0
                       ? 1
                       : std::clamp(kBlockBytes / row, std::min(fewest, rows_at_once), rows_at_once);
+    if (chain.matrices == 0 && chain.groups == 0 && chain.whole_matrices) {
+      tiles.by_blocks = true;
+      tiles.block =
+          std::max<std::int64_t>(1, std::min(tiles.block, chain.rows / kBlocks) / fewest) * fewest;
+    }
     KernelDescriptor kernel = tiled_chain_kernel(std::move(tiles));
     task.kernel = kernels_.add(kernel);
     task.units = kernel.units;

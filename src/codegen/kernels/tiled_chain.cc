@@ -52,7 +52,8 @@ struct ChainAttrs {
   std::int64_t groups = 0, parts = 1;
   std::vector<std::int64_t> row_bytes;  ///< of scratch
   std::int64_t short_block = 1;         ///< rows at a time of links between products
-  std::optional<Mask> mask;             ///< units are blocks then, if there are no groups
+  std::optional<Mask> mask;
+  bool by_blocks = false;               ///< units are blocks, if there are no groups
   std::size_t operands = 0;             ///< of the link that has most
   std::size_t inputs = 0, outputs = 0;  ///< of the chain
 };
@@ -81,7 +82,7 @@ class Run {
       : call_(call),
         a_(*static_cast<const ChainAttrs*>(call.attributes)),
         may_stream_(call.may_stream && !overwrites(call, a_)),
-        most_(std::min(a_.block, a_.groups > 0 || a_.mask ? a_.rows : call.end - call.begin)),
+        most_(std::min(a_.block, a_.groups > 0 || a_.by_blocks ? a_.rows : call.end - call.begin)),
         memory_(std::size_t(scratch_bytes())),
         scratch_(a_.row_bytes.size()),
         inputs_(a_.operands),
@@ -90,7 +91,7 @@ class Run {
         zero_rows_(a_.mask ? a_.mask->arrays : 0) {}
 
   void run() {
-    if (a_.groups == 0 && a_.mask) {
+    if (a_.groups == 0 && a_.by_blocks) {
       return rows(call_.begin * a_.block, std::min(call_.end * a_.block, a_.rows), 0);
     }
     if (a_.groups == 0) return rows(call_.begin, call_.end, 0);
@@ -341,11 +342,12 @@ void add_to_key(KeyWriter& key, const TiledChain::Link& link) {
 KernelDescriptor tiled_chain_kernel(TiledChain chain) {
   KernelDescriptor kernel;
   std::optional<MaskedColumns> masked = masked_columns(chain);
-  kernel.units = chain.groups > 0 ? chain.groups * chain.parts
-                 : masked         ? (chain.rows + chain.block - 1) / chain.block
-                                  : chain.rows;
+  chain.by_blocks = chain.by_blocks || masked;
+  kernel.units = chain.groups > 0  ? chain.groups * chain.parts
+                 : chain.by_blocks ? (chain.rows + chain.block - 1) / chain.block
+                                   : chain.rows;
   KeyWriter key("chain");
-  key.add_all(chain.rows, chain.block, chain.groups, chain.parts, chain.scratch);
+  key.add_all(chain.rows, chain.block, chain.groups, chain.parts, chain.by_blocks, chain.scratch);
   key.add(chain.links);
   for (const TiledChain::Link& link : chain.links) kernel.nanoseconds += link.nanoseconds;
   kernel.key = key.take();
@@ -355,6 +357,7 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
     made->block = chain.block;
     made->groups = chain.groups;
     made->parts = chain.parts;
+    made->by_blocks = chain.by_blocks;
     made->row_bytes = chain.scratch;
     const std::int64_t row =
         chain.scratch.empty() ? 1 : *std::max_element(chain.scratch.begin(), chain.scratch.end());

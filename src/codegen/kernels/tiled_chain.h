@@ -32,6 +32,7 @@ struct TiledChain {
   /// Of a chain with sums: rows fall into so many equal groups, and each of them into parts, which
   /// are its units. Both are known from shapes, so that sums don't depend on who runs them.
   std::int64_t groups = 0, parts = 1;
+  bool by_blocks = false;             ///< units are blocks, if there are no groups
   std::vector<std::int64_t> scratch;  ///< bytes of a row
 };
 
