@@ -113,9 +113,8 @@ bool ChainFinder::add(const Block& block, std::size_t n, Chain* chain) const {
   with.groups = groups;
   if (kernel.rereads_per_call && chain->matrices == 0) {
     // Few rows by each matrix of a batch, as of one step of decoding: it is read for them once.
-    const bool whole = !sums && kernel.parts && kernel.batch > 1 &&
-                       kernel.parts.rows < kProductRows &&
-                       units == kernel.batch * kernel.parts.rows;
+    const bool whole = !sums && kernel.parts && kernel.parts.rows < kProductRows &&
+                       units > kernel.parts.rows && units % kernel.parts.rows == 0;
     if (!whole && !kernel.rereads_at_no_cost &&
         task.nanoseconds > kProductNanoseconds * double(largest)) {
       return false;

@@ -30,6 +30,9 @@ struct DotAttrs {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   bool lhs_transposed = false, rhs_transposed = false;  ///< lhs [k,m]; rhs [k,n] if not, else [n,k]
   bool split_columns = false;  ///< units are columns of the result, else rows
+  BatchMatrices lhs = {}, rhs = {};
+
+  bool in_turns() const { return lhs.inner > 1 || rhs.inner > 1; }
 };
 
 /// A block of the result: rows [m0, m0+m) and columns [n0, n0+n) of one batch, as sums over [k0,
@@ -56,16 +59,15 @@ using Gemm = void(CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, int m, int n, int k, const T
 
 template <class T>
 void multiply_block(const DotAttrs& a, const Block& block, const T* lhs, const T* rhs, T* out) {
-  lhs += block.batch * a.m * a.k;
-  rhs += block.batch * a.k * a.n;
+  lhs += a.lhs.first(block.batch);
+  rhs += a.rhs.first(block.batch);
   out += block.batch * a.m * a.n + block.m0 * a.n + block.n0;
-  lhs += a.lhs_transposed ? block.m0 + block.k0 * a.m : block.m0 * a.k + block.k0;
-  rhs += a.rhs_transposed ? block.n0 * a.k + block.k0 : block.n0 + block.k0 * a.n;
+  lhs += a.lhs_transposed ? block.m0 + block.k0 * a.lhs.line : block.m0 * a.lhs.line + block.k0;
+  rhs += a.rhs_transposed ? block.n0 * a.rhs.line + block.k0 : block.n0 + block.k0 * a.rhs.line;
   const auto multiply = [&](auto* function) {
     function(a.lhs_transposed ? CblasTrans : CblasNoTrans,
              a.rhs_transposed ? CblasTrans : CblasNoTrans, int(block.m), int(block.n), int(block.k),
-             lhs, int(a.lhs_transposed ? a.m : a.k), rhs, int(a.rhs_transposed ? a.k : a.n), out,
-             int(a.n));
+             lhs, int(a.lhs.line), rhs, int(a.rhs.line), out, int(a.n));
   };
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
     // Blocks depend on the number of threads, which results shouldn't.
@@ -86,12 +88,13 @@ void run_gemm(const KernelCall& call) {
   T* out = reinterpret_cast<T*>(call.outputs[0]);
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
     // A call for each of many small products would take longer than they do.
-    if (a.n == 1 && a.m <= kSmallDepth && a.k <= kSmallDepth) {
+    const bool small = !a.in_turns() && a.k <= kSmallDepth;
+    if (small && a.n == 1 && a.m <= kSmallDepth) {
       const bool turned = a.lhs_transposed;
       return multiply_small<T>(
           {lhs, rhs, out, call.begin, call.end, a.m, a.k, turned ? 1 : a.k, turned ? a.m : 1});
     }
-    if (a.m == 1 && a.n <= kSmallDepth && a.k <= kSmallDepth) {
+    if (small && a.m == 1 && a.n <= kSmallDepth) {
       const bool turned = !a.rhs_transposed;
       const std::int64_t of_unit = a.split_columns ? 1 : a.n;
       return multiply_small<T>({rhs, lhs, out, call.begin * of_unit, call.end * of_unit, a.n, a.k,
@@ -102,17 +105,17 @@ void run_gemm(const KernelCall& call) {
                  [&](const Block& b) { multiply_block(a, b, lhs, rhs, out); });
 }
 
-/// Rows [first, first + rows) of a matrix of 16-bit floats with so many columns, of which some are
+/// Rows [first, first + rows) of a matrix of 16-bit floats, `line` apart, of which some columns are
 /// taken, in f32.
-void widen(DType half, const std::byte* matrix, std::int64_t columns, std::int64_t first,
+void widen(DType half, const std::byte* matrix, std::int64_t line, std::int64_t first,
            std::int64_t rows, std::int64_t column, std::int64_t taken, std::vector<float>* out) {
   out->resize(std::size_t(rows * taken));
   const auto convert = [&](std::int64_t from, std::int64_t n, float* to) {
     lift_halves(half, matrix + 2 * from, n, to);
   };
-  if (taken == columns) return convert(first * columns, rows * columns, out->data());
+  if (taken == line) return convert(first * line, rows * line, out->data());
   for (std::int64_t r = 0; r < rows; ++r) {
-    convert((first + r) * columns + column, taken, out->data() + r * taken);
+    convert((first + r) * line + column, taken, out->data() + r * taken);
   }
 }
 
@@ -130,17 +133,17 @@ void multiply_halves(const DotAttrs& a, const Block& b, const KernelCall& call) 
     std::vector<float> l, r, o;
   };
   auto& [l, r, o] = thread_scratch<Widened>();
-  const std::byte* lhs = call.inputs[0] + 2 * b.batch * a.m * a.k;
-  const std::byte* rhs = call.inputs[1] + 2 * b.batch * a.k * a.n;
+  const std::byte* lhs = call.inputs[0] + 2 * a.lhs.first(b.batch);
+  const std::byte* rhs = call.inputs[1] + 2 * a.rhs.first(b.batch);
   if (a.lhs_transposed) {
-    widen(half, lhs, a.m, b.k0, b.k, b.m0, b.m, &l);
+    widen(half, lhs, a.lhs.line, b.k0, b.k, b.m0, b.m, &l);
   } else {
-    widen(half, lhs, a.k, b.m0, b.m, b.k0, b.k, &l);
+    widen(half, lhs, a.lhs.line, b.m0, b.m, b.k0, b.k, &l);
   }
   if (a.rhs_transposed) {
-    widen(half, rhs, a.k, b.n0, b.n, b.k0, b.k, &r);
+    widen(half, rhs, a.rhs.line, b.n0, b.n, b.k0, b.k, &r);
   } else {
-    widen(half, rhs, a.n, b.k0, b.k, b.n0, b.n, &r);
+    widen(half, rhs, a.rhs.line, b.k0, b.k, b.n0, b.n, &r);
   }
   o.resize(std::size_t(b.m * b.n));
   gemm(a.lhs_transposed ? CblasTrans : CblasNoTrans, a.rhs_transposed ? CblasTrans : CblasNoTrans,
@@ -168,15 +171,15 @@ NarrowGemm narrow_block(const DotAttrs& a, const Block& block, DType lhs, DType 
   job.m = block.m;
   job.n = block.n;
   job.k = block.k;
-  (a.lhs_transposed ? job.a_column : job.a_row) = a.lhs_transposed ? a.m : a.k;
+  (a.lhs_transposed ? job.a_column : job.a_row) = a.lhs.line;
   (a.lhs_transposed ? job.a_row : job.a_column) = 1;
-  (a.rhs_transposed ? job.b_column : job.b_row) = a.rhs_transposed ? a.k : a.n;
+  (a.rhs_transposed ? job.b_column : job.b_row) = a.rhs.line;
   (a.rhs_transposed ? job.b_row : job.b_column) = 1;
   const auto bytes = std::int64_t(byte_size(lhs));
   job.a = inputs[0] +
-          bytes * (block.batch * a.m * a.k + block.m0 * job.a_row + block.k0 * job.a_column);
+          bytes * (a.lhs.first(block.batch) + block.m0 * job.a_row + block.k0 * job.a_column);
   job.b = inputs[1] +
-          bytes * (block.batch * a.k * a.n + block.n0 * job.b_column + block.k0 * job.b_row);
+          bytes * (a.rhs.first(block.batch) + block.n0 * job.b_column + block.k0 * job.b_row);
   job.c = c;
   job.c_row = c_row;
   return job;
@@ -244,7 +247,8 @@ void multiply_to_f32(const DotAttrs& a, const Block& b, const KernelCall& call) 
 
 template <auto multiply>
 ProductParts parts_by(const DotAttrs& a, DType operands, int result_bytes) {
-  return {run_columns<multiply>, run_terms<multiply>, operands, a.n, a.k, a.m, result_bytes};
+  return {run_columns<multiply>, run_terms<multiply>, operands, a.n, a.k, a.m, result_bytes, a.rhs,
+          !a.rhs_transposed};
 }
 /// Of products whose operands have that type.
 ProductParts parts_of(const DotAttrs& a, DType operands, DType result) {
@@ -293,10 +297,21 @@ void run_empty(const KernelCall& call) {
   std::fill_n(call.outputs[0], a.batch * a.m * a.n * bytes, std::byte{0});
 }
 
+/// A side that is so large isn't put in another order for products with few rows: it would be read
+/// and written for that more often than by them.
+constexpr std::int64_t kLargeSide = 1 << 14, kFewRows = 16, kShortestLine = 16;
+
+std::int64_t product(const Dims& dims, const Dims& which) {
+  std::int64_t out = 1;
+  for (const std::int64_t d : which) out *= dims[std::size_t(d)];
+  return out;
+}
+
 /// Batch dims first, then the free ones and the contracted ones, in either order: all contiguous
-/// groups, so that BLAS's flags do the rest.
+/// groups, so that BLAS's flags do the rest. Or, `in_turns`, with one of the latter two in front of
+/// some batch dims.
 DotSide side(const Dims& dims, const Dims& batch, const Dims& contracting, bool contracted_first,
-             bool either) {
+             bool either, bool in_turns) {
   Dims free;
   for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
     if (!contains(batch, d) && !contains(contracting, d)) free.push_back(d);
@@ -317,12 +332,33 @@ DotSide side(const Dims& dims, const Dims& batch, const Dims& contracting, bool 
       return {{}, contracted};
     }
   }
+  for (const bool contracted : {contracted_first, !contracted_first}) {
+    if (!in_turns || (!either && contracted != contracted_first)) continue;
+    const Dims& lines = contracted ? contracting : free;
+    const Dims& line = contracted ? free : contracting;
+    if (product(dims, line) < kShortestLine) continue;
+    for (std::size_t outer = 0; outer < batch.size(); ++outer) {
+      Dims perm = batch;
+      perm.insert(perm.begin() + std::ptrdiff_t(outer), lines.begin(), lines.end());
+      perm.insert(perm.end(), line.begin(), line.end());
+      std::erase_if(perm, [&](std::int64_t d) { return dims[std::size_t(d)] == 1; });
+      if (!std::is_sorted(perm.begin(), perm.end())) continue;
+      const Dims inner(batch.begin() + std::ptrdiff_t(outer), batch.end());
+      return {{}, contracted, product(dims, inner)};
+    }
+  }
   return {order(contracted_first), contracted_first};
 }
 
-std::int64_t product(const Dims& dims, const Dims& which) {
-  std::int64_t out = 1;
-  for (const std::int64_t d : which) out *= dims[std::size_t(d)];
+/// Where matrices of `lines` lines each stand.
+BatchMatrices matrices_of(const DotSide& side, std::int64_t lines, std::int64_t width) {
+  BatchMatrices out;
+  out.inner = side.inner;
+  out.line = side.inner * width;
+  out.outer_stride = lines * out.line;
+  out.inner_stride = width;
+  out.lines = lines;
+  out.width = width;
   return out;
 }
 
@@ -396,15 +432,21 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
 
   // Loops run along rows of the right side; BLAS, and what packs its operands, take either.
   const bool blas = is_floating(t) || is_complex(t);
-  plan.lhs = side(l.dims, attrs.lhs_batch, attrs.lhs_contracting, false, true);
-  plan.rhs = side(r.dims, attrs.rhs_batch, attrs.rhs_contracting, true, blas || narrow);
   DotAttrs a;
   a.batch = product(l.dims, attrs.lhs_batch);
   a.k = product(l.dims, attrs.lhs_contracting);
   a.m = free_product(l.dims, attrs.lhs_batch, attrs.lhs_contracting);
   a.n = free_product(r.dims, attrs.rhs_batch, attrs.rhs_contracting);
+  const auto in_turns = [&](const Shape& shape, std::int64_t others) {
+    return t != DType::pred && others <= kFewRows && shape.element_count() >= kLargeSide;
+  };
+  plan.lhs = side(l.dims, attrs.lhs_batch, attrs.lhs_contracting, false, true, in_turns(l, a.n));
+  plan.rhs =
+      side(r.dims, attrs.rhs_batch, attrs.rhs_contracting, true, blas || narrow, in_turns(r, a.m));
   a.lhs_transposed = plan.lhs.transposed;
   a.rhs_transposed = !plan.rhs.transposed;
+  a.lhs = a.lhs_transposed ? matrices_of(plan.lhs, a.k, a.m) : matrices_of(plan.lhs, a.m, a.k);
+  a.rhs = a.rhs_transposed ? matrices_of(plan.rhs, a.n, a.k) : matrices_of(plan.rhs, a.k, a.n);
   a.split_columns = a.m < 64 && a.n > a.m && a.batch == 1;
   KernelDescriptor& kernel = plan.kernel;
   const auto bytes = byte_size(t);
@@ -424,12 +466,15 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
     }
     kernel.units = a.split_columns ? a.batch * a.n : a.batch * a.m;
     kernel.shares_outputs = !a.split_columns;
-    kernel.shares_inputs = {!a.lhs_transposed, false};
-    kernel.batch = a.batch;
+    kernel.shares_inputs = {!a.lhs_transposed && a.lhs.inner == 1, false};
+    // Those that stand in turns aren't a share.
+    kernel.batch = a.batch / std::max(a.lhs.inner, a.rhs.inner);
     kernel.rereads_per_call = true;
     kernel.parts = parts_of(a, l.dtype, t);
-    kernel.row_sums = row_sums(l.dtype, r.dtype, t,
-                               {a.batch, a.k, a.m, a.n, {a.lhs_transposed, !a.rhs_transposed}});
+    if (!a.in_turns()) {
+      kernel.row_sums = row_sums(l.dtype, r.dtype, t,
+                                 {a.batch, a.k, a.m, a.n, {a.lhs_transposed, !a.rhs_transposed}});
+    }
     kernel.rereads_at_no_cost =
         (t == DType::f32 || t == DType::f64) && packed_gemm_pays(a.m, a.n, a.k);
     const double rate = l.dtype == DType::bf16 && has_bf16_gemm() ? 0.006
@@ -446,7 +491,7 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
         double(a.batch) * std::max(rate * double(a.m) * double(a.n) * double(a.k), kByte * read);
   }
   kernel.key = kernel_key("dot", t, l.dtype, r.dtype, a.batch, a.m, a.n, a.k, a.lhs_transposed,
-                          a.rhs_transposed, a.split_columns);
+                          a.rhs_transposed, a.split_columns, a.lhs.inner, a.rhs.inner);
   kernel.make = kernel_maker(function, a);
   return plan;
 }

@@ -8,11 +8,13 @@
 namespace tessera::codegen {
 
 /// How an operand is laid out as [batch, rows, contracted] (or, transposed, [batch, contracted,
-/// rows]).
+/// rows]). Or with some of the batch in between, as caches of keys have it: [batch, rows, batch,
+/// contracted].
 struct DotSide {
   /// Order of dims that the kernel needs first; empty: as it stands.
   Dims transpose;
   bool transposed = false;
+  std::int64_t inner = 1;  ///< of the batch that is in between
 };
 
 struct DotPlan {

@@ -23,14 +23,27 @@ struct StepProgram;
 /// A product, of some columns alone: units [begin, end) of the call.
 using ColumnsFunction = void (*)(const runtime::KernelCall& call, std::int64_t first,
                                  std::int64_t last);
+/// Where the matrices of a batch stand: lines of so many elements, `line` apart.
+struct BatchMatrices {
+  std::int64_t inner = 1;  ///< matrices between which others' lines stand; 1: one after the other
+  std::int64_t outer_stride = 0, inner_stride = 0, line = 0;
+  std::int64_t lines = 0, width = 0;
+
+  std::int64_t first(std::int64_t matrix) const {
+    return matrix / inner * outer_stride + matrix % inner * inner_stride;
+  }
+};
+
 /// What of a product can be left out, where it is known to be zero or not read.
 struct ProductParts {
   ColumnsFunction results = nullptr;  ///< of the result's columns; the others are left as they are
   ColumnsFunction terms = nullptr;    ///< of those of the first operand, whose products are summed
   DType type = DType::f32;            ///< of the operands
   std::int64_t columns = 0, depth = 0;
-  std::int64_t rows = 1;  ///< units of a matrix
-  int result_bytes = 4;   ///< of an element
+  std::int64_t rows = 1;      ///< units of a matrix
+  int result_bytes = 4;       ///< of an element
+  BatchMatrices second = {};  ///< operand: its matrices, and whether a line is of one term
+  bool lines_are_terms = false;
 
   explicit operator bool() const { return results != nullptr; }
 };

@@ -177,15 +177,37 @@ class Run {
     });
   }
 
-  /// Whether all of the second operands of the rows' matrices is moderate: looked at once.
+  /// Whether all of the second operands of the rows' matrices is moderate: looked at once. Or what
+  /// of them is multiplied by hidden columns, if these are all the rows of the matrices.
   bool is_moderate(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
     const ProductParts& p = link.parts;
-    const std::int64_t elements = p.depth * p.columns;
+    const bool only_hidden = link.masked.kind == MaskedColumns::Link::Kind::terms &&
+                             p.lines_are_terms && begin % p.rows == 0 && end % p.rows == 0;
     for (std::int64_t batch = begin / p.rows; batch <= (end - 1) / p.rows; ++batch) {
-      const std::byte* matrix = inputs_[1] + batch * elements * std::int64_t(byte_size(p.type));
+      if (only_hidden) {
+        if (!are_moderate(p, batch, 0, shown_.first) ||
+            !are_moderate(p, batch, shown_.last, p.depth)) {
+          return false;
+        }
+        continue;
+      }
       const auto [it, added] = moderate_.try_emplace({&link - a_.links.data(), batch}, false);
-      if (added) it->second = moderate(p.type, matrix, elements);
+      if (added) it->second = are_moderate(p, batch, 0, p.second.lines);
       if (!it->second) return false;
+    }
+    return true;
+  }
+  /// Lines [first, last) of a second operand.
+  bool are_moderate(const ProductParts& p, std::int64_t batch, std::int64_t first,
+                    std::int64_t last) const {
+    const auto bytes = std::int64_t(byte_size(p.type));
+    const BatchMatrices& m = p.second;
+    const std::byte* matrix = inputs_[1] + m.first(batch) * bytes;
+    if (m.line == m.width) {
+      return moderate(p.type, matrix + first * m.line * bytes, (last - first) * m.width);
+    }
+    for (std::int64_t l = first; l < last; ++l) {
+      if (!moderate(p.type, matrix + l * m.line * bytes, m.width)) return false;
     }
     return true;
   }
