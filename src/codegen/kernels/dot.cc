@@ -180,6 +180,8 @@ NarrowGemm narrow_block(const DotAttrs& a, const Block& block, DType lhs, DType 
           bytes * (a.lhs.first(block.batch) + block.m0 * job.a_row + block.k0 * job.a_column);
   job.b = inputs[1] +
           bytes * (a.rhs.first(block.batch) + block.n0 * job.b_column + block.k0 * job.b_row);
+  if (lhs == DType::bf16)
+    job.whole = {inputs[1] + bytes * a.rhs.first(block.batch), a.n, a.k, block.n0, block.k0};
   job.c = c;
   job.c_row = c_row;
   return job;
@@ -198,6 +200,12 @@ void run_narrow(const KernelCall& call) {
 /// The same for bf16, rounded.
 void multiply_bf16(const DotAttrs& a, const Block& all, const KernelCall& call) {
   constexpr std::int64_t kBlockRows = 256;
+  if (all.k <= kMostRounded) {
+    std::byte* c = call.outputs[0] + 2 * (all.batch * a.m * a.n + all.m0 * a.n + all.n0);
+    NarrowGemm job = narrow_block(a, all, DType::bf16, DType::bf16, call.inputs, c, a.n);
+    job.c_is_bf16 = true;
+    return narrow_gemm(job);
+  }
   const ScratchMemory sums(std::size_t(4 * std::min(kBlockRows, all.m) * all.n));
   for (std::int64_t m = 0; m < all.m; m += kBlockRows) {
     Block b = all;
@@ -225,12 +233,14 @@ void run_columns(const KernelCall& call, std::int64_t first, std::int64_t last) 
     multiply(a, b, call);
   });
 }
+constexpr std::int64_t kTermsTogether = 32;
 template <auto multiply>
 void run_terms(const KernelCall& call, std::int64_t first, std::int64_t last) {
   const auto& a = *static_cast<const DotAttrs*>(call.attributes);
   for_each_block(a, call.begin, call.end, [&](Block b) {
-    b.k0 = first;
-    b.k = last - first;
+    // Whole tiles of narrow types: what is left out is zero.
+    b.k0 = first / kTermsTogether * kTermsTogether;
+    b.k = std::min(a.k, (last + kTermsTogether - 1) / kTermsTogether * kTermsTogether) - b.k0;
     multiply(a, b, call);
   });
 }

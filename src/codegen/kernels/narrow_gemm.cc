@@ -58,7 +58,57 @@ void correct(const NarrowGemm& job, const Moved& moved) {
   }
 }
 
+/// The panel of a's rows from m0 on and products from k0 on, or those rows as they stand.
+struct RowsOfA {
+  const std::byte* at;
+  std::int64_t row, tile, line;
+};
+RowsOfA rows_of_a(const Panel& a, std::byte* scratch) {
+  const std::int64_t deep = tile_depth(a.element_bytes), row = a.across_stride * a.element_bytes;
+  if (a.depth_stride == 1 && a.across % kTileRows == 0 && a.depth % deep == 0 && a.flip == 0) {
+    return {a.from, row, kTileRowBytes, kTileRows * row};
+  }
+  pack_rows_of_tiles(a, scratch);
+  return {scratch, kTileRowBytes, kTileBytes, (a.depth + deep - 1) / deep * kTileBytes};
+}
+
+thread_local HeldSide* held_side = nullptr;
+
 }  // namespace
+
+HeldSide::Scope::Scope(HeldSide* side) { held_side = side; }
+HeldSide::Scope::~Scope() { held_side = nullptr; }
+
+void HeldSide::hold(const NarrowGemm& job) {
+  const NarrowGemm::Whole& whole = job.whole;
+  const std::int64_t deep = tile_depth(2);
+  const std::int64_t along = (whole.k + deep - 1) / deep;
+  const std::int64_t across = (whole.n + kTileRows - 1) / kTileRows;
+  of_ = whole.b;
+  line_ = along * kTileBytes;
+  memory_.resize(std::size_t(across * line_ + kTileRowBytes));
+  first_ = memory_.data();
+  while (reinterpret_cast<std::uintptr_t>(first_) % kTileRowBytes != 0) ++first_;
+  packed_.assign(std::size_t(across * along), false);
+}
+
+const std::byte* HeldSide::tiles(const NarrowGemm& job) {
+  const NarrowGemm::Whole& whole = job.whole;
+  if (of_ != whole.b) hold(job);
+  const std::int64_t deep = tile_depth(2), along = line_ / kTileBytes;
+  for (std::int64_t n = whole.n0; n < whole.n0 + job.n; n += kTileRows) {
+    for (std::int64_t k = whole.k0; k < whole.k0 + job.k; k += deep) {
+      const std::int64_t tile = n / kTileRows * along + k / deep;
+      if (packed_[std::size_t(tile)]) continue;
+      packed_[std::size_t(tile)] = true;
+      pack_columns_of_tiles(
+          {whole.b + 2 * (n * job.b_column + k * job.b_row), 2, std::min(kTileRows, whole.n - n),
+           std::min(deep, whole.k - k), job.b_column, job.b_row, 0},
+          first_ + tile * kTileBytes);
+    }
+  }
+  return first_ + whole.n0 / kTileRows * line_ + whole.k0 / deep * kTileBytes;
+}
 
 bool has_bf16_gemm() { return bf16_instructions() != NarrowInstructions::none; }
 
@@ -93,18 +143,28 @@ void narrow_gemm(const NarrowGemm& job) {
                  std::uint8_t(moved.q)};
   };
   const ScratchMemory of_a(std::size_t(packed_bytes(panel_of_a(0, 0))));
-  const ScratchMemory of_b(std::size_t(packed_bytes(panel_of_b(0, 0))));
+  const bool holds = held_side != nullptr && job.whole.b != nullptr &&
+                     job.whole.n0 % kTileRows == 0 && job.whole.k0 % tile_depth(2) == 0;
+  const ScratchMemory of_b(holds ? 0 : std::size_t(packed_bytes(panel_of_b(0, 0))));
+  const std::byte* const held = holds ? held_side->tiles(job) : nullptr;
   const TileScope tiles(with);
   for (std::int64_t n0 = 0; n0 < job.n; n0 += kColumns) {
     for (std::int64_t k0 = 0; k0 < job.k; k0 += deep) {
       const Panel b = panel_of_b(n0, k0);
-      pack_columns_of_tiles(b, of_b.data());
+      const std::int64_t along = (b.depth + tile_depth(bytes) - 1) / tile_depth(bytes);
+      const std::int64_t b_line = holds ? held_side->line() : along * kTileBytes;
+      const std::byte* columns = of_b.data();
+      if (holds) {
+        columns = held + n0 / kTileRows * b_line + k0 / tile_depth(bytes) * kTileBytes;
+      } else {
+        pack_columns_of_tiles(b, of_b.data());
+      }
       for (std::int64_t m0 = 0; m0 < job.m; m0 += kRows) {
         const Panel a = panel_of_a(m0, k0);
-        pack_rows_of_tiles(a, of_a.data());
-        multiply({of_a.data(), of_b.data(), a.across, b.across,
-                  (a.depth + tile_depth(bytes) - 1) / tile_depth(bytes),
-                  job.c + 4 * (m0 * job.c_row + n0), job.c_row, job.accumulate || k0 > 0});
+        const RowsOfA rows = rows_of_a(a, of_a.data());
+        multiply({rows.at, columns, a.across, b.across, along,
+                  job.c + (job.c_is_bf16 ? 2 : 4) * (m0 * job.c_row + n0), job.c_row,
+                  job.accumulate || k0 > 0, job.c_is_bf16, rows.row, rows.tile, rows.line, b_line});
       }
     }
   }

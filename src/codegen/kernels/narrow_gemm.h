@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <tessera/dtype.h>
 
@@ -20,9 +21,45 @@ struct NarrowGemm {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t a_row = 0, a_column = 1;
   std::int64_t b_row = 0, b_column = 1;
-  std::byte* c = nullptr;  ///< s32 or f32
+  std::byte* c = nullptr;  ///< s32, f32 or bf16
   std::int64_t c_row = 0;
-  bool accumulate = false;  ///< floats alone: what c holds is added
+  bool accumulate = false;  ///< to f32 alone: what c holds is added
+  bool c_is_bf16 = false;   ///< of bf16: sums are rounded. For k up to kMostRounded
+  /// Of bf16: the matrix of which b is rows from k0 on and columns from n0 on. A HeldSide keeps it
+  /// packed. Of the products that are left out some may be made after all, up to whole tiles.
+  struct Whole {
+    const std::byte* b = nullptr;
+    std::int64_t n = 0, k = 0, n0 = 0, k0 = 0;
+  };
+  Whole whole = {};
+};
+inline constexpr std::int64_t kMostRounded = 512;
+
+/// The second side of products with many blocks of rows: what of it is read is packed once, while
+/// no one writes to it.
+class HeldSide {
+ public:
+  /// Its tiles in these ranges of `job.whole`, and how far apart columns of tiles are.
+  const std::byte* tiles(const NarrowGemm& job);
+  std::int64_t line() const { return line_; }
+
+  /// For the products of this thread, one after the other; nothing is held for null.
+  class Scope {
+   public:
+    explicit Scope(HeldSide* side);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+  };
+
+ private:
+  void hold(const NarrowGemm& job);
+
+  const std::byte* of_ = nullptr;
+  std::int64_t line_ = 0;
+  std::vector<std::byte> memory_;
+  std::byte* first_ = nullptr;  ///< in memory_, at the begin of a line of the cache
+  std::vector<bool> packed_;    ///< by tile
 };
 
 /// Whether this machine has such instructions for bf16. Integers are multiplied without as well.

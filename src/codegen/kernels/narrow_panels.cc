@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "src/codegen/kernels/instruction_sets.h"
+#include "src/codegen/kernels/vectors.h"
 
 namespace tessera::codegen {
 namespace {
@@ -69,16 +70,25 @@ TESSERA_FOR_AVX512 void join_lines(const TileSource& t, std::byte* to) {
   }
 }
 
-/// Columns of 4 bytes become rows. In place if `from` is `to`.
-TESSERA_FOR_AVX512 void transpose_lanes(const std::byte* from, std::byte* to) {
-  __m512i rows[16];
-  const __m512i apart =
-      _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
-                         _mm512_set1_epi32(int(kTileRowBytes / 4)));
-  for (int c = 0; c < 16; ++c) {
-    rows[c] = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, apart, from + 4 * c, 4);
+/// The same for whole tiles of 16-bit elements.
+TESSERA_FOR_AVX512 void join_pairs(const std::byte* from, std::int64_t stride, std::byte* to) {
+  for (std::int64_t r = 0; r < kTileRows; ++r, from += 2 * stride, to += kTileRowBytes) {
+    __m256i lines[2];
+    std::memcpy(&lines[0], from, sizeof lines[0]);
+    std::memcpy(&lines[1], from + stride, sizeof lines[1]);
+    const __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, lines[1]);
+    _mm512_store_si512(to, _mm512_or_si512(_mm512_maskz_cvtepu16_epi32(0xffff, lines[0]),
+                                           _mm512_maskz_slli_epi32(0xffff, high, 16)));
   }
-  for (int c = 0; c < 16; ++c) _mm512_store_si512(to + c * kTileRowBytes, rows[c]);
+}
+
+/// Columns of 4 bytes become rows, of 16 that are `stride` apart. In place if `from` is `to`.
+TESSERA_FOR_AVX512 void transpose_lanes(const std::byte* from, std::int64_t stride, std::byte* to) {
+  using Lanes = Vectors<std::int32_t, 64>;
+  Lanes::V rows[16];
+  for (int r = 0; r < 16; ++r) std::memcpy(&rows[r], from + r * stride, sizeof rows[r]);
+  Lanes::transpose(rows);
+  for (int c = 0; c < 16; ++c) std::memcpy(to + c * kTileRowBytes, &rows[c], sizeof rows[c]);
 }
 
 /// Tile (i, k) of a panel, [across][depth].
@@ -97,12 +107,21 @@ void for_each_tile(const Panel& p, F&& f) {
 void pack(const Panel& panel, bool groups_in_rows, std::byte* to) {
   for_each_tile(panel, [&](const TileSource& t) {
     const bool lines = panel.depth_stride != 1;  // those of k stand side by side
-    if (lines) {
+    const bool whole =
+        t.across == kTileRows && t.depth * t.element_bytes == kTileRowBytes && t.flip == 0;
+    if (whole && !lines && groups_in_rows) {
+      transpose_lanes(t.from, t.across_bytes, to);
+      to += kTileBytes;
+      return;
+    }
+    if (lines && whole && t.element_bytes == 2) {
+      join_pairs(t.from, t.depth_bytes, to);
+    } else if (lines) {
       join_lines(t, to);
     } else {
       copy_rows(t.from, t.across_bytes, t.across, t.depth * t.element_bytes, t.flip, to);
     }
-    if (lines != groups_in_rows) transpose_lanes(to, to);
+    if (lines != groups_in_rows) transpose_lanes(to, kTileRowBytes, to);
     to += kTileBytes;
   });
 }

@@ -76,21 +76,37 @@ struct Part {
     TESSERA_MEMORY_IS_READ                                        \
     _tile_loadd(sum, scratch, kTileRowBytes);                     \
   }
-#define TESSERA_CLOSE_SUM(sum, row, column)                \
-  if (const Part part(job, row, column); part.is_full()) { \
-    _tile_stored(sum, part.c, part.stride);                \
-  } else {                                                 \
-    _tile_stored(sum, scratch, kTileRowBytes);             \
-    part.write(scratch);                                   \
+#define TESSERA_CLOSE_SUM(sum, row, column)                       \
+  if (job.c_is_bf16) {                                            \
+    _tile_stored(sum, scratch, kTileRowBytes);                    \
+    TESSERA_MEMORY_IS_READ                                        \
+    round_tile(job, row, column, scratch);                        \
+  } else if (const Part part(job, row, column); part.is_full()) { \
+    _tile_stored(sum, part.c, part.stride);                       \
+  } else {                                                        \
+    _tile_stored(sum, scratch, kTileRowBytes);                    \
+    part.write(scratch);                                          \
   }
+
+/// Sums have no numbers below the normal ones, which the conversion would take as zero.
+TESSERA_FOR_BF16 void round_tile(const TileProducts& job, std::int64_t row, std::int64_t column,
+                                 const std::byte* tile) {
+  const std::int64_t rows = std::min(kTileRows, job.rows - row), left = job.columns - column;
+  const auto lanes = __mmask16(left >= kTileRows ? 0xffff : (1 << left) - 1);
+  std::byte* c = job.c + 2 * (row * job.c_row + column);
+  for (std::int64_t r = 0; r < rows; ++r, c += 2 * job.c_row, tile += kTileRowBytes) {
+    const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_load_ps(tile));
+    _mm256_mask_storeu_epi16(c, lanes, (__m256i)rounded);
+  }
+}
 
 /// One or two tiles of rows by one or two of columns.
 template <Types types, int down, int across>
 TESSERA_FOR_TILES void multiply_tiles(const TileProducts& job, std::int64_t row,
                                       std::int64_t column) {
   alignas(64) std::byte scratch[kTileBytes];
-  const std::int64_t line = job.tiles * kTileBytes;
-  const std::byte* a = job.a + row / kTileRows * line;
+  const std::int64_t line = job.b_line, a_row = job.a_row;
+  const std::byte* a = job.a + row / kTileRows * job.a_line;
   const std::byte* b = job.b + column / kTileRows * line;
   TESSERA_MEMORY_IS_READ
   TESSERA_OPEN_SUM(0, row, column)
@@ -103,8 +119,8 @@ TESSERA_FOR_TILES void multiply_tiles(const TileProducts& job, std::int64_t row,
   if constexpr (down == 2 && across == 2) {
     TESSERA_OPEN_SUM(3, row + kTileRows, column + kTileRows)
   }
-  for (std::int64_t k = 0; k < job.tiles; ++k, a += kTileBytes, b += kTileBytes) {
-    _tile_loadd(4, a, kTileRowBytes);
+  for (std::int64_t k = 0; k < job.tiles; ++k, a += job.a_tile, b += kTileBytes) {
+    _tile_loadd(4, a, a_row);
     _tile_loadd(6, b, kTileRowBytes);
     TESSERA_TILE_PRODUCT(0, 4, 6)
     if constexpr (across == 2) {
@@ -112,7 +128,7 @@ TESSERA_FOR_TILES void multiply_tiles(const TileProducts& job, std::int64_t row,
       TESSERA_TILE_PRODUCT(1, 4, 7)
     }
     if constexpr (down == 2) {
-      _tile_loadd(5, a + line, kTileRowBytes);
+      _tile_loadd(5, a + job.a_line, a_row);
       TESSERA_TILE_PRODUCT(2, 5, 6)
     }
     if constexpr (down == 2 && across == 2) {
@@ -151,8 +167,9 @@ struct IntegerLanes {
   TESSERA_FOR_VNNI static TESSERA_INLINE V load(const void* p, __mmask16 lanes) {
     return _mm512_maskz_loadu_epi32(lanes, p);
   }
-  TESSERA_FOR_VNNI static TESSERA_INLINE void store(void* p, __mmask16 lanes, V v) {
-    _mm512_mask_storeu_epi32(p, lanes, v);
+  TESSERA_FOR_VNNI static TESSERA_INLINE void store(const TileProducts& job, std::int64_t row,
+                                                    std::int64_t column, __mmask16 lanes, V v) {
+    _mm512_mask_storeu_epi32(place_in(job, row, column), lanes, v);
   }
   TESSERA_FOR_VNNI static TESSERA_INLINE V add(V sum, int a, __m512i b) {
     return _mm512_dpbusd_epi32(sum, b, _mm512_set1_epi32(a));
@@ -164,8 +181,11 @@ struct Bf16Lanes {
   TESSERA_FOR_BF16 static TESSERA_INLINE V load(const void* p, __mmask16 lanes) {
     return _mm512_maskz_loadu_ps(lanes, p);
   }
-  TESSERA_FOR_BF16 static TESSERA_INLINE void store(void* p, __mmask16 lanes, V v) {
-    _mm512_mask_storeu_ps(p, lanes, v);
+  TESSERA_FOR_BF16 static TESSERA_INLINE void store(const TileProducts& job, std::int64_t row,
+                                                    std::int64_t column, __mmask16 lanes, V v) {
+    if (!job.c_is_bf16) return _mm512_mask_storeu_ps(place_in(job, row, column), lanes, v);
+    _mm256_mask_storeu_epi16(job.c + 2 * (row * job.c_row + column), lanes,
+                             (__m256i)_mm512_cvtneps_pbh(v));
   }
   TESSERA_FOR_BF16 static TESSERA_INLINE V add(V sum, int a, __m512i b) {
     return _mm512_dpbf16_ps(sum, (__m512bh)_mm512_set1_epi32(a), (__m512bh)b);
@@ -177,8 +197,8 @@ struct Bf16Lanes {
   template <int across>                                                                         \
   TARGET void name##_block(const TileProducts& job, std::int64_t row, std::int64_t column) {    \
     constexpr int kRows = 8;                                                                    \
-    const std::int64_t line = job.tiles * kTileBytes;                                           \
-    const std::byte* a = job.a + row / kTileRows * line + row % kTileRows * kTileRowBytes;      \
+    const std::int64_t line = job.b_line;                                                       \
+    const std::byte* a = job.a + row / kTileRows * job.a_line + row % kTileRows * job.a_row;    \
     const std::byte* b = job.b + column / kTileRows * line;                                     \
     const std::int64_t rows = std::min<std::int64_t>(kRows, job.rows - row);                    \
     __mmask16 lanes[across];                                                                    \
@@ -200,14 +220,14 @@ struct Bf16Lanes {
         for (int s = 0; s < across; ++s) of_b[s] = _mm512_loadu_si512(b + s * line);            \
         _Pragma("GCC unroll 8") for (int r = 0; r < kRows; ++r) {                               \
           int group;                                                                            \
-          std::memcpy(&group, a + r * kTileRowBytes + 4 * g, sizeof group);                     \
+          std::memcpy(&group, a + r * job.a_row + 4 * g, sizeof group);                         \
           for (int s = 0; s < across; ++s) sum[r][s] = Lanes::add(sum[r][s], group, of_b[s]);   \
         }                                                                                       \
       }                                                                                         \
     }                                                                                           \
     for (int r = 0; r < rows; ++r) {                                                            \
       for (int s = 0; s < across; ++s) {                                                        \
-        Lanes::store(place_in(job, row + r, column + s * kTileRows), lanes[s], sum[r][s]);      \
+        Lanes::store(job, row + r, column + s * kTileRows, lanes[s], sum[r][s]);                \
       }                                                                                         \
     }                                                                                           \
   }                                                                                             \

@@ -11,7 +11,7 @@
 
 namespace tessera::codegen {
 
-/// c += (or =) a b, both packed (narrow_panels.h).
+/// c += (or =) a b, both packed (narrow_panels.h). Or a as it stands, if it is whole tiles.
 struct TileProducts {
   const std::byte* a;
   const std::byte* b;
@@ -19,6 +19,10 @@ struct TileProducts {
   std::byte* c;                       ///< s32 or f32
   std::int64_t c_row;                 ///< elements
   bool accumulate;
+  bool c_is_bf16 = false;  ///< rounded; of bf16, and nothing is added to what is there
+  /// Bytes from a row of a to the next one, from a tile to the next one along k, and from the tiles
+  /// of 16 rows, or columns, to those of the next 16.
+  std::int64_t a_row, a_tile, a_line, b_line;
 };
 using TileFunction = void (*)(const TileProducts&);
 

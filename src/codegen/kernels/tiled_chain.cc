@@ -15,6 +15,7 @@
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loop_expr.h"
 #include "src/codegen/kernels/masked_columns.h"
+#include "src/codegen/kernels/narrow_gemm.h"
 
 namespace tessera::codegen {
 namespace {
@@ -30,6 +31,7 @@ struct ChainAttrs {
     bool is_read = false;        ///< what it makes, by links behind it or as scratch memory
     bool product = false;        ///< it takes rows together, not one as well as many
     std::int64_t sum_bytes = 0;  ///< of the sums of a part; 0: it makes rows
+    bool holds_second = false;   ///< its second operand, packed, for several blocks of rows
     // Of chains with masked columns:
     MaskedColumns::Link masked = {};
     ProductParts parts = {};
@@ -87,6 +89,7 @@ class Run {
         scratch_(a_.row_bytes.size()),
         inputs_(a_.operands),
         outputs_(a_.operands),
+        held_(a_.links.size()),
         narrow_(a_.links.size()),
         zero_rows_(a_.mask ? a_.mask->arrays : 0) {}
 
@@ -147,6 +150,11 @@ class Run {
 
   void run(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end, std::int64_t part) {
     place(link, part);
+    if (!link.holds_second) return run_placed(link, begin, end);
+    const HeldSide::Scope scope(&held_[std::size_t(&link - a_.links.data())]);
+    run_placed(link, begin, end);
+  }
+  void run_placed(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
     if (hides_any_ && link.masked.kind != MaskedColumns::Link::Kind::whole) {
       if (run_shown(link, begin, end)) return;
     }
@@ -318,6 +326,7 @@ class Run {
   std::vector<std::byte*> scratch_;
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
+  std::vector<HeldSide> held_;  ///< by link
   // Of a block of rows of which a mask hides columns:
   ColumnRange shown_;
   bool hides_any_ = false;
@@ -411,6 +420,10 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
           made->links.begin(),
           {link.sums ? link.sums->make() : link.kernel.make(), link.units / chain.rows, link.inputs,
            link.outputs, is_read, link.sums != nullptr || link.kernel.rereads_per_call, sum_bytes});
+      const ProductParts& parts = link.kernel.parts;
+      made->links.front().holds_second = !link.sums && parts &&
+                                         parts.rows >= 2 * chain.block * link.units / chain.rows &&
+                                         link.inputs[1].kind == Place::Kind::input;
       if (masked) add_mask(*masked, link, l, &made->links.front());
       made->operands = std::max({made->operands, link.inputs.size(), link.outputs.size()});
     }
