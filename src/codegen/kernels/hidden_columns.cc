@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compiled alone: versions of it for several instruction sets.
 // Looks through masks and numbers, a few bytes at a time.
 #include "src/codegen/kernels/hidden_columns.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
+
+#include "src/codegen/kernels/half_conversions.h"
+#include "src/codegen/kernels/vectors.h"
 
 namespace tessera::codegen {
 namespace {
@@ -53,6 +59,90 @@ bool exponents_below(const std::byte* numbers, std::int64_t count, Bits exponent
   return true;
 }
 
+struct SizeJob {
+  const std::byte* numbers;
+  std::int64_t count;
+  std::uint32_t* largest;
+};
+/// The largest of numbers without their signs, as integers: f32, or 16-bit floats.
+template <class T, int bytes>
+TESSERA_INLINE void largest_bits(const SizeJob& job) {
+  constexpr std::int64_t kTogether = bytes / std::int64_t(sizeof(T)) * 4;
+  constexpr auto kSize = T(~T(0) >> 1);
+  T largest[kTogether] = {};
+  std::int64_t k = 0;
+  for (; k + kTogether <= job.count; k += kTogether) {
+    T now[kTogether];
+    std::memcpy(now, job.numbers + k * std::int64_t(sizeof(T)), sizeof now);
+    for (std::int64_t l = 0; l < kTogether; ++l) {
+      const auto size = T(now[l] & kSize);
+      largest[l] = size > largest[l] ? size : largest[l];
+    }
+  }
+  T out = 0;
+  for (const T l : largest) out = std::max(out, l);
+  for (; k < job.count; ++k) {
+    T bits;
+    std::memcpy(&bits, job.numbers + k * std::int64_t(sizeof(T)), sizeof bits);
+    out = std::max(out, T(bits & kSize));
+  }
+  *job.largest = out;
+}
+TESSERA_VERSIONS(bits_version, largest_bits, SizeJob)
+template <class T>
+std::uint32_t bits_of_largest(const std::byte* numbers, std::int64_t count) {
+  std::uint32_t out = 0;
+  bits_version<T>()({numbers, count, &out});
+  return out;
+}
+
+/// The first of the elements that isn't below `far`, or one behind the last one.
+std::int64_t first_near(const float* row, std::int64_t n, float far) {
+  std::int64_t k = 0;
+  for (; k + kStep <= n; k += kStep) {
+    int near = 0;
+    for (std::int64_t l = 0; l < kStep; ++l) near += row[k + l] < far ? 0 : 1;
+    if (near != 0) break;
+  }
+  while (k < n && row[k] < far) ++k;
+  return k;
+}
+std::int64_t last_near(const float* row, std::int64_t n, float far) {
+  for (; n >= kStep; n -= kStep) {
+    int near = 0;
+    for (std::int64_t l = 1; l <= kStep; ++l) near += row[n - l] < far ? 0 : 1;
+    if (near != 0) break;
+  }
+  while (n > 0 && row[n - 1] < far) --n;
+  return n;
+}
+
+struct RowJob {
+  const float* row;
+  std::int64_t columns;
+  float* largest;
+};
+/// Of a row; NaN if there is one.
+template <class T, int bytes>
+TESSERA_INLINE void largest_of(const RowJob& job) {
+  using W = Vectors<T, bytes>;
+  typename W::V largest = W::splat(-std::numeric_limits<T>::infinity()), zeros = {};
+  std::int64_t k = 0;
+  for (; k + W::kLanes <= job.columns; k += W::kLanes) {
+    const typename W::V x = W::load(job.row + k);
+    largest = x > largest ? x : largest;
+    zeros += x != x ? x : W::splat(0);
+  }
+  T out = largest[0], nan = W::sum(zeros);
+  for (int l = 1; l < W::kLanes; ++l) out = std::max<T>(out, largest[l]);
+  for (; k < job.columns; ++k) {
+    out = std::max<T>(out, job.row[k]);
+    if (job.row[k] != job.row[k]) nan = job.row[k];
+  }
+  *job.largest = nan != nan ? nan : out;
+}
+TESSERA_VERSIONS(largest_version, largest_of, RowJob)
+
 template <class Bits>
 bool fill_row(std::byte* row, std::int64_t columns, const ColumnRange& shown, std::int64_t from) {
   auto* elements = reinterpret_cast<Bits*>(row);
@@ -73,10 +163,59 @@ ColumnRange shown_columns(const std::byte* mask, std::int64_t rows, std::int64_t
     first = std::min(first, first_other(mask, first, value));
     last += last_other(mask + last, columns - last, value);
   }
+  return whole_vectors({std::min(first, last), last}, columns);
+}
+
+ColumnRange whole_vectors(const ColumnRange& range, std::int64_t columns) {
   ColumnRange out;
-  out.first = std::min(first, last) / kStep * kStep;
-  out.last = std::min(columns, (std::max(last, out.first + 1) + kStep - 1) / kStep * kStep);
+  out.first = range.first / kStep * kStep;
+  out.last = std::min(columns, (std::max(range.last, out.first + 1) + kStep - 1) / kStep * kStep);
   return out;
+}
+
+void show_near(const float* row, std::int64_t columns, double size, ColumnRange* shown) {
+  // exp is zero below -104. Sums may be rounded as bf16, by a 256th at most.
+  constexpr double kZero = 120, kRounded = 0.01;
+  float largest = 0;
+  largest_version<float>()({row, columns, &largest});
+  std::int64_t first = 0, last = columns;
+  if (std::isfinite(largest) && std::isfinite(size)) {
+    const double limit =
+        double(largest) - kRounded * std::fabs(double(largest)) - 2 * (1 + kRounded) * size - kZero;
+    const auto far = float(std::min(limit, -1.0) / (1 - kRounded) * (1 + 1e-6));
+    // What is shown anyway isn't looked at.
+    const bool any = shown->first < shown->last;
+    first = first_near(row, any ? shown->first : columns, far);
+    const std::int64_t from = any ? shown->last : first;
+    last = from + last_near(row + from, columns - from, far);
+  }
+  const bool none = shown->first == shown->last;
+  *shown = {none ? first : std::min(shown->first, first),
+            none ? last : std::max(shown->last, last)};
+}
+
+double largest_size(DType t, const std::byte* numbers, std::int64_t count) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  float out = 0;
+  std::uint32_t bits = 0;
+  switch (t) {
+    case DType::f32:
+      bits = bits_of_largest<std::uint32_t>(numbers, count);
+      break;
+    case DType::bf16:
+      bits = bits_of_largest<std::uint16_t>(numbers, count) << 16;
+      break;
+    case DType::f16: {
+      const auto half = std::uint16_t(bits_of_largest<std::uint16_t>(numbers, count));
+      lift_halves(t, reinterpret_cast<const std::byte*>(&half), 1, &out);
+      std::memcpy(&bits, &out, sizeof bits);
+      break;
+    }
+    default:
+      return kInfinite;
+  }
+  std::memcpy(&out, &bits, sizeof out);
+  return std::isfinite(out) ? double(out) : kInfinite;
 }
 
 bool moderate(DType t, const std::byte* numbers, std::int64_t count) {
@@ -107,6 +246,17 @@ bool fill_hidden(std::byte* row, std::int64_t columns, int element_bytes, const 
     default:
       return fill_row<std::uint64_t>(row, columns, shown, from);
   }
+}
+
+void fill_hidden(std::byte* row, std::int64_t columns, DType t, bool zero,
+                 const ColumnRange& shown) {
+  const auto fill = [&](auto value) {
+    auto* elements = reinterpret_cast<decltype(value)*>(row);
+    std::fill_n(elements, shown.first, value);
+    std::fill_n(elements + shown.last, columns - shown.last, value);
+  };
+  if (t == DType::f32) return fill(zero ? 0.0F : -std::numeric_limits<float>::infinity());
+  fill(std::uint16_t(zero ? 0 : t == DType::bf16 ? 0xff80 : 0xfc00));
 }
 
 }  // namespace tessera::codegen

@@ -20,10 +20,23 @@ struct ColumnRange {
 ColumnRange shown_columns(const std::byte* mask, std::int64_t rows, std::int64_t columns,
                           bool hides);
 
+/// Adds what of a row isn't far below its largest element to a range, which is empty at first. Far
+/// is that the exponential function of the difference is zero, even if up to `size` is added to
+/// each element; all is shown if there are others than finite numbers and -inf.
+void show_near(const float* row, std::int64_t columns, double size, ColumnRange* shown);
+/// A range out to whole vectors; of one, if it is empty.
+ColumnRange whole_vectors(const ColumnRange& range, std::int64_t columns);
+
+/// The largest of the sizes of all numbers; infinite if one is, or is NaN, and for other types.
+double largest_size(DType t, const std::byte* numbers, std::int64_t count);
+
 /// Whether the sizes of all numbers are below 2^63, so that their products with zero are zero, and
 /// sums of products with each other finite.
 bool moderate(DType t, const std::byte* numbers, std::int64_t count);
 
+/// Writes zero, or -inf, to all columns outside the range.
+void fill_hidden(std::byte* row, std::int64_t columns, DType t, bool zero,
+                 const ColumnRange& shown);
 /// Writes the element at column `from` of a row to all columns outside the range. Returns whether
 /// it is zero.
 bool fill_hidden(std::byte* row, std::int64_t columns, int element_bytes, const ColumnRange& shown,

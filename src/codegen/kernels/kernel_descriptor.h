@@ -74,7 +74,8 @@ struct KernelDescriptor {
   std::shared_ptr<const StepProgram> steps;
   /// What makes the elements that it reduces, if it isn't an input alone.
   std::shared_ptr<const LoopExpr> reduced;
-  ProductParts parts;  ///< of a product whose rows are units
+  bool takes_largest = false;  ///< of rows of floats: NaN, if there is one
+  ProductParts parts;          ///< of a product whose rows are units
   /// The same, added up while rows of both inputs are made. Null if it is no such sum.
   std::shared_ptr<const RowSums> row_sums;
 

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "src/codegen/kernels/fused_loop.h"
+#include "src/codegen/kernels/hidden_value.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loop_expr.h"
+#include "src/codegen/kernels/mask_programs.h"
 
 namespace tessera::codegen {
 namespace {
@@ -19,30 +21,6 @@ using Place = TiledChain::Place;
 using LinkOutput = MaskedColumns::Array;
 using How = MaskedColumns::Link::Kind;
 using MaskRegister = LoopExpr::Register;
-
-/// Masks are a few operations.
-constexpr std::size_t kLongestText = 4096;
-
-/// What is known of a value in hidden columns.
-struct Hidden {
-  bool varies = false;             ///< from column to column
-  std::set<std::size_t> not_made;  ///< products that it depends on, which aren't computed there
-  std::set<LinkOutput> zero_if;    ///< it is zero if one of these is
-  std::set<std::pair<std::size_t, LinkOutput>>
-      unless;                    ///< products on which it depends if these aren't zero
-  std::set<std::size_t> relies;  ///< links that make it the same in all hidden columns of a row
-  std::optional<bool> known;     ///< of a predicate
-  std::string text;              ///< what it is, if it is made of inputs of the chain alone
-
-  bool uniform() const { return !varies && not_made.empty(); }
-};
-
-void join(Hidden* into, const Hidden& v) {
-  into->varies = into->varies || v.varies;
-  into->not_made.insert(v.not_made.begin(), v.not_made.end());
-  into->unless.insert(v.unless.begin(), v.unless.end());
-  into->relies.insert(v.relies.begin(), v.relies.end());
-}
 
 /// A predicate: what makes the rows of it, as text, if that is inputs of the chain alone.
 struct MaskText {
@@ -119,6 +97,7 @@ class MaskAnalysis {
         made.varies = false;
         made.not_made.insert(l);
         made.relies.insert(l);
+        made.scale = 1;
       }
       set(link, 0, std::move(made));
       return;
@@ -126,23 +105,31 @@ class MaskAnalysis {
     if (const LoopExpr* loop = link.kernel.loop.get()) {
       if (visit_loop(l, *loop)) return;
     } else if (const LoopExpr* reduced = link.kernel.reduced.get()) {
-      const Hidden v = of_output(*reduced, link, l, 0);
+      const Hidden v = of_output(*reduced, link, 0);
       need(v);
-    } else {
+    } else if (!of_largest(link)) {
       for (const Place& p : link.inputs) need(value_at(p));
     }
     for (std::size_t o = 0; o < link.outputs.size(); ++o) {
       Hidden made;
       made.varies = true;
+      made.largest = of_largest(link);
       set(link, o, std::move(made));
     }
   }
 
   std::int64_t columns() const { return out_.columns; }
 
+  /// Whether a reduction takes the largest of a row, some of which is far below that.
+  bool of_largest(const TiledChain::Link& link) const {
+    return link.kernel.takes_largest && !link.kernel.reduced &&
+           value_at(link.inputs[0]).far == Hidden::Far::row;
+  }
+
   /// What depends on a product that isn't computed needs it to be.
   void need(const Hidden& v) {
     whole_.insert(v.not_made.begin(), v.not_made.end());
+    if (v.stands_in()) whole_.insert(out_.product);
     conditions_.insert(v.unless.begin(), v.unless.end());
   }
 
@@ -178,11 +165,14 @@ class MaskAnalysis {
     }
     if (columns() != 0 && elements != columns()) {
       for (const Place& p : link.inputs) need(value_at(p));
-      return false;
+      if (outputs != 1 || !of_output(loop, link, 0).largest) return false;
+      Hidden made;
+      made.varies = made.largest = true;
+      set(link, 0, std::move(made));
+      return true;
     }
     std::vector<Hidden> of_outputs;
-    for (std::size_t o = 0; o < outputs; ++o)
-      of_outputs.push_back(of_output(loop, link, l, int(o)));
+    for (std::size_t o = 0; o < outputs; ++o) of_outputs.push_back(of_output(loop, link, int(o)));
     if (columns() == 0) {
       for (const Hidden& v : of_outputs) need(v);
       if (outputs != 1) return false;
@@ -191,6 +181,9 @@ class MaskAnalysis {
       made.text = of_outputs[0].text;
       set(link, 0, std::move(made));
       makers_[{int(link.outputs[0].kind), link.outputs[0].number}] = l;
+      return true;
+    }
+    if (outputs == 1 && of_outputs[0].far != Hidden::Far::no && fill(l, loop, of_outputs[0])) {
       return true;
     }
     bool uniform = true;
@@ -218,9 +211,37 @@ class MaskAnalysis {
     return true;
   }
 
+  /// A loop over the shown columns, whose output is known in the hidden ones.
+  bool fill(std::size_t l, const LoopExpr& loop, const Hidden& v) {
+    const TiledChain::Link& link = chain_.links[l];
+    const bool zero = v.far == Hidden::Far::zero;
+    if (!zero && link.outputs[0].kind == Place::Kind::output) return false;
+    const LoopExpr::Op& last = loop.ops.back();
+    const MaskRegister& output = loop.registers[std::size_t(last.out)];
+    if (output.kind != LoopExpr::Kind::output) return false;
+    DType type = DType::f32;
+    if (output.element_bytes == 2 && last.op.kind == BlockOp::Kind::round) {
+      type = last.op.type;
+    } else if (output.element_bytes != 4) {
+      return false;
+    }
+    out_.links[l].kind = How::loop;
+    out_.links[l].relies.assign(v.relies.begin(), v.relies.end());
+    out_.links[l].fill = {zero, type};
+    out_.links[l].fills = true;
+    Hidden made;
+    made.relies.insert(l);
+    if (zero) made.zero_if.insert({l, 0});
+    if (!zero) made.far = v.far;
+    made.text = v.text;
+    set(link, 0, std::move(made));
+    makers_[{int(link.outputs[0].kind), link.outputs[0].number}] = l;
+    return true;
+  }
+
   /// Of an output of a loop, or of what is reduced.
-  Hidden of_output(const LoopExpr& loop, const TiledChain::Link& link, std::size_t l, int output) {
-    const std::vector<Hidden> values = of_registers(loop, link, l);
+  Hidden of_output(const LoopExpr& loop, const TiledChain::Link& link, int output) {
+    const std::vector<Hidden> values = of_registers(loop, link);
     for (std::size_t r = 0; r < values.size(); ++r) {
       if (loop.registers[r].kind == LoopExpr::Kind::output && loop.registers[r].index == output) {
         return values[r];
@@ -232,8 +253,7 @@ class MaskAnalysis {
     return unknown;
   }
 
-  std::vector<Hidden> of_registers(const LoopExpr& loop, const TiledChain::Link& link,
-                                   std::size_t l) {
+  std::vector<Hidden> of_registers(const LoopExpr& loop, const TiledChain::Link& link) {
     std::vector<Hidden> out(loop.registers.size());
     std::vector<std::string> keys(loop.registers.size());
     std::int64_t row = 0;
@@ -246,8 +266,8 @@ class MaskAnalysis {
     }
     for (const LoopExpr::Op& op : loop.ops) {
       const auto o = std::size_t(op.out);
-      keys[o] = key_of(op, keys);
-      out[o] = of_op(loop, op, out, keys, link, l, row);
+      keys[o] = text_of(op, keys);
+      out[o] = of_op(loop, op, out, keys, link, row);
       if (!keys[o].empty() && keys[o] == mask_.key) out[o].known = mask_.hides;
       out[o].text = keys[o];
     }
@@ -263,8 +283,18 @@ class MaskAnalysis {
     return 0;
   }
 
-  Hidden of_input(const MaskRegister& r, const TiledChain::Link& link, std::int64_t row) const {
+  Hidden of_input(const MaskRegister& r, const TiledChain::Link& link, std::int64_t row) {
     Hidden out;
+    const bool plain = r.kind == LoopExpr::Kind::contiguous && r.starts.empty() && r.offset == 0;
+    if (!plain) {
+      // Where that reads is not looked at.
+      for (const Place& p : link.inputs) {
+        const bool read = r.kind == LoopExpr::Kind::composed || r.kind == LoopExpr::Kind::source ||
+                          r.kind == LoopExpr::Kind::array ||
+                          (reads_one(r) && &p == &link.inputs[std::size_t(r.index)]);
+        if (read && value_at(p).stands_in()) whole_.insert(out_.product);
+      }
+    }
     switch (r.kind) {
       case LoopExpr::Kind::scalar:
       case LoopExpr::Kind::constant:
@@ -276,7 +306,7 @@ class MaskAnalysis {
         return out;
       case LoopExpr::Kind::contiguous: {
         const Hidden v = value_at(link.inputs[std::size_t(r.index)]);
-        if (r.starts.empty() && r.offset == 0) return v;
+        if (plain) return v;
         join(&out, v);
         out.varies = true;
         return out;
@@ -284,6 +314,7 @@ class MaskAnalysis {
       case LoopExpr::Kind::broadcast: {
         join(&out, value_at(link.inputs[std::size_t(r.index)]));
         out.varies = !same_in_row(r, row);
+        out.largest = !out.varies && value_at(link.inputs[std::size_t(r.index)]).largest;
         out.relies.clear();
         return out;
       }
@@ -297,28 +328,22 @@ class MaskAnalysis {
     return out;
   }
 
-  /// Whether all elements of a row read one.
-  static bool same_in_row(const MaskRegister& r, std::int64_t row) {
-    if (r.window || row == 0) return false;
-    std::int64_t inner = 1;
-    for (std::size_t d = r.dims.size(); d-- > 0 && inner < row;) {
-      if (r.dims[d] != 1 && r.strides[d] != 0) return false;
-      inner *= r.dims[d];
-    }
-    return inner % row == 0;
-  }
-
   Hidden of_op(const LoopExpr& loop, const LoopExpr::Op& op, const std::vector<Hidden>& values,
-               const std::vector<std::string>& keys, const TiledChain::Link& link, std::size_t l,
+               const std::vector<std::string>& keys, const TiledChain::Link& link,
                std::int64_t row) {
     const auto operand = [&](std::size_t k) -> const Hidden& {
       return values[std::size_t(op.operands[k])];
     };
     Hidden out;
-    for (std::size_t k = 0; k < op.operands.size(); ++k) join(&out, operand(k));
+    bool far = false;
+    for (std::size_t k = 0; k < op.operands.size(); ++k) {
+      join(&out, operand(k));
+      far = far || operand(k).stands_in();
+    }
+    if (far) return of_far(op, values, out);
     switch (op.op.kind) {
       case BlockOp::Kind::select: {
-        if (mask_.key.empty()) find_mask(loop, op, values, keys, link, l, row);
+        if (mask_.key.empty() && !out_.adds) find_mask(loop, op, values, keys, link, row);
         std::optional<bool> known = operand(0).known;
         if (!known && !mask_.key.empty()) known = known_now(loop, op.operands[0], keys);
         if (known) return operand(*known ? 1 : 2);
@@ -336,55 +361,105 @@ class MaskAnalysis {
       case BlockOp::Kind::copy:
         out.zero_if = operand(0).zero_if;
         out.known = operand(0).known;
+        out.largest = operand(0).largest && is_floating(op.op.to);
+        if (is_floating(op.op.to)) out.scale = operand(0).scale;
         return out;
       case BlockOp::Kind::binary:
+        if (op.op.opcode == ir::Opcode::add && of_added(loop, op, values, keys, link, row, &out)) {
+          return out;
+        }
         of_binary(op.op, operand(0), operand(1), &out);
+        out.scale = scaled(loop, op, values);
+        out.largest = op.op.opcode == ir::Opcode::maximum &&
+                      (operand(0).largest || operand(1).largest) && is_floating(op.op.type);
         return out;
       default:
         return out;
     }
   }
 
-  void of_binary(const BlockOp& op, const Hidden& a, const Hidden& b, Hidden* out) const {
-    if (op.type == DType::pred && (a.known || b.known)) {
-      const bool is_and = op.opcode == ir::Opcode::and_ || op.opcode == ir::Opcode::multiply;
-      const bool is_or = op.opcode == ir::Opcode::or_ || op.opcode == ir::Opcode::add;
-      if (is_and || is_or) {
-        // False of an and, true of an or, whatever the other one is.
-        for (const Hidden* v : {&a, &b}) {
-          if (v->known && *v->known == is_or) {
-            *out = Hidden();
-            out->known = is_or;
-            return;
-          }
+  /// Of an operation on what is far below.
+  Hidden of_far(const LoopExpr::Op& op, const std::vector<Hidden>& values, Hidden joined) {
+    using Far = Hidden::Far;
+    Hidden out = values[std::size_t(op.operands[0])];
+    switch (op.op.kind) {
+      case BlockOp::Kind::convert:
+      case BlockOp::Kind::lift:
+      case BlockOp::Kind::round:
+      case BlockOp::Kind::copy:
+        if (is_floating(op.op.to)) return out;
+        break;
+      case BlockOp::Kind::unary:
+        if (op.op.opcode == ir::Opcode::exponential && out.far == Far::less_largest) {
+          out.far = Far::zero;
+          return out;
         }
-        if (a.known && b.known) out->known = *a.known;
+        break;
+      case BlockOp::Kind::binary: {
+        const Hidden& b = values[std::size_t(op.operands[1])];
+        if (op.op.opcode == ir::Opcode::subtract && out.far == Far::row && b.largest && !b.varies) {
+          out.far = Far::less_largest;
+          return out;
+        }
+        break;
       }
-      return;
+      default:
+        break;
     }
-    if (!is_floating(op.type)) return;
-    if (op.opcode == ir::Opcode::divide) {
-      out->zero_if = a.zero_if;
-      return;
+    whole_.insert(out_.product);
+    return joined;
+  }
+
+  /// A product times a constant.
+  static std::optional<double> scaled(const LoopExpr& loop, const LoopExpr::Op& op,
+                                      const std::vector<Hidden>& values) {
+    const bool times = op.op.opcode == ir::Opcode::multiply;
+    if (op.op.type != DType::f32 || !(times || op.op.opcode == ir::Opcode::divide)) {
+      return std::nullopt;
     }
-    if (op.opcode != ir::Opcode::multiply) return;
-    for (const auto& [zero, other] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
-      if (zero->zero_if.empty() || !zero->not_made.empty()) continue;
-      out->zero_if = zero->zero_if;
-      // Zero times what isn't computed there, and is of moderate size.
-      for (const std::size_t product : other->not_made) {
-        out->unless.insert({product, *zero->zero_if.begin()});
+    for (std::size_t k = 0; k < (times ? 2 : 1); ++k) {
+      const std::optional<double> scale = values[std::size_t(op.operands[k])].scale;
+      const std::optional<double> c = constant_of(loop, op.operands[1 - k]);
+      if (scale && c) return times ? *scale * *c : *scale / *c;
+    }
+    return std::nullopt;
+  }
+
+  /// Takes what is added to a product for the mask, or finds that it is.
+  bool of_added(const LoopExpr& loop, const LoopExpr::Op& add, const std::vector<Hidden>& values,
+                const std::vector<std::string>& keys, const TiledChain::Link& link,
+                std::int64_t row, Hidden* out) {
+    if (add.op.type != DType::f32 || row == 0) return false;
+    for (std::size_t k = 0; k < 2; ++k) {
+      const auto addend = std::size_t(add.operands[1 - k]);
+      const Hidden &s = values[std::size_t(add.operands[k])], &a = values[addend];
+      if (!s.scale || s.not_made.size() != 1 || keys[addend].empty() || !a.varies ||
+          !a.not_made.empty() || a.stands_in()) {
+        continue;
       }
-      out->not_made.clear();
-      return;
+      const std::size_t product = *s.not_made.begin();
+      if (out_.adds ? keys[addend] != addend_ || product != out_.product
+                    : !mask_.key.empty() || chain_.links[product].units != chain_.rows ||
+                          !take_mask(loop, int(addend), DType::f32, link, row)) {
+        return false;
+      }
+      out_.adds = true;
+      out_.product = product;
+      out_.scale = *s.scale;
+      addend_ = keys[addend];
+      *out = s;
+      out->scale.reset();
+      out->far = Hidden::Far::row;
+      return true;
     }
+    return false;
   }
 
   /// Takes a select's predicate for the mask, if it chooses between a product and what is the same
   /// for a row.
   void find_mask(const LoopExpr& loop, const LoopExpr::Op& select,
                  const std::vector<Hidden>& values, const std::vector<std::string>& keys,
-                 const TiledChain::Link& link, std::size_t l, std::int64_t row) {
+                 const TiledChain::Link& link, std::int64_t row) {
     if (row == 0) return;
     const auto at = [&](std::size_t k) { return std::size_t(select.operands[k]); };
     const Hidden &yes = values[at(1)], &no = values[at(2)];
@@ -393,7 +468,15 @@ class MaskAnalysis {
     if ((hides ? no : yes).not_made.empty()) return;
     if (keys[at(0)].empty() || !values[at(0)].varies) return;
     const int predicate = without_true(loop, select.operands[0]);
-    const MaskRegister& read = loop.registers[std::size_t(predicate)];
+    if (!take_mask(loop, predicate, DType::pred, link, row)) return;
+    mask_ = {keys[std::size_t(predicate)], hides};
+    out_.hides = hides;
+  }
+
+  /// Makes a register's value the mask, whose rows have so many columns.
+  bool take_mask(const LoopExpr& loop, int reg, DType type, const TiledChain::Link& link,
+                 std::int64_t row) {
+    const MaskRegister& read = loop.registers[std::size_t(reg)];
     const bool made_before =
         read.kind == LoopExpr::Kind::contiguous && has_place(link.inputs[std::size_t(read.index)]);
     if (made_before) {
@@ -402,24 +485,29 @@ class MaskAnalysis {
       out_.mask = maker.kernel;
       out_.inputs = maker.inputs;
     } else {
-      auto program = program_of_register(loop, predicate);
+      auto program = program_of_register(loop, reg, type);
       const bool reads_made =
           std::any_of(program->registers.begin(), program->registers.end(), [&](const auto& r) {
-            return r.kind == LoopExpr::Kind::contiguous &&
-                   has_place(link.inputs[std::size_t(r.index)]);
+            return reads_one(r) && has_place(link.inputs[std::size_t(r.index)]);
           });
-      if (reads_made) return;
+      if (reads_made) return false;
       out_.mask = loop_kernel(std::move(program), chain_.rows * row, link.inputs.size());
       out_.inputs = link.inputs;
+      out_.period = type == DType::f32 ? period_of(read, row) : 0;
+      if (out_.period > 0) out_.inputs = {link.inputs[std::size_t(read.index)]};
     }
-    mask_ = {keys[std::size_t(predicate)], hides};
     out_.columns = row;
-    out_.hides = hides;
-    for (std::size_t p = 0; p < l; ++p) {
+    for (std::size_t p = 0; p < chain_.links.size(); ++p) {
       if (out_.links[p].kind == How::results && chain_.links[p].kernel.parts.columns != row) {
         whole_.insert(p);
       }
     }
+    return true;
+  }
+
+  static bool reads_one(const MaskRegister& r) {
+    return r.kind == LoopExpr::Kind::contiguous || r.kind == LoopExpr::Kind::scalar ||
+           r.kind == LoopExpr::Kind::broadcast;
   }
 
   /// Whether a predicate is the mask that was just found, but for what is always true.
@@ -427,64 +515,6 @@ class MaskAnalysis {
                                 const std::vector<std::string>& keys) const {
     if (keys[std::size_t(without_true(loop, predicate))] != mask_.key) return std::nullopt;
     return mask_.hides;
-  }
-
-  /// The mask of and(true, mask), as masks are written that come with others or not.
-  static int without_true(const LoopExpr& loop, int predicate) {
-    for (std::size_t k = loop.ops.size(); k-- > 0;) {
-      const LoopExpr::Op& op = loop.ops[k];
-      if (op.out != predicate || op.op.kind != BlockOp::Kind::binary ||
-          op.op.opcode != ir::Opcode::and_) {
-        continue;
-      }
-      for (std::size_t o = 0; o < 2; ++o) {
-        const MaskRegister& r = loop.registers[std::size_t(op.operands[o])];
-        if (r.kind == LoopExpr::Kind::constant &&
-            loop.constants[std::size_t(r.constant)] == std::byte{1}) {
-          predicate = op.operands[1 - o];
-          break;
-        }
-      }
-    }
-    return predicate;
-  }
-
-  /// A program with one register of another as its output.
-  static std::shared_ptr<const LoopExpr> program_of_register(const LoopExpr& loop, int wanted) {
-    auto out = std::make_shared<LoopExpr>();
-    out->constants = loop.constants;
-    std::set<int> needed = {wanted};
-    for (std::size_t k = loop.ops.size(); k-- > 0;) {
-      if (needed.count(loop.ops[k].out) == 0) continue;
-      needed.insert(loop.ops[k].operands.begin(), loop.ops[k].operands.end());
-    }
-    std::map<int, int> now;
-    for (const int r : needed) {
-      now[r] = int(out->registers.size());
-      out->registers.push_back(loop.registers[std::size_t(r)]);
-      MaskRegister& made = out->registers.back();
-      if (made.kind == LoopExpr::Kind::output) made.kind = LoopExpr::Kind::temporary;
-    }
-    for (const LoopExpr::Op& op : loop.ops) {
-      if (needed.count(op.out) == 0) continue;
-      out->ops.push_back(op);
-      out->ops.back().out = now.at(op.out);
-      for (int& o : out->ops.back().operands) o = now.at(o);
-    }
-    MaskRegister result;
-    result.kind = LoopExpr::Kind::output;
-    result.element_bytes = 1;
-    result.dtype = DType::pred;
-    LoopExpr::Op copy;
-    copy.op.kind = BlockOp::Kind::copy;
-    copy.op.element_bytes = 1;
-    copy.op.type = copy.op.to = DType::pred;
-    copy.operands = {now.at(wanted)};
-    copy.out = int(out->registers.size());
-    out->registers.push_back(result);
-    out->ops.push_back(copy);
-    out->nanoseconds = 0.1 * double(out->ops.size());
-    return out;
   }
 
   /// What an input is, as text; empty if it isn't one of the chain's, or is read in other ways.
@@ -500,9 +530,7 @@ class MaskAnalysis {
       key.add_all(r.kind, r.dims, r.dtype);
       return key.take();
     }
-    const bool reads = r.kind == LoopExpr::Kind::contiguous || r.kind == LoopExpr::Kind::scalar ||
-                       r.kind == LoopExpr::Kind::broadcast;
-    if (!reads || !r.starts.empty() || r.window) return {};
+    if (!reads_one(r) || !r.starts.empty() || r.window) return {};
     const Place& p = link.inputs[std::size_t(r.index)];
     if (has_place(p)) {
       const bool all = r.kind == LoopExpr::Kind::contiguous && r.offset == 0;
@@ -511,24 +539,10 @@ class MaskAnalysis {
     key.add_all(r.kind, p.number, r.element_bytes, r.offset, r.dims, r.strides);
     return key.take();
   }
-  static std::string key_of(const LoopExpr::Op& o, const std::vector<std::string>& keys) {
-    KeyWriter key("op");
-    key.add_all(o.op.kind, o.op.opcode, o.op.type, o.op.to, o.op.direction, o.op.comparison,
-                o.op.element_bytes, o.op.last, o.op.precision.exponent_bits,
-                o.op.precision.mantissa_bits);
-    for (const int operand : o.operands) {
-      const std::string& of_it = keys[std::size_t(operand)];
-      if (of_it.empty()) return {};
-      key.add(of_it);
-    }
-    // What stands for itself twice, over and over, would be long.
-    std::string out = key.take();
-    return out.size() > kLongestText ? std::string() : out;
-  }
-
   const TiledChain& chain_;
   std::set<std::size_t> whole_;
   MaskText mask_;
+  std::string addend_;  ///< what is added, if that is the mask
   MaskedColumns out_;
   std::map<std::pair<int, int>, Hidden> values_;       ///< by place
   std::map<std::pair<int, int>, std::size_t> makers_;  ///< loops, by place

@@ -21,10 +21,20 @@ namespace tessera::codegen {
 /// result is only read by such selects isn't computed there. A loop makes the same of all hidden
 /// columns of a row: it is run for one of them. Products of what is zero there are left out, if
 /// what it is multiplied by is of moderate size: else they are NaN or infinite, and are computed.
+///
+/// So are those to which something is added, as -1e9 by older programs, that puts them so far below
+/// the largest of each row that they are zero once the exponential function of the difference is
+/// taken: if factors are of such a size that products can't be as large. -inf stands for them, and
+/// only that function, and reductions to the largest, may read it.
 struct MaskedColumns {
   std::int64_t columns = 0;
-  KernelDescriptor mask;  ///< of all elements, as bytes
-  bool hides = false;     ///< where it is true, else where it is false
+  KernelDescriptor mask;    ///< of all elements, as bytes
+  bool hides = false;       ///< where it is true, else where it is false
+  bool adds = false;        ///< the mask is what is added, f32
+  std::size_t product = 0;  ///< to the result of this link, times `scale`
+  double scale = 1;
+  std::int64_t period =
+      0;  ///< not 0: it is the first input as it stands, these rows again and again
   std::vector<TiledChain::Place> inputs;
 
   /// An output of a link.
@@ -45,6 +55,13 @@ struct MaskedColumns {
     /// Links in front of a loop that have to have left out, or made in this way, what it reads.
     std::vector<std::size_t> relies;
     std::size_t side = 0;  ///< of sums: which one has the columns
+    /// Of a loop whose output is zero there, or -inf, of that type.
+    bool fills = false;
+    struct Fill {
+      bool zero = false;
+      DType type = DType::f32;
+    };
+    Fill fill = {};
   };
   std::vector<Link> links;
 };

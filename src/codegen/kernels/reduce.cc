@@ -498,6 +498,7 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
                             *ir::as_binary_reducer(*reduce.called()[0]), s.by_rows, s.columns,
                             operand_keys(), s.init, compiled);
     const Opcode op = *ir::as_binary_reducer(*reduce.called()[0]);
+    kernel.takes_largest = op == Opcode::maximum && shape.b == 1 && is_floating(operand.dtype);
     kernel.make = [s, program = operands[0].program, op, compiled] {
       if (compiled) {
         const ReduceOperand operand = {s.operand.first_input, program};

@@ -3,6 +3,7 @@
 #include "src/codegen/kernels/tiled_chain.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <map>
@@ -46,6 +47,10 @@ struct ChainAttrs {
     runtime::Kernel kernel;
     std::int64_t columns = 0;
     bool hides = false;
+    bool adds = false;
+    std::size_t product = 0;
+    double scale = 1;
+    std::int64_t period = 0;
     std::vector<Place> inputs;
     std::size_t arrays = 0;  ///< outputs of all links
   };
@@ -131,7 +136,7 @@ class Run {
         scratch_[k] = at - begin * a_.row_bytes[k];
         at += rounded(a_.row_bytes[k] * most_);
       }
-      if (a_.mask) look_at_mask(begin, end);
+      if (a_.mask) begin_block(begin, end);
       for (std::size_t l = 0; l < a_.links.size();) {
         if (a_.links[l].product) {
           run(a_.links[l++], begin, end, part);
@@ -155,6 +160,9 @@ class Run {
     run_placed(link, begin, end);
   }
   void run_placed(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
+    if (a_.mask && a_.mask->adds && a_.mask->product == std::size_t(&link - a_.links.data())) {
+      look_at_addend(link, begin, end);
+    }
     if (hides_any_ && link.masked.kind != MaskedColumns::Link::Kind::whole) {
       if (run_shown(link, begin, end)) return;
     }
@@ -163,20 +171,83 @@ class Run {
                           may_stream_ && !link.is_read});
   }
 
+  void begin_block(std::int64_t begin, std::int64_t end) {
+    begin_ = begin;
+    end_ = end;
+    hides_any_ = false;
+    std::fill(narrow_.begin(), narrow_.end(), false);
+    std::fill(zero_rows_.begin(), zero_rows_.end(), 0);
+    if (!a_.mask->adds) look_at_mask(begin, end);
+  }
+
+  /// Makes rows of the mask, where row 0 would be.
+  void make_mask(std::byte* first_row, std::int64_t begin, std::int64_t end) {
+    const ChainAttrs::Mask& mask = *a_.mask;
+    place_inputs(mask.inputs);
+    mask.kernel.function({mask.kernel.attributes.get(), inputs_.data(), &first_row,
+                          begin * mask.columns, end * mask.columns, false});
+  }
+
   /// Which columns the mask shows of these rows.
   void look_at_mask(std::int64_t begin, std::int64_t end) {
     const ChainAttrs::Mask& mask = *a_.mask;
     const ScratchMemory bytes{std::size_t((end - begin) * mask.columns)};
-    std::byte* const first_row = bytes.data() - begin * mask.columns;
-    place_inputs(mask.inputs);
-    mask.kernel.function({mask.kernel.attributes.get(), inputs_.data(), &first_row,
-                          begin * mask.columns, end * mask.columns, false});
+    make_mask(bytes.data() - begin * mask.columns, begin, end);
     shown_ = shown_columns(bytes.data(), end - begin, mask.columns, mask.hides);
     hides_any_ = shown_.last - shown_.first < mask.columns;
-    begin_ = begin;
-    end_ = end;
-    std::fill(narrow_.begin(), narrow_.end(), false);
-    std::fill(zero_rows_.begin(), zero_rows_.end(), 0);
+  }
+
+  /// The same of what is added to a product, just before that is made.
+  void look_at_addend(const ChainAttrs::Link& product, std::int64_t begin, std::int64_t end) {
+    const ChainAttrs::Mask& mask = *a_.mask;
+    const bool stands = mask.period > 0;
+    const auto row = mask.columns * std::int64_t(sizeof(float));
+    const ScratchMemory numbers{stands ? 0 : std::size_t((end - begin) * row)};
+    place_inputs(mask.inputs);
+    const std::byte* const standing = inputs_[0];
+    const auto numbers_of = [&](std::int64_t r) {
+      return reinterpret_cast<const float*>(stands ? standing + r % mask.period * row
+                                                   : numbers.data() + (r - begin) * row);
+    };
+    const auto make = [&](std::int64_t first, std::int64_t last) {
+      if (!stands) make_mask(numbers.data() - begin * row, first, last);
+    };
+    // The first row shows whether it is worth looking.
+    shown_ = {};
+    make(begin, begin + 1);
+    show_near(numbers_of(begin), mask.columns, 0, &shown_);
+    hides_any_ = shown_.last - shown_.first < mask.columns;
+    if (hides_any_) {
+      place_inputs(product.inputs);
+      const double size = std::fabs(mask.scale) * size_of_products(product, begin, end);
+      make(begin + 1, end);
+      shown_ = {};
+      for (std::int64_t r = begin; r < end && shown_.last - shown_.first < mask.columns; ++r) {
+        show_near(numbers_of(r), mask.columns, size, &shown_);
+      }
+      shown_ = whole_vectors(shown_, mask.columns);
+      hides_any_ = shown_.last - shown_.first < mask.columns;
+    }
+    place_inputs(product.inputs);
+  }
+
+  /// What the size of these rows of a product is below.
+  double size_of_products(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
+    const ProductParts& p = link.parts;
+    const auto bytes = std::int64_t(byte_size(p.type));
+    double second = 0;
+    for (std::int64_t batch = begin / p.rows; batch <= (end - 1) / p.rows; ++batch) {
+      const auto [it, added] = largest_.try_emplace(batch, 0);
+      const BatchMatrices& m = p.second;
+      for (std::int64_t l = 0; added && l < m.lines; ++l) {
+        const std::byte* line = inputs_[1] + (m.first(batch) + l * m.line) * bytes;
+        it->second = std::max(it->second, largest_size(p.type, line, m.width));
+      }
+      second = std::max(second, it->second);
+    }
+    const double first =
+        largest_size(p.type, inputs_[0] + begin * p.depth * bytes, (end - begin) * p.depth);
+    return first * second * double(p.depth);
   }
 
   bool are_zero(const std::vector<MaskedColumns::Array>& arrays) const {
@@ -285,6 +356,7 @@ class Run {
   /// A loop over the shown columns, and one hidden one, which is as all others.
   void run_loop(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
     const std::int64_t columns = a_.mask->columns;
+    if (link.masked.fills) return run_filling(link, begin, end);
     const std::int64_t hidden = shown_.last < columns ? shown_.last : shown_.first - 1;
     const ColumnRange run = hidden == shown_.last ? ColumnRange{shown_.first, hidden + 1}
                                                   : ColumnRange{hidden, shown_.last};
@@ -296,6 +368,19 @@ class Run {
         zero_rows_[link.first_array + o] +=
             fill_hidden(outputs_[o] + r * columns * bytes, columns, bytes, shown_, hidden);
       }
+    }
+  }
+
+  /// A loop over the shown columns, as what it makes of others is known.
+  void run_filling(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
+    const std::int64_t columns = a_.mask->columns;
+    const MaskedColumns::Link::Fill fill = link.masked.fill;
+    for (std::int64_t r = begin; r < end; ++r) {
+      link.kernel.function({link.kernel.attributes.get(), inputs_.data(), outputs_.data(),
+                            r * columns + shown_.first, r * columns + shown_.last, false});
+      fill_hidden(outputs_[0] + r * columns * link.element_bytes[0], columns, fill.type, fill.zero,
+                  shown_);
+      zero_rows_[link.first_array] += fill.zero ? 1 : 0;
     }
   }
 
@@ -334,6 +419,7 @@ class Run {
   std::vector<bool> narrow_;             ///< links that were run without hidden columns
   std::vector<std::int64_t> zero_rows_;  ///< of arrays: rows whose hidden columns are zero
   std::map<std::pair<std::ptrdiff_t, std::int64_t>, bool> moderate_;  ///< by link and matrix
+  std::map<std::int64_t, double> largest_;  ///< of second operands of the product with a mask
 };
 
 void run_chain(const KernelCall& call) { Run(call).run(); }
@@ -428,7 +514,15 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
       made->operands = std::max({made->operands, link.inputs.size(), link.outputs.size()});
     }
     if (masked) {
-      made->mask = {masked->mask.make(), masked->columns, masked->hides, masked->inputs, 0};
+      made->mask = {masked->period > 0 ? runtime::Kernel() : masked->mask.make(),
+                    masked->columns,
+                    masked->hides,
+                    masked->adds,
+                    masked->product,
+                    masked->scale,
+                    masked->period,
+                    masked->inputs,
+                    0};
       for (ChainAttrs::Link& link : made->links) {
         link.first_array = made->mask->arrays;
         made->mask->arrays += link.outputs.size();
