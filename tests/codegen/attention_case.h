@@ -2,7 +2,9 @@
 // Attention and its gradients, as programs.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "tests/codegen/random_case.h"
@@ -11,6 +13,17 @@ namespace tessera::testing {
 
 inline std::int64_t peak_of_module(const ir::Module& module) {
   return codegen::estimate_memory(plan_of(module).plan, {}).peak;
+}
+
+/// Whether a step of the plan is done by blocks of rows, as chains with masks are: with fewer units
+/// than rows.
+inline bool goes_by_blocks(const ir::Module& module, std::int64_t rows) {
+  const codegen::BuiltPlan built = plan_of(module);
+  return std::any_of(
+      built.plan.entry.steps.begin(), built.plan.entry.steps.end(), [&](const runtime::Step& step) {
+        const auto* task = std::get_if<runtime::KernelTask>(&step.what);
+        return task != nullptr && task->inputs.size() > 3 && task->units <= (rows + 127) / 128;
+      });
 }
 
 /// softmax(mask(scale * q k^T + bias)) v, of [batch, queries, keys] scores.

@@ -16,17 +16,6 @@ namespace {
 using codegen::ColumnRange;
 using Shows = std::function<bool(std::int64_t row, std::int64_t column)>;
 
-/// Whether a step of the plan is done by blocks of rows, as chains with masks are: with fewer units
-/// than rows.
-bool goes_by_blocks(const ir::Module& module, std::int64_t rows) {
-  const codegen::BuiltPlan built = plan_of(module);
-  return std::any_of(
-      built.plan.entry.steps.begin(), built.plan.entry.steps.end(), [&](const runtime::Step& step) {
-        const auto* task = std::get_if<runtime::KernelTask>(&step.what);
-        return task != nullptr && task->inputs.size() > 3 && task->units <= (rows + 127) / 128;
-      });
-}
-
 struct MaskedCase {
   Attention a;
   Instruction *q, *k, *v, *x;

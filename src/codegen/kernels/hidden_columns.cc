@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "src/codegen/kernels/half_conversions.h"
 #include "src/codegen/kernels/vectors.h"
@@ -68,7 +69,7 @@ struct SizeJob {
 template <class T, int bytes>
 TESSERA_INLINE void largest_bits(const SizeJob& job) {
   constexpr std::int64_t kTogether = bytes / std::int64_t(sizeof(T)) * 4;
-  constexpr auto kSize = T(~T(0) >> 1);
+  constexpr T kSize = std::numeric_limits<T>::max() >> 1;
   T largest[kTogether] = {};
   std::int64_t k = 0;
   for (; k + kTogether <= job.count; k += kTogether) {
@@ -122,24 +123,20 @@ struct RowJob {
   std::int64_t columns;
   float* largest;
 };
-/// Of a row; NaN if there is one.
+/// Of a row; NaNs are left out.
 template <class T, int bytes>
 TESSERA_INLINE void largest_of(const RowJob& job) {
   using W = Vectors<T, bytes>;
-  typename W::V largest = W::splat(-std::numeric_limits<T>::infinity()), zeros = {};
+  typename W::V largest = W::splat(0) - std::numeric_limits<T>::infinity();
   std::int64_t k = 0;
   for (; k + W::kLanes <= job.columns; k += W::kLanes) {
     const typename W::V x = W::load(job.row + k);
     largest = x > largest ? x : largest;
-    zeros += x != x ? x : W::splat(0);
   }
-  T out = largest[0], nan = W::sum(zeros);
+  T out = largest[0];
   for (int l = 1; l < W::kLanes; ++l) out = std::max<T>(out, largest[l]);
-  for (; k < job.columns; ++k) {
-    out = std::max<T>(out, job.row[k]);
-    if (job.row[k] != job.row[k]) nan = job.row[k];
-  }
-  *job.largest = nan != nan ? nan : out;
+  for (; k < job.columns; ++k) out = job.row[k] > out ? job.row[k] : out;
+  *job.largest = out;
 }
 TESSERA_VERSIONS(largest_version, largest_of, RowJob)
 
@@ -173,25 +170,29 @@ ColumnRange whole_vectors(const ColumnRange& range, std::int64_t columns) {
   return out;
 }
 
-void show_near(const float* row, std::int64_t columns, double size, ColumnRange* shown) {
+void show_near(const float* row, std::int64_t columns, double size, ColumnRange* shown,
+               float* largest) {
   // exp is zero below -104. Sums may be rounded as bf16, by a 256th at most.
   constexpr double kZero = 120, kRounded = 0.01;
-  float largest = 0;
-  largest_version<float>()({row, columns, &largest});
-  std::int64_t first = 0, last = columns;
-  if (std::isfinite(largest) && std::isfinite(size)) {
-    const double limit =
-        double(largest) - kRounded * std::fabs(double(largest)) - 2 * (1 + kRounded) * size - kZero;
-    const auto far = float(std::min(limit, -1.0) / (1 - kRounded) * (1 + 1e-6));
-    // What is shown anyway isn't looked at.
-    const bool any = shown->first < shown->last;
-    first = first_near(row, any ? shown->first : columns, far);
-    const std::int64_t from = any ? shown->last : first;
-    last = from + last_near(row + from, columns - from, far);
+  constexpr std::int64_t kTogether = 64;
+  const bool any = shown->first < shown->last;
+  const ColumnRange in = any ? *shown : ColumnRange{0, columns};
+  const float before = std::exchange(*largest, -std::numeric_limits<float>::infinity());
+  for (std::int64_t k = in.first; k < in.last && !(*largest >= before); k += kTogether) {
+    float of_some = 0;
+    largest_version<float>()({row + k, std::min(kTogether, in.last - k), &of_some});
+    *largest = std::max(*largest, of_some);
   }
-  const bool none = shown->first == shown->last;
-  *shown = {none ? first : std::min(shown->first, first),
-            none ? last : std::max(shown->last, last)};
+  const double most = *largest;
+  const double limit = most - kRounded * std::fabs(most) - 2 * (1 + kRounded) * size - kZero;
+  if (!std::isfinite(limit)) {
+    *shown = {0, columns};
+    return;
+  }
+  const auto far = float(std::min(limit, -1.0) / (1 - kRounded) * (1 + 1e-6));
+  const std::int64_t first = first_near(row, any ? in.first : columns, far);
+  const std::int64_t from = any ? in.last : first;
+  *shown = {first, from + last_near(row + from, columns - from, far)};
 }
 
 double largest_size(DType t, const std::byte* numbers, std::int64_t count) {
@@ -248,15 +249,16 @@ bool fill_hidden(std::byte* row, std::int64_t columns, int element_bytes, const 
   }
 }
 
-void fill_hidden(std::byte* row, std::int64_t columns, DType t, bool zero,
+void fill_hidden(std::byte* row, std::int64_t columns, DType t, bool negative,
                  const ColumnRange& shown) {
   const auto fill = [&](auto value) {
     auto* elements = reinterpret_cast<decltype(value)*>(row);
     std::fill_n(elements, shown.first, value);
     std::fill_n(elements + shown.last, columns - shown.last, value);
   };
-  if (t == DType::f32) return fill(zero ? 0.0F : -std::numeric_limits<float>::infinity());
-  fill(std::uint16_t(zero ? 0 : t == DType::bf16 ? 0xff80 : 0xfc00));
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
+  if (t == DType::f32) return fill(negative ? -kInfinite : kInfinite);
+  fill(std::uint16_t((t == DType::bf16 ? 0x7f80 : 0x7c00) | (negative ? 0x8000 : 0)));
 }
 
 }  // namespace tessera::codegen

@@ -22,8 +22,10 @@ ColumnRange shown_columns(const std::byte* mask, std::int64_t rows, std::int64_t
 
 /// Adds what of a row isn't far below its largest element to a range, which is empty at first. Far
 /// is that the exponential function of the difference is zero, even if up to `size` is added to
-/// each element; all is shown if there are others than finite numbers and -inf.
-void show_near(const float* row, std::int64_t columns, double size, ColumnRange* shown);
+/// each element. `largest`: of the row before, at first infinite, then what of this row is known to
+/// be no larger than its largest.
+void show_near(const float* row, std::int64_t columns, double size, ColumnRange* shown,
+               float* largest);
 /// A range out to whole vectors; of one, if it is empty.
 ColumnRange whole_vectors(const ColumnRange& range, std::int64_t columns);
 
@@ -34,8 +36,8 @@ double largest_size(DType t, const std::byte* numbers, std::int64_t count);
 /// sums of products with each other finite.
 bool moderate(DType t, const std::byte* numbers, std::int64_t count);
 
-/// Writes zero, or -inf, to all columns outside the range.
-void fill_hidden(std::byte* row, std::int64_t columns, DType t, bool zero,
+/// Writes -inf, or inf, of f32 or a 16-bit type, to all columns outside the range.
+void fill_hidden(std::byte* row, std::int64_t columns, DType t, bool negative,
                  const ColumnRange& shown);
 /// Writes the element at column `from` of a row to all columns outside the range. Returns whether
 /// it is zero.

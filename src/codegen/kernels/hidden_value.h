@@ -24,15 +24,15 @@ struct Hidden {
   std::set<std::size_t> relies;  ///< links that make it the same in all hidden columns of a row
   std::optional<bool> known;     ///< of a predicate
   std::optional<double> scale;   ///< a product times this; rounded, at most
-  /// What a mask that is added makes of it: far below what else is in its row, the same less the
-  /// row's largest, and what the exponential function makes of that: zero.
-  enum class Far : std::uint8_t { no, row, less_largest, zero } far = Far::no;
+  /// What a mask that is added makes of it: far below what else is in its row; the same less the
+  /// row's largest, of which the exponential function makes zero.
+  enum class Far : std::uint8_t { no, row, less_largest } far = Far::no;
   bool largest = false;  ///< of a row some of which is far below: that, or more
   std::string text;      ///< what it is, if it is made of inputs of the chain alone
 
   bool uniform() const { return !varies && not_made.empty(); }
   /// Then it isn't the number that it stands for.
-  bool stands_in() const { return far == Far::row || far == Far::less_largest; }
+  bool stands_in() const { return far != Far::no; }
 };
 
 /// What holds of anything that depends on a value, holds of `into`.

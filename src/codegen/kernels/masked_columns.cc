@@ -3,6 +3,7 @@
 #include "src/codegen/kernels/masked_columns.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -102,29 +103,27 @@ class MaskAnalysis {
       set(link, 0, std::move(made));
       return;
     }
+    bool largest = false;  // of rows some of which is far below
     if (const LoopExpr* loop = link.kernel.loop.get()) {
       if (visit_loop(l, *loop)) return;
     } else if (const LoopExpr* reduced = link.kernel.reduced.get()) {
       const Hidden v = of_output(*reduced, link, 0);
-      need(v);
-    } else if (!of_largest(link)) {
+      largest = link.kernel.takes_largest && v.far == Hidden::Far::row;
+      if (!largest) need(v);
+    } else if (link.kernel.takes_largest && value_at(link.inputs[0]).far == Hidden::Far::row) {
+      largest = true;
+    } else {
       for (const Place& p : link.inputs) need(value_at(p));
     }
     for (std::size_t o = 0; o < link.outputs.size(); ++o) {
       Hidden made;
       made.varies = true;
-      made.largest = of_largest(link);
+      made.largest = largest;
       set(link, o, std::move(made));
     }
   }
 
   std::int64_t columns() const { return out_.columns; }
-
-  /// Whether a reduction takes the largest of a row, some of which is far below that.
-  bool of_largest(const TiledChain::Link& link) const {
-    return link.kernel.takes_largest && !link.kernel.reduced &&
-           value_at(link.inputs[0]).far == Hidden::Far::row;
-  }
 
   /// What depends on a product that isn't computed needs it to be.
   void need(const Hidden& v) {
@@ -183,13 +182,11 @@ class MaskAnalysis {
       makers_[{int(link.outputs[0].kind), link.outputs[0].number}] = l;
       return true;
     }
-    if (outputs == 1 && of_outputs[0].far != Hidden::Far::no && fill(l, loop, of_outputs[0])) {
-      return true;
-    }
     bool uniform = true;
     std::set<std::size_t> relies;
-    for (const Hidden& v : of_outputs) {
-      need(v);
+    for (std::size_t o = 0; o < outputs; ++o) {
+      const Hidden& v = of_outputs[o];
+      if (!v.stands_in() || link.outputs[o].kind == Place::Kind::output) need(v);
       uniform = uniform && !v.varies;
       relies.insert(v.relies.begin(), v.relies.end());
     }
@@ -199,6 +196,9 @@ class MaskAnalysis {
       if (uniform) {
         v.zero_if.insert({l, o});
         v.relies.insert(l);
+        v.far = of_outputs[o].far;
+      } else {
+        need(of_outputs[o]);
       }
       if (outputs == 1) v.text = of_outputs[0].text;
       set(link, o, std::move(v));
@@ -208,34 +208,6 @@ class MaskAnalysis {
       out_.links[l].kind = How::loop;
       out_.links[l].relies.assign(relies.begin(), relies.end());
     }
-    return true;
-  }
-
-  /// A loop over the shown columns, whose output is known in the hidden ones.
-  bool fill(std::size_t l, const LoopExpr& loop, const Hidden& v) {
-    const TiledChain::Link& link = chain_.links[l];
-    const bool zero = v.far == Hidden::Far::zero;
-    if (!zero && link.outputs[0].kind == Place::Kind::output) return false;
-    const LoopExpr::Op& last = loop.ops.back();
-    const MaskRegister& output = loop.registers[std::size_t(last.out)];
-    if (output.kind != LoopExpr::Kind::output) return false;
-    DType type = DType::f32;
-    if (output.element_bytes == 2 && last.op.kind == BlockOp::Kind::round) {
-      type = last.op.type;
-    } else if (output.element_bytes != 4) {
-      return false;
-    }
-    out_.links[l].kind = How::loop;
-    out_.links[l].relies.assign(v.relies.begin(), v.relies.end());
-    out_.links[l].fill = {zero, type};
-    out_.links[l].fills = true;
-    Hidden made;
-    made.relies.insert(l);
-    if (zero) made.zero_if.insert({l, 0});
-    if (!zero) made.far = v.far;
-    made.text = v.text;
-    set(link, 0, std::move(made));
-    makers_[{int(link.outputs[0].kind), link.outputs[0].number}] = l;
     return true;
   }
 
@@ -391,7 +363,7 @@ class MaskAnalysis {
         break;
       case BlockOp::Kind::unary:
         if (op.op.opcode == ir::Opcode::exponential && out.far == Far::less_largest) {
-          out.far = Far::zero;
+          out.far = Far::no;
           return out;
         }
         break;
@@ -433,8 +405,8 @@ class MaskAnalysis {
     for (std::size_t k = 0; k < 2; ++k) {
       const auto addend = std::size_t(add.operands[1 - k]);
       const Hidden &s = values[std::size_t(add.operands[k])], &a = values[addend];
-      if (!s.scale || s.not_made.size() != 1 || keys[addend].empty() || !a.varies ||
-          !a.not_made.empty() || a.stands_in()) {
+      if (!s.scale || *s.scale == 0 || !std::isfinite(*s.scale) || s.not_made.size() != 1 ||
+          keys[addend].empty() || !a.varies || !a.not_made.empty() || a.stands_in()) {
         continue;
       }
       const std::size_t product = *s.not_made.begin();
@@ -447,8 +419,8 @@ class MaskAnalysis {
       out_.product = product;
       out_.scale = *s.scale;
       addend_ = keys[addend];
-      *out = s;
-      out->scale.reset();
+      *out = Hidden();
+      out->relies = s.relies;
       out->far = Hidden::Far::row;
       return true;
     }

@@ -55,13 +55,6 @@ struct MaskedColumns {
     /// Links in front of a loop that have to have left out, or made in this way, what it reads.
     std::vector<std::size_t> relies;
     std::size_t side = 0;  ///< of sums: which one has the columns
-    /// Of a loop whose output is zero there, or -inf, of that type.
-    bool fills = false;
-    struct Fill {
-      bool zero = false;
-      DType type = DType::f32;
-    };
-    Fill fill = {};
   };
   std::vector<Link> links;
 };

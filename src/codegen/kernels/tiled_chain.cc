@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -213,17 +214,20 @@ class Run {
       if (!stands) make_mask(numbers.data() - begin * row, first, last);
     };
     // The first row shows whether it is worth looking.
+    constexpr float kInfinite = std::numeric_limits<float>::infinity();
+    float largest = kInfinite;
     shown_ = {};
     make(begin, begin + 1);
-    show_near(numbers_of(begin), mask.columns, 0, &shown_);
+    show_near(numbers_of(begin), mask.columns, 0, &shown_, &largest);
     hides_any_ = shown_.last - shown_.first < mask.columns;
     if (hides_any_) {
       place_inputs(product.inputs);
       const double size = std::fabs(mask.scale) * size_of_products(product, begin, end);
       make(begin + 1, end);
       shown_ = {};
+      largest = kInfinite;
       for (std::int64_t r = begin; r < end && shown_.last - shown_.first < mask.columns; ++r) {
-        show_near(numbers_of(r), mask.columns, size, &shown_);
+        show_near(numbers_of(r), mask.columns, size, &shown_, &largest);
       }
       shown_ = whole_vectors(shown_, mask.columns);
       hides_any_ = shown_.last - shown_.first < mask.columns;
@@ -313,6 +317,7 @@ class Run {
           clear_hidden(link, begin, end);
         }
         link.parts.results(call, shown_.first, shown_.last);
+        if (a_.mask->adds && a_.mask->product == narrow) lower_hidden(link, begin, end);
         narrow_[narrow] = true;
         return true;
       }
@@ -353,10 +358,18 @@ class Run {
     }
   }
 
+  /// Those to which something is added that puts them far below others.
+  void lower_hidden(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
+    const std::int64_t columns = a_.mask->columns, bytes = link.element_bytes[0];
+    const DType t = bytes == 4 ? DType::f32 : link.parts.type;
+    for (std::int64_t r = begin; r < end; ++r) {
+      fill_hidden(outputs_[0] + r * columns * bytes, columns, t, a_.mask->scale > 0, shown_);
+    }
+  }
+
   /// A loop over the shown columns, and one hidden one, which is as all others.
   void run_loop(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
     const std::int64_t columns = a_.mask->columns;
-    if (link.masked.fills) return run_filling(link, begin, end);
     const std::int64_t hidden = shown_.last < columns ? shown_.last : shown_.first - 1;
     const ColumnRange run = hidden == shown_.last ? ColumnRange{shown_.first, hidden + 1}
                                                   : ColumnRange{hidden, shown_.last};
@@ -368,19 +381,6 @@ class Run {
         zero_rows_[link.first_array + o] +=
             fill_hidden(outputs_[o] + r * columns * bytes, columns, bytes, shown_, hidden);
       }
-    }
-  }
-
-  /// A loop over the shown columns, as what it makes of others is known.
-  void run_filling(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
-    const std::int64_t columns = a_.mask->columns;
-    const MaskedColumns::Link::Fill fill = link.masked.fill;
-    for (std::int64_t r = begin; r < end; ++r) {
-      link.kernel.function({link.kernel.attributes.get(), inputs_.data(), outputs_.data(),
-                            r * columns + shown_.first, r * columns + shown_.last, false});
-      fill_hidden(outputs_[0] + r * columns * link.element_bytes[0], columns, fill.type, fill.zero,
-                  shown_);
-      zero_rows_[link.first_array] += fill.zero ? 1 : 0;
     }
   }
 
