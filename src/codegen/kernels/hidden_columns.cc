@@ -18,6 +18,9 @@ namespace {
 /// Ranges begin and end at multiples of this, for the sake of vectors.
 constexpr std::int64_t kStep = 16;
 
+/// Numbers of a row that are looked at before it is asked whether that is enough.
+constexpr std::int64_t kTogether = 128;
+
 /// The first one of `n` bytes that isn't `value`, or n.
 std::int64_t first_other(const std::byte* bytes, std::int64_t n, std::uint8_t value) {
   std::uint64_t all;
@@ -68,14 +71,14 @@ struct SizeJob {
 /// The largest of numbers without their signs, as integers: f32, or 16-bit floats.
 template <class T, int bytes>
 TESSERA_INLINE void largest_bits(const SizeJob& job) {
-  constexpr std::int64_t kTogether = bytes / std::int64_t(sizeof(T)) * 4;
+  constexpr std::int64_t kLanes = bytes / std::int64_t(sizeof(T)) * 4;
   constexpr T kSize = std::numeric_limits<T>::max() >> 1;
-  T largest[kTogether] = {};
+  T largest[kLanes] = {};
   std::int64_t k = 0;
-  for (; k + kTogether <= job.count; k += kTogether) {
-    T now[kTogether];
+  for (; k + kLanes <= job.count; k += kLanes) {
+    T now[kLanes];
     std::memcpy(now, job.numbers + k * std::int64_t(sizeof(T)), sizeof now);
-    for (std::int64_t l = 0; l < kTogether; ++l) {
+    for (std::int64_t l = 0; l < kLanes; ++l) {
       const auto size = T(now[l] & kSize);
       largest[l] = size > largest[l] ? size : largest[l];
     }
@@ -95,27 +98,6 @@ std::uint32_t bits_of_largest(const std::byte* numbers, std::int64_t count) {
   std::uint32_t out = 0;
   bits_version<T>()({numbers, count, &out});
   return out;
-}
-
-/// The first of the elements that isn't below `far`, or one behind the last one.
-std::int64_t first_near(const float* row, std::int64_t n, float far) {
-  std::int64_t k = 0;
-  for (; k + kStep <= n; k += kStep) {
-    int near = 0;
-    for (std::int64_t l = 0; l < kStep; ++l) near += row[k + l] < far ? 0 : 1;
-    if (near != 0) break;
-  }
-  while (k < n && row[k] < far) ++k;
-  return k;
-}
-std::int64_t last_near(const float* row, std::int64_t n, float far) {
-  for (; n >= kStep; n -= kStep) {
-    int near = 0;
-    for (std::int64_t l = 1; l <= kStep; ++l) near += row[n - l] < far ? 0 : 1;
-    if (near != 0) break;
-  }
-  while (n > 0 && row[n - 1] < far) --n;
-  return n;
 }
 
 struct RowJob {
@@ -139,6 +121,45 @@ TESSERA_INLINE void largest_of(const RowJob& job) {
   *job.largest = out;
 }
 TESSERA_VERSIONS(largest_version, largest_of, RowJob)
+
+struct FarJob {
+  const float* row;
+  std::int64_t columns;
+  float far;
+  bool* all;
+};
+/// Whether all of a row is below a number. NaNs aren't.
+template <class T, int bytes>
+TESSERA_INLINE void all_far(const FarJob& job) {
+  using W = Vectors<T, bytes>;
+  const typename W::V far = W::splat(job.far);
+  auto near = far != far;
+  std::int64_t k = 0;
+  for (; k + W::kLanes <= job.columns; k += W::kLanes) near |= ~(W::load(job.row + k) < far);
+  bool all = true;
+  for (int l = 0; l < W::kLanes; ++l) all = all && near[l] == 0;
+  for (; k < job.columns; ++k) all = all && job.row[k] < job.far;
+  *job.all = all;
+}
+TESSERA_VERSIONS(far_version, all_far, FarJob)
+bool is_far(const float* row, std::int64_t columns, float far) {
+  bool out = false;
+  far_version<float>()({row, columns, far, &out});
+  return out;
+}
+
+/// The first of the elements that isn't below `far`, or one behind the last one.
+std::int64_t first_near(const float* row, std::int64_t n, float far) {
+  std::int64_t k = 0;
+  while (k + kTogether <= n && is_far(row + k, kTogether, far)) k += kTogether;
+  while (k < n && row[k] < far) ++k;
+  return k;
+}
+std::int64_t last_near(const float* row, std::int64_t n, float far) {
+  while (n >= kTogether && is_far(row + n - kTogether, kTogether, far)) n -= kTogether;
+  while (n > 0 && row[n - 1] < far) --n;
+  return n;
+}
 
 template <class Bits>
 bool fill_row(std::byte* row, std::int64_t columns, const ColumnRange& shown, std::int64_t from) {
@@ -174,7 +195,6 @@ void show_near(const float* row, std::int64_t columns, double size, ColumnRange*
                float* largest) {
   // exp is zero below -104. Sums may be rounded as bf16, by a 256th at most.
   constexpr double kZero = 120, kRounded = 0.01;
-  constexpr std::int64_t kTogether = 64;
   const bool any = shown->first < shown->last;
   const ColumnRange in = any ? *shown : ColumnRange{0, columns};
   const float before = std::exchange(*largest, -std::numeric_limits<float>::infinity());
