@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -100,6 +101,66 @@ TEST_F(NarrowGemmTest, SumsUpProductsOfAllTypes) {
         float value = 0;
         std::memcpy(&value, &got, sizeof value);
         ASSERT_NEAR(value, sum, 1e-6 * double(job.k + 4)) << i << ", " << j;
+      }
+    }
+  }
+}
+
+// Blocks of a whole product, in any order, of ranges of its columns and of its terms.
+TEST_F(NarrowGemmTest, HoldsASideForManyBlocks) {
+  for (int trial = 0; trial < 200; ++trial) {
+    SCOPED_TRACE(trial);
+    limit_narrow_instructions(NarrowInstructions(1 + below(2)));
+    if (!has_bf16_gemm()) continue;
+    const std::int64_t m = 1 + below(70), n = 1 + below(90), k = 1 + below(200);
+    const bool by_columns = below(2) == 0, rounds = below(2) == 0;
+    NarrowGemm whole;
+    whole.a_type = whole.b_type = DType::bf16;
+    whole.a_row = k;
+    (by_columns ? whole.b_column : whole.b_row) = by_columns ? k : n;
+    (by_columns ? whole.b_row : whole.b_column) = 1;
+    const auto a = numbers(DType::bf16, m * k), b = numbers(DType::bf16, k * n);
+    HeldSide held;
+    for (int block = 0; block < 6; ++block) {
+      NarrowGemm job = whole;
+      const std::int64_t n0 = below(int((n + 15) / 16)) * 16, k0 = below(int((k + 31) / 32)) * 32;
+      job.n = 1 + below(int(n - n0));
+      // Whole tiles, or all there is.
+      job.k = std::min(k - k0, 32 * (1 + below(7)));
+      const std::int64_t m0 = below(int(m));
+      job.m = 1 + below(int(m - m0));
+      job.a = a.data() + 2 * (m0 * k + k0);
+      job.b = b.data() + 2 * (n0 * job.b_column + k0 * job.b_row);
+      job.whole = {b.data(), n, k, n0, k0};
+      job.c_row = job.n + below(3);
+      job.c_is_bf16 = rounds;
+      std::vector<std::byte> c(std::size_t(job.m * job.c_row * 4), std::byte{0x5a});
+      job.c = c.data();
+      {
+        const HeldSide::Scope scope(below(4) == 0 ? nullptr : &held);
+        narrow_gemm(job);
+      }
+      for (std::int64_t i = 0; i < job.m; ++i) {
+        for (std::int64_t j = 0; j < job.c_row; ++j) {
+          const std::byte* at = c.data() + (i * job.c_row + j) * (rounds ? 2 : 4);
+          if (j >= job.n) {
+            ASSERT_EQ(*at, std::byte{0x5a}) << i << ", " << j;
+            continue;
+          }
+          double sum = 0;
+          for (std::int64_t p = 0; p < job.k; ++p) {
+            sum += double(number(DType::bf16, job.a + 2 * (i * k + p))) *
+                   double(number(DType::bf16, job.b + 2 * (p * job.b_row + j * job.b_column)));
+          }
+          float value = 0;
+          if (rounds) {
+            value = number(DType::bf16, at);
+          } else {
+            std::memcpy(&value, at, sizeof value);
+          }
+          const double rounding = rounds ? std::fabs(sum) / 256 : 0;
+          ASSERT_NEAR(value, sum, rounding + 1e-6 * double(k + 4)) << i << ", " << j;
+        }
       }
     }
   }

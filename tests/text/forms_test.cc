@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forms in which StableHLO is written.
+#include "src/base/literal_util.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/hooks.h"
 #include "src/ir/shapes/shape_inference.h"
@@ -42,6 +43,27 @@ void expect_same(const std::string& signature, const std::string& one, const std
   options.metadata = false;
   EXPECT_EQ(ir::to_string(*body(signature, one), options),
             ir::to_string(*body(signature, other), options));
+}
+
+// An algorithm's operands are rounded to what it takes; three products are as good as f32.
+TEST(Forms, AlgorithmsRoundTheirOperands) {
+  const auto program = [](const std::string& operations) {
+    return body("(%a: tensor<1x2xf32>, %b: tensor<2x1xf32>) -> tensor<1x1xf32>",
+                "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0], precision = "
+                "[DEFAULT, DEFAULT], algorithm = <lhs_precision_type = bf16, rhs_precision_type = "
+                "bf16, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, "
+                "num_primitive_operations = " +
+                    operations +
+                    ", allow_imprecise_accumulation = false> : (tensor<1x2xf32>, tensor<2x1xf32>) "
+                    "-> tensor<1x1xf32>\nreturn %0 : tensor<1x1xf32>");
+  };
+  const auto of = [&](const std::string& operations) {
+    return run<float>(*program(operations),
+                      {make_literal(DType::f32, {1, 2}, std::vector<float>{1.001F, 2}),
+                       make_literal(DType::f32, {2, 1}, std::vector<float>{1, 0.5F})})[0];
+  };
+  EXPECT_EQ(of("1"), 2.0F);
+  EXPECT_EQ(of("3"), 2.001F);
 }
 
 TEST(Forms, GenericAndShortAreTheSame) {

@@ -214,7 +214,7 @@ struct Bf16Lanes {
                         : Lanes::zero();                                                        \
       }                                                                                         \
     }                                                                                           \
-    for (std::int64_t k = 0; k < job.tiles; ++k, a += kTileBytes) {                             \
+    for (std::int64_t k = 0; k < job.tiles; ++k, a += job.a_tile) {                             \
       for (std::int64_t g = 0; g < kTileRows; ++g, b += kTileRowBytes) {                        \
         __m512i of_b[across];                                                                   \
         for (int s = 0; s < across; ++s) of_b[s] = _mm512_loadu_si512(b + s * line);            \
