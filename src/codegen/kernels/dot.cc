@@ -105,11 +105,16 @@ void run_gemm(const KernelCall& call) {
                  [&](const Block& b) { multiply_block(a, b, lhs, rhs, out); });
 }
 
+/// What is there already isn't cleared once more.
+void grow(std::vector<float>* memory, std::int64_t numbers) {
+  if (std::int64_t(memory->size()) < numbers) memory->resize(std::size_t(numbers));
+}
+
 /// Rows [first, first + rows) of a matrix of 16-bit floats, `line` apart, of which some columns are
 /// taken, in f32.
 void widen(DType half, const std::byte* matrix, std::int64_t line, std::int64_t first,
            std::int64_t rows, std::int64_t column, std::int64_t taken, std::vector<float>* out) {
-  out->resize(std::size_t(rows * taken));
+  grow(out, rows * taken);
   const auto convert = [&](std::int64_t from, std::int64_t n, float* to) {
     lift_halves(half, matrix + 2 * from, n, to);
   };
@@ -145,7 +150,7 @@ void multiply_halves(const DotAttrs& a, const Block& b, const KernelCall& call) 
   } else {
     widen(half, rhs, a.rhs.line, b.k0, b.k, b.n0, b.n, &r);
   }
-  o.resize(std::size_t(b.m * b.n));
+  grow(&o, b.m * b.n);
   gemm(a.lhs_transposed ? CblasTrans : CblasNoTrans, a.rhs_transposed ? CblasTrans : CblasNoTrans,
        int(b.m), int(b.n), int(b.k), l.data(), int(a.lhs_transposed ? b.m : b.k), r.data(),
        int(a.rhs_transposed ? b.k : b.n), o.data(), int(b.n));
