@@ -46,26 +46,6 @@ void expect_same(const std::string& signature, const std::string& one, const std
 }
 
 // An algorithm's operands are rounded to what it takes; three products are as good as f32.
-TEST(Forms, AlgorithmsRoundTheirOperands) {
-  const auto program = [](const std::string& operations) {
-    return body("(%a: tensor<1x2xf32>, %b: tensor<2x1xf32>) -> tensor<1x1xf32>",
-                "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0], precision = "
-                "[DEFAULT, DEFAULT], algorithm = <lhs_precision_type = bf16, rhs_precision_type = "
-                "bf16, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, "
-                "num_primitive_operations = " +
-                    operations +
-                    ", allow_imprecise_accumulation = false> : (tensor<1x2xf32>, tensor<2x1xf32>) "
-                    "-> tensor<1x1xf32>\nreturn %0 : tensor<1x1xf32>");
-  };
-  const auto of = [&](const std::string& operations) {
-    return run<float>(*program(operations),
-                      {make_literal(DType::f32, {1, 2}, std::vector<float>{1.001F, 2}),
-                       make_literal(DType::f32, {2, 1}, std::vector<float>{1, 0.5F})})[0];
-  };
-  EXPECT_EQ(of("1"), 2.0F);
-  EXPECT_EQ(of("3"), 2.001F);
-}
-
 TEST(Forms, GenericAndShortAreTheSame) {
   expect_same("(%a: tensor<2x3xf32>) -> tensor<2x3xf32>",
               "%0 = stablehlo.add %a, %a : tensor<2x3xf32>\nreturn %0 : tensor<2x3xf32>",
