@@ -111,8 +111,8 @@ class Background {
 
 Background& background() {
   static Background* const all = [] {
-    auto* made = new Background;  // the thread may outlive static objects
-    finish_background_at_exit();
+    auto* made = new Background;  // used until the very end
+    (void)std::atexit([] { background().close(); });
     return made;
   }();
   return *all;
@@ -122,8 +122,5 @@ Background& background() {
 
 void run_in_background(std::function<void()> job) { background().add(std::move(job)); }
 void wait_for_background() { background().wait(); }
-void finish_background_at_exit() {
-  (void)std::atexit([] { background().close(); });
-}
 
 }  // namespace tessera

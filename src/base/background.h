@@ -14,9 +14,4 @@ void run_in_background(std::function<void()> job);
 
 /// Returns when there are no more jobs, or throws what the first one threw. None waits meanwhile.
 void wait_for_background();
-
-/// The process won't destroy what is made before this call while a job runs: at exit the one that
-/// runs is waited for first.
-void finish_background_at_exit();
-
 }  // namespace tessera

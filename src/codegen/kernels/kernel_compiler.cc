@@ -95,11 +95,7 @@ bool has_kernel_compiler() { return !is_off() && !found().file.empty(); }
 namespace {
 
 KernelCompiler* loaded_compiler() {
-  static KernelCompiler* const once = [] {
-    KernelCompiler* made = load(found().file);
-    finish_background_at_exit();  // before the module's own variables are destroyed
-    return made;
-  }();
+  static KernelCompiler* const once = load(found().file);
   return once;
 }
 
