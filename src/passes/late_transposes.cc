@@ -53,12 +53,13 @@ Instruction* before(ir::Builder& b, Instruction* x, const Dims& perm) {
   return ir::emit_like(b, *x, std::move(operands), &shape);
 }
 
-/// The transpose among what an elementwise op is computed of.
+/// The transpose among what an elementwise op is computed of, by ops that have no other user: each
+/// is looked at once.
 const Instruction* first_transpose(const Instruction& x) {
-  if (x.is(Opcode::transpose)) return &x;
-  if (!ir::is_elementwise(x.opcode)) return nullptr;
   for (const Instruction* o : x.operands()) {
-    if (const Instruction* found = first_transpose(*o)) return found;
+    if (o->is(Opcode::transpose)) return o;
+    const bool below = ir::is_elementwise(o->opcode) && o->use_count() == 1;
+    if (const Instruction* found = below ? first_transpose(*o) : nullptr) return found;
   }
   return nullptr;
 }

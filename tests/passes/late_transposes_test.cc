@@ -60,5 +60,16 @@ TEST(LateTransposes, StayWhereOthersReadOrArraysWouldBeMoved) {
             0u);
 }
 
+TEST(LateTransposes, ManyWaysToOneTransposeTakeNoTime) {
+  std::string body = "  t = f32[3,5] transpose(x), dimensions={1,0}\n  a0 = f32[3,5] negate(t)\n";
+  for (int k = 0; k < 60; ++k) {
+    const std::string before = "a" + std::to_string(k);
+    body += "  a" + std::to_string(k + 1) + " = f32[3,5] maximum(" + before + ", " + before + ")\n";
+  }
+  EXPECT_EQ(moved(body + "  ROOT out = f32[3,2] dot(a60, y), lhs_contracting_dims={1}, "
+                         "rhs_contracting_dims={0}"),
+            0u);
+}
+
 }  // namespace
 }  // namespace tessera::passes
