@@ -112,8 +112,8 @@ class StepEmitter {
     const unsigned most = vector_width(*source.program, machine_);
     if (n == 0) return;
     const std::int64_t row = source.nest.by_rows ? source.nest.row() : n;
-    const std::vector<unsigned> few = source.nest.periodic ? std::vector<unsigned>()
-                                                           : vectors_of(row, n / row, most);
+    const std::vector<unsigned> few =
+        source.nest.periodic ? std::vector<unsigned>() : vectors_of(row, n / row, most);
     const unsigned width = few.empty() ? most : few.front();
     LoopBody body(b_, machine_, source, width,
                   {list(link.inputs), list(link.outputs), nullptr, zero, zero});
