@@ -356,9 +356,9 @@ std::unique_ptr<ir::Module> fused_program(const Compilation& c) {
 }
 /// What makes loops of other ops.
 void make_elementwise(Compilation& c) {
-  const std::size_t unrolled =
-      passes::unroll_reductions(c.module.get()) + passes::unroll_dots(c.module.get()) +
-      passes::update_single_scatters(c.module.get());
+  const std::size_t unrolled = passes::unroll_reductions(c.module.get()) +
+                               passes::unroll_dots(c.module.get()) +
+                               passes::update_single_scatters(c.module.get());
   if (unrolled > 0) simplify(c);
   passes::flatten_gathers(c.module.get());
   passes::flatten_scatters(c.module.get());
