@@ -3,11 +3,11 @@
 #include "src/passes/late_transposes.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <vector>
 
 #include "src/ir/analysis/layouts.h"
 #include "src/ir/rewrite/builder.h"
+#include "src/passes/replace_each.h"
 
 namespace tessera::passes {
 namespace {
@@ -36,21 +36,21 @@ bool can_be_before(const Instruction& x, const Dims& perm, bool* any) {
          });
 }
 
-Instruction* before(ir::Builder& b, Instruction* x, const Dims& perm) {
-  if (x->is(Opcode::transpose)) return x->operand(0);
-  b.metadata = x->metadata;
+Instruction* before(ir::Builder& b, const Instruction& x, const Dims& perm) {
+  if (x.is(Opcode::transpose)) return x.operand(0);
+  b.metadata = x.metadata;
   const Dims order = ir::inverse_order(perm);
   Dims dims;
-  for (const std::int64_t d : order) dims.push_back(x->shape.dim(d));
-  const Shape shape(x->shape.dtype, dims);
-  if (x->is(Opcode::broadcast)) {
-    ir::DimensionsAttrs attrs = x->get<ir::DimensionsAttrs>();
+  for (const std::int64_t d : order) dims.push_back(x.shape.dim(d));
+  const Shape shape(x.shape.dtype, dims);
+  if (x.is(Opcode::broadcast)) {
+    ir::DimensionsAttrs attrs = x.get<ir::DimensionsAttrs>();
     for (std::int64_t& d : attrs.dims) d = perm[std::size_t(d)];
-    return b.emit_shaped(Opcode::broadcast, shape, {x->operand(0)}, attrs);
+    return b.emit_shaped(Opcode::broadcast, shape, {x.operand(0)}, attrs);
   }
   std::vector<Instruction*> operands;
-  for (Instruction* o : x->operands()) operands.push_back(before(b, o, perm));
-  return ir::emit_like(b, *x, std::move(operands), &shape);
+  for (Instruction* o : x.operands()) operands.push_back(before(b, *o, perm));
+  return ir::emit_like(b, x, std::move(operands), &shape);
 }
 
 /// The transpose among what an elementwise op is computed of, by ops that have no other user: each
@@ -64,45 +64,36 @@ const Instruction* first_transpose(const Instruction& x) {
   return nullptr;
 }
 
-std::size_t transpose_late_in(ir::Computation* c) {
-  std::unordered_map<Instruction*, Instruction*> replaced;
-  ir::Builder b(c);
-  std::vector<Instruction*> all;
-  for (const auto& i : c->instructions()) all.push_back(i.get());
-  for (Instruction* i : all) {
-    if (!ir::is_elementwise(i->opcode) || i->shape.rank() < 2 || c->root() == i ||
-        i->use_count() == 0 || !i->control_predecessors().empty()) {
-      continue;
-    }
-    const ir::UserList users = i->users();
-    const bool for_dots = std::all_of(users.begin(), users.end(),
-                                      [](const Instruction* u) { return u->is(Opcode::dot); });
-    const Instruction* transpose = for_dots ? first_transpose(*i) : nullptr;
-    if (transpose == nullptr) continue;
-    const Dims perm = transpose->get<ir::DimensionsAttrs>().dims;
-    bool any = false;
-    const bool can = std::all_of(i->operands().begin(), i->operands().end(), [&](Instruction* o) {
-      return o->shape.dims == i->shape.dims && can_be_before(*o, perm, &any);
-    });
-    if (!can || !any) continue;
-    Instruction* early = before(b, i, perm);
-    b.metadata = transpose->metadata;
-    replaced[i] = b.transpose(early, perm);
-    replaced[i]->sharding = i->sharding;
+/// Whether dots alone read an elementwise op's result.
+bool only_for_dots(const Instruction& i) {
+  if (!ir::is_elementwise(i.opcode) || i.shape.rank() < 2 || i.parent->root() == &i ||
+      i.use_count() == 0 || !i.control_predecessors().empty()) {
+    return false;
   }
-  if (replaced.empty()) return 0;
-  c->replace_all_uses(replaced);
-  c->sort_topologically();
-  c->remove_dead();
-  return replaced.size();
+  const ir::UserList users = i.users();
+  return std::all_of(users.begin(), users.end(),
+                     [](const Instruction* u) { return u->is(Opcode::dot); });
+}
+
+/// The transpose of what `i` is before it; null where a transpose would have to be added.
+Instruction* transposed_late(const Instruction& i, ir::Builder& b) {
+  const Instruction* transpose = first_transpose(i);
+  if (transpose == nullptr) return nullptr;
+  const Dims perm = transpose->get<ir::DimensionsAttrs>().dims;
+  bool any = false;
+  const bool can = std::all_of(i.operands().begin(), i.operands().end(), [&](const Instruction* o) {
+    return o->shape.dims == i.shape.dims && can_be_before(*o, perm, &any);
+  });
+  if (!can || !any) return nullptr;
+  Instruction* early = before(b, i, perm);
+  b.metadata = transpose->metadata;
+  return b.transpose(early, perm);
 }
 
 }  // namespace
 
 std::size_t transpose_late(ir::Module* module) {
-  std::size_t count = 0;
-  for (const auto& c : module->computations()) count += transpose_late_in(c.get());
-  return count;
+  return replace_each(module, only_for_dots, transposed_late);
 }
 
 }  // namespace tessera::passes

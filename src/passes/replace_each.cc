@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk that passes over instructions of one opcode share.
+// The walk that passes over instructions of one kind share.
 #include "src/passes/replace_each.h"
 
 #include <unordered_map>
@@ -11,10 +11,11 @@ using ir::Instruction;
 
 namespace {
 
-std::size_t replace_each_in(ir::Computation* c, ir::Opcode opcode, const Replacement& replacement) {
+std::size_t replace_each_in(ir::Computation* c, const Candidate& candidate,
+                            const Replacement& replacement) {
   std::vector<Instruction*> candidates;
   for (const auto& i : c->instructions()) {
-    if (i->is(opcode)) candidates.push_back(i.get());
+    if (candidate(*i)) candidates.push_back(i.get());
   }
   std::unordered_map<Instruction*, Instruction*> replaced;
   ir::Builder builder(c);
@@ -34,12 +35,18 @@ std::size_t replace_each_in(ir::Computation* c, ir::Opcode opcode, const Replace
 
 }  // namespace
 
-std::size_t replace_each(ir::Module* module, ir::Opcode opcode, const Replacement& replacement) {
+std::size_t replace_each(ir::Module* module, const Candidate& candidate,
+                         const Replacement& replacement) {
   std::size_t count = 0;
   for (const auto& c : module->computations()) {
-    count += replace_each_in(c.get(), opcode, replacement);
+    count += replace_each_in(c.get(), candidate, replacement);
   }
   return count;
+}
+
+std::size_t replace_each(ir::Module* module, ir::Opcode opcode, const Replacement& replacement) {
+  return replace_each(
+      module, [opcode](const Instruction& i) { return i.is(opcode); }, replacement);
 }
 
 }  // namespace tessera::passes
