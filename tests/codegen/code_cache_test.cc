@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <thread>
@@ -108,6 +109,23 @@ TEST_F(CodeCacheTest, ManyWriters) {
   }
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(files().size(), 5u);
+}
+
+TEST_F(CodeCacheTest, WhatIsUsedStaysWhenThereIsTooMuch) {
+  constexpr std::uintmax_t kMax = 256 << 10;
+  const CodeCache cache("a machine", kMax);
+  const std::string code(100, 'c');
+  const auto before = fs::file_time_type::clock::now() - std::chrono::hours(48);
+  for (int n = 0; n < 4000; ++n) cache.add("first " + std::to_string(n), code);
+  cache.add("used", "code");
+  for (const fs::path& f : files()) fs::last_write_time(f, before);
+  EXPECT_EQ(cache.find("used"), "code");  // no longer among the oldest
+  for (int n = 0; n < 300; ++n) cache.add("then " + std::to_string(n), code);
+  std::uintmax_t total = 0;
+  for (const fs::path& f : files()) total += fs::file_size(f);
+  EXPECT_LT(total, 2 * kMax) << "of " << 4300 * 150;
+  EXPECT_GT(total, kMax / 2);
+  EXPECT_EQ(cache.find("used"), "code");
 }
 
 TEST_F(CodeCacheTest, MayBeOff) {

@@ -44,10 +44,11 @@ fs::path default_folder() {
   return {};
 }
 
-/// Files are removed, those first that weren't used for longest, when they hold more than this.
-constexpr std::uintmax_t kMaxBytes = std::uintmax_t(256) << 20;
+/// What is kept is spread over as many folders, by the first two hex digits of a file's name: one
+/// is looked through in a millisecond.
+constexpr std::uintmax_t kFolders = 256;
 
-void remove_oldest(const fs::path& folder) {
+void remove_oldest(const fs::path& folder, std::uintmax_t max_bytes) {
   struct Entry {
     fs::file_time_type used;
     fs::path file;
@@ -66,10 +67,10 @@ void remove_oldest(const fs::path& folder) {
     total += entry.bytes;
     all.push_back(std::move(entry));
   }
-  if (total <= kMaxBytes) return;
+  if (total <= max_bytes) return;
   std::sort(all.begin(), all.end());
   for (const Entry& e : all) {
-    if (total <= kMaxBytes / 4 * 3) break;
+    if (total <= max_bytes / 4 * 3) break;
     if (fs::remove(e.file, error)) total -= e.bytes;
   }
 }
@@ -83,7 +84,8 @@ std::string hex(XXH128_hash_t h) {
 
 }  // namespace
 
-CodeCache::CodeCache(std::string target) : target_(std::move(target)) {
+CodeCache::CodeCache(std::string target, std::uintmax_t max_bytes)
+    : target_(std::move(target)), max_bytes_(max_bytes) {
   const std::optional<std::string> named = env_text("TESSERA_CACHE_DIR");
   if (named == "off") return;
   folder_ = named ? fs::path(*named) : default_folder();
@@ -91,7 +93,8 @@ CodeCache::CodeCache(std::string target) : target_(std::move(target)) {
 }
 
 fs::path CodeCache::file(const std::string& full) const {
-  return folder_ / hex(XXH3_128bits(full.data(), full.size()));
+  const std::string name = hex(XXH3_128bits(full.data(), full.size()));
+  return folder_ / name.substr(0, 2) / name.substr(2);
 }
 
 std::optional<std::string> CodeCache::find(const std::string& key) const {
@@ -124,10 +127,11 @@ std::optional<std::string> CodeCache::find(const std::string& key) const {
 
 void CodeCache::add(const std::string& key, const std::string& code) const {
   if (folder_.empty()) return;
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) return;
   const std::string full = target_ + '\n' + key;
+  const fs::path to = file(full), folder = to.parent_path();
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return;
   const std::string body = full + code;
   Header header;
   std::memcpy(header.magic, kMagic, sizeof kMagic);
@@ -135,7 +139,6 @@ void CodeCache::add(const std::string& key, const std::string& code) const {
   header.key_bytes = full.size();
   header.code_bytes = code.size();
   static std::atomic<std::uint64_t> number = 0;
-  const fs::path to = file(full);
   const fs::path aside =
       to.string() + '.' + std::to_string(getpid()) + '.' + std::to_string(number.fetch_add(1));
   {
@@ -150,8 +153,8 @@ void CodeCache::add(const std::string& key, const std::string& code) const {
   }
   fs::rename(aside, to, error);
   if (error) fs::remove(aside, error);
-  static std::atomic<std::uint64_t> added = 0;
-  if (added.fetch_add(1) % 256 == 0) remove_oldest(folder_);
+  // After one in eight, whichever process adds it.
+  if (header.checksum % 8 == 0) remove_oldest(folder, max_bytes_ / kFolders);
 }
 
 }  // namespace tessera::codegen

@@ -2,6 +2,7 @@
 // Compiled kernels on disk, by what they compute and the machine and compiler they are for.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -13,8 +14,9 @@ namespace tessera::codegen {
 /// file system are never errors.
 class CodeCache {
  public:
-  /// Of code for one target.
-  explicit CodeCache(std::string target);
+  /// Of code for one target. Where files hold about `max_bytes` in all, those are removed that
+  /// weren't used for longest.
+  explicit CodeCache(std::string target, std::uintmax_t max_bytes = std::uintmax_t(256) << 20);
   std::optional<std::string> find(const std::string& key) const;
   void add(const std::string& key, const std::string& code) const;
 
@@ -23,6 +25,7 @@ class CodeCache {
   std::filesystem::path file(const std::string& full) const;
 
   std::string target_;
+  std::uintmax_t max_bytes_;
   std::filesystem::path folder_;  ///< empty: there is no cache
 };
 
