@@ -4,11 +4,16 @@
 // updates to an element is that of the index vectors, however many workers there are.
 #include "src/codegen/kernels/scatter.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <bit>
 #include <complex>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -16,6 +21,7 @@
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/index_windows.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/places_in_range.h"
 #include "src/codegen/kernels/reduce.h"
 #include "src/ir/rewrite/builder.h"
 
@@ -55,14 +61,15 @@ struct CombineInto {
     combiner.function(combiner.attributes.get(), to, from, n);
   }
 };
+/// Takes the update's place; `size`: bytes of an element.
+template <std::size_t size>
 struct AssignTo {
-  std::size_t element;
   template <std::int64_t n>
   void row(std::byte* to, const std::byte* from) const {
-    (*this)(to, from, n);
+    std::memcpy(to, from, std::size_t(n) * size);
   }
   void operator()(std::byte* to, const std::byte* from, std::int64_t n) const {
-    std::memcpy(to, from, std::size_t(n) * element);
+    std::memcpy(to, from, std::size_t(n) * size);
   }
 };
 /// Of each element and its update by a function of both.
@@ -79,21 +86,40 @@ struct Elementwise {
     T held[n], value[n];
     std::memcpy(held, to, sizeof held);
     std::memcpy(value, from, sizeof value);
-    for (std::int64_t i = 0; i < n; ++i) held[i] = F()(held[i], value[i]);
+    if constexpr (n == 1 && requires(F f) { f.one(held[0], value[0]); }) {
+      held[0] = F().one(held[0], value[0]);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) held[i] = F()(held[i], value[i]);
+    }
     std::memcpy(to, held, sizeof held);
   }
 };
 /// The greater one, or NaN; with `least` the lesser one.
 template <class T, bool least>
 struct ExtremumOf {
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  // Which one it is can't be predicted: there is no branch.
   T operator()(T held, T value) const {
-    // Which one it is can't be predicted: there is no branch.
-    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
     const Bits keeps = Bits((least ? held < value : held > value) | (held != held));
     const Bits bits = (std::bit_cast<Bits>(held) & (Bits(0) - keeps)) |
                       (std::bit_cast<Bits>(value) & (keeps - Bits(1)));
     return std::bit_cast<T>(bits);
   }
+#if defined(__x86_64__)
+  /// Of one element alone: an instruction, beside which NaNs are told by their bits. Written as a
+  /// choice it would be compiled to a branch.
+  T one(T held, T value) const requires std::is_floating_point_v<T> {
+    constexpr Bits kInfinity = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+    if (__builtin_expect((std::bit_cast<Bits>(held) << 1) > (kInfinity << 1), 0)) return held;
+    if constexpr (sizeof(T) == 4) {
+      const __m128 h = _mm_set_ss(held), v = _mm_set_ss(value);
+      return _mm_cvtss_f32(least ? _mm_min_ss(h, v) : _mm_max_ss(h, v));
+    } else {
+      const __m128d h = _mm_set_sd(held), v = _mm_set_sd(value);
+      return _mm_cvtsd_f64(least ? _mm_min_sd(h, v) : _mm_max_sd(h, v));
+    }
+  }
+#endif
 };
 
 template <class F>
@@ -166,20 +192,15 @@ void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update
     }
     return;
   }
-  // Which of the rows are this worker's can't be predicted: they are listed without a branch.
   constexpr std::int64_t kBlock = 1024;
-  std::uint32_t mine[kBlock];
+  std::uint32_t mine[kBlock + kPlacesBeyond];
+  const PlacesInRange<Index> list = places_in_range<Index>(step);
   for (std::int64_t n = 0; n < a.count; n += kBlock, at += kBlock * step, from += kBlock * bytes) {
     const auto in_block = std::uint32_t(std::min(kBlock, a.count - n));
-    std::uint32_t found = 0;
-    for (std::uint32_t k = 0; k < in_block; ++k) {
-      mine[found] = k;
-      const auto past_first = std::uint64_t(std::int64_t(at[std::int64_t(k) * step]) - first);
-      found += std::uint32_t(past_first < std::uint64_t(last - first));
-    }
+    const std::uint32_t found = list(at, step, in_block, first, last, mine);
     for (std::uint32_t i = 0; i < found; ++i) {
       const std::int64_t k = mine[i];
-      if (i + ahead < found) fetch(from + mine[i + ahead] * bytes);
+      if (length != 1 && i + ahead < found) fetch(from + mine[i + ahead] * bytes);
       update_row(std::int64_t(at[k * step]), from + k * bytes);
     }
   }
@@ -246,9 +267,23 @@ void scatter(const KernelCall& call, const ScatterAttrs& a, const F& update) {
   }
 }
 
+template <std::size_t size>
 void run_assign(const KernelCall& call) {
-  const auto& a = *static_cast<const ScatterAttrs*>(call.attributes);
-  scatter(call, a, AssignTo{a.windows.element});
+  scatter(call, *static_cast<const ScatterAttrs*>(call.attributes), AssignTo<size>());
+}
+runtime::KernelFunction assign_function(std::size_t element) {
+  switch (element) {
+    case 1:
+      return run_assign<1>;
+    case 2:
+      return run_assign<2>;
+    case 4:
+      return run_assign<4>;
+    case 8:
+      return run_assign<8>;
+    default:
+      return run_assign<16>;
+  }
 }
 void run_combine(const KernelCall& call) {
   const auto& a = *static_cast<const ScatterAttrs*>(call.attributes);
@@ -313,12 +348,16 @@ void divide(ScatterAttrs* a) {
     if (w.dims[d] > w.dims[a->split]) a->split = d;
     if (w.dims[a->split] >= kEnoughRows) break;
   }
-  // Each worker walks over all indices: many share long windows only, and short ones are added in
-  // less time than they are looked for.
+  // Each worker walks over all indices: many share long windows only. Short ones are added in less
+  // time than they are looked for, unless vectors do that, and then a range for each of a few
+  // workers is enough.
   const std::int64_t rows = rank == 0 ? 1 : w.dims[a->split];
-  constexpr std::int64_t kShortRow = 64;
+  constexpr std::int64_t kShortRow = 64, kFewWorkers = 8;
   const bool is_short = a->row > 0 && a->row * std::int64_t(w.element) < kShortRow;
-  const std::int64_t ranges = is_short ? 1 : 4 * element_count(w.sizes);
+  const std::int64_t step = w.index_strides.empty() ? 0 : w.index_strides.back();
+  const std::int64_t ranges = !is_short                 ? 4 * element_count(w.sizes)
+                              : lists_places_fast(step) ? kFewWorkers
+                                                        : 1;
   a->ranges = std::max<std::int64_t>(1, std::min(rows, ranges));
   const auto element = std::int64_t(w.element);
   bool whole_run = true;
@@ -361,7 +400,9 @@ KernelDescriptor scatter_kernel(const ir::Instruction& scatter) {
                                      : op == ir::Opcode::maximum ? extremum_function<false>(type)
                                      : op == ir::Opcode::minimum ? extremum_function<true>(type)
                                                                  : nullptr;
-  if (function == nullptr) function = assigns ? run_assign : run_combine;
+  if (function == nullptr) {
+    function = assigns ? assign_function(attrs.windows.element) : run_combine;
+  }
   const bool nothing = updates.element_count() == 0 || scatter.shape.element_count() == 0;
   attrs.count = nothing ? 0 : element_count(attrs.windows.batch_dims);
   if (scatters_rows(attrs.windows)) attrs.row = element_count(attrs.windows.sizes);
