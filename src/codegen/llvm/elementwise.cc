@@ -2,6 +2,8 @@
 // LLVM IR of each elementwise op: by family of types.
 #include "src/codegen/llvm/elementwise.h"
 
+#include <llvm/Analysis/VectorUtils.h>
+
 #include <limits>
 
 #include "src/codegen/llvm/complex_math.h"
@@ -104,32 +106,56 @@ Value* integer_unary(const VectorBuilder& v, Opcode op, DType t, Value* x) {
   }
 }
 
+Value* to_double(const VectorBuilder& v, DType t, Value* x, llvm::Type* type) {
+  return is_signed_integer(t) ? v.b.CreateSIToFP(x, type) : v.b.CreateUIToFP(x, type);
+}
+
+/// By what is the same in all lanes, of at most 32 bits and not zero: times its inverse in f64,
+/// which a loop computes once. The inverse is made larger by 2^-51 of itself, so that the product
+/// is never less than the quotient in size, however it is rounded, and more by less than 2^-17 /
+/// |y|. The next whole number is at least 1 / |y| away: the whole part is exact.
+Value* divided_by_one(const VectorBuilder& v, DType t, Value* x, Value* scalar) {
+  auto& b = v.b;
+  llvm::Type* const f64 = b.getDoubleTy();
+  Value* inverse =
+      b.CreateFDiv(llvm::ConstantFP::get(f64, 1 + 0x1p-51), to_double(v, t, scalar, f64));
+  Value* product = b.CreateFMul(to_double(v, t, x, v.vector(f64)), v.splat(inverse));
+  return is_signed_integer(t) ? b.CreateFPToSI(product, x->getType())
+                              : b.CreateFPToUI(product, x->getType());
+}
+
 /// A quotient by zero is -1, and one that overflows wraps, as XLA has them.
 Value* divided(const VectorBuilder& v, DType t, Value* x, Value* y) {
   auto& b = v.b;
-  llvm::Type* type = x->getType();
   const bool is_signed = is_signed_integer(t);
-  Value* by_zero = b.CreateICmpEQ(y, v.integer(type, 0));
-  Value* negated = nullptr;
-  Value* unsafe = by_zero;
-  if (is_signed) {
-    negated = b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(type));
-    unsafe = b.CreateOr(by_zero, negated);
-  }
-  Value* safe = v.select(unsafe, v.integer(type, 1), y);
+  const auto replaced = [&](Value* by) {
+    llvm::Type* type = by->getType();
+    Value* unsafe = b.CreateICmpEQ(by, v.integer(type, 0));
+    if (is_signed) {
+      Value* minus_one = llvm::Constant::getAllOnesValue(type);
+      unsafe = b.CreateOr(unsafe, b.CreateICmpEQ(by, minus_one));
+    }
+    return b.CreateSelect(unsafe, v.integer(type, 1), by);
+  };
+  llvm::Type* type = x->getType();
+  Value* safe = replaced(y);
   Value* q;
-  if (byte_size(t) <= 4) {
+  if (byte_size(t) > 4 || llvm::isa<llvm::Constant>(safe)) {
+    // By what is known while compiling, LLVM multiplies instead.
+    q = is_signed ? b.CreateSDiv(x, safe) : b.CreateUDiv(x, safe);
+  } else if (Value* one = v.width >= 4 ? llvm::getSplatValue(y) : nullptr) {
+    q = divided_by_one(v, t, x, replaced(one));
+  } else {
     // Exact: no quotient of integers of 32 bits rounds to another whole number in f64.
     llvm::Type* wide = v.vector(b.getDoubleTy());
-    if (is_signed) {
-      q = b.CreateFPToSI(b.CreateFDiv(b.CreateSIToFP(x, wide), b.CreateSIToFP(safe, wide)), type);
-    } else {
-      q = b.CreateFPToUI(b.CreateFDiv(b.CreateUIToFP(x, wide), b.CreateUIToFP(safe, wide)), type);
-    }
-  } else {
-    q = is_signed ? b.CreateSDiv(x, safe) : b.CreateUDiv(x, safe);
+    Value* quotient = b.CreateFDiv(to_double(v, t, x, wide), to_double(v, t, safe, wide));
+    q = is_signed ? b.CreateFPToSI(quotient, type) : b.CreateFPToUI(quotient, type);
   }
-  if (is_signed) q = v.select(negated, b.CreateNeg(x), q);
+  if (is_signed) {
+    Value* negated = b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(type));
+    q = v.select(negated, b.CreateNeg(x), q);
+  }
+  Value* by_zero = b.CreateICmpEQ(y, v.integer(type, 0));
   return v.select(by_zero, llvm::Constant::getAllOnesValue(type), q);
 }
 
