@@ -5,46 +5,11 @@
 #include <cmath>
 #include <limits>
 
-#include "src/base/check.h"
-
 namespace tessera {
 namespace {
 
-enum class Special : std::uint8_t {
-  ieee,      ///< the greatest exponent is infinity and NaN
-  one_nan,   ///< "fn": NaN is all ones, no infinity
-  neg_zero,  ///< "fnuz": the bits of -0 are NaN, no infinity
-  none,      ///< "fn" with four bits: neither NaN nor infinity
-};
-
-struct Form {
-  int exponent_bits, mantissa_bits, bias;
-  Special special;
-};
-
-Form form_of(DType t) {
-  switch (t) {
-    case DType::f4e2m1fn:
-      return {2, 1, 1, Special::none};
-    case DType::f8e3m4:
-      return {3, 4, 3, Special::ieee};
-    case DType::f8e4m3:
-      return {4, 3, 7, Special::ieee};
-    case DType::f8e4m3b11fnuz:
-      return {4, 3, 11, Special::neg_zero};
-    case DType::f8e4m3fn:
-      return {4, 3, 7, Special::one_nan};
-    case DType::f8e4m3fnuz:
-      return {4, 3, 8, Special::neg_zero};
-    case DType::f8e5m2:
-      return {5, 2, 15, Special::ieee};
-    case DType::f8e5m2fnuz:
-      return {5, 2, 16, Special::neg_zero};
-    default:
-      TESSERA_CHECK(false, std::string(name(t)) + " is no small float with a sign");
-  }
-  return {};
-}
+using Special = SmallFloatSpecial;
+using Form = SmallFloatForm;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -66,14 +31,14 @@ std::uint8_t nearest_power_of_two(double v) {
 }  // namespace
 
 int small_float_mantissa_bits(DType t) {
-  return t == DType::f8e8m0fnu ? 0 : form_of(t).mantissa_bits;
+  return t == DType::f8e8m0fnu ? 0 : small_float_form(t).mantissa_bits;
 }
 
 int small_float_width(DType t) { return t == DType::f4e2m1fn ? 4 : 8; }
 
 double small_float_value(DType t, std::uint8_t bits) {
   if (t == DType::f8e8m0fnu) return power_of_two(bits);
-  const Form f = form_of(t);
+  const Form f = small_float_form(t);
   const int magnitude_bits = f.exponent_bits + f.mantissa_bits;
   const int all_ones = (1 << magnitude_bits) - 1;
   const bool negative = ((bits >> magnitude_bits) & 1) != 0;
@@ -94,7 +59,7 @@ double small_float_value(DType t, std::uint8_t bits) {
 
 std::uint8_t small_float_bits(DType t, double value) {
   if (t == DType::f8e8m0fnu) return nearest_power_of_two(value);
-  const Form f = form_of(t);
+  const Form f = small_float_form(t);
   const int magnitude_bits = f.exponent_bits + f.mantissa_bits;
   const int all_ones = (1 << magnitude_bits) - 1;
   const int sign = std::signbit(value) ? 1 << magnitude_bits : 0;

@@ -13,6 +13,41 @@ namespace tessera {
 /// Whether the type is one of f4e2m1fn, f8e3m4, ..., f8e8m0fnu.
 inline bool is_small_float(DType t) { return is_floating(t) && byte_size(t) == 1; }
 
+/// What the greatest codes of a format are.
+enum class SmallFloatSpecial : std::uint8_t {
+  ieee,      ///< the greatest exponent is infinity and NaN
+  one_nan,   ///< "fn": NaN is all ones, no infinity
+  neg_zero,  ///< "fnuz": the bits of -0 are NaN, no infinity
+  none,      ///< "fn" with four bits: neither NaN nor infinity
+};
+struct SmallFloatForm {
+  int exponent_bits = 0, mantissa_bits = 0, bias = 0;
+  SmallFloatSpecial special = SmallFloatSpecial::ieee;
+};
+/// Of the types with a sign: all but f8e8m0fnu.
+constexpr SmallFloatForm small_float_form(DType t) {
+  switch (t) {
+    case DType::f4e2m1fn:
+      return {2, 1, 1, SmallFloatSpecial::none};
+    case DType::f8e3m4:
+      return {3, 4, 3, SmallFloatSpecial::ieee};
+    case DType::f8e4m3:
+      return {4, 3, 7, SmallFloatSpecial::ieee};
+    case DType::f8e4m3b11fnuz:
+      return {4, 3, 11, SmallFloatSpecial::neg_zero};
+    case DType::f8e4m3fn:
+      return {4, 3, 7, SmallFloatSpecial::one_nan};
+    case DType::f8e4m3fnuz:
+      return {4, 3, 8, SmallFloatSpecial::neg_zero};
+    case DType::f8e5m2:
+      return {5, 2, 15, SmallFloatSpecial::ieee};
+    case DType::f8e5m2fnuz:
+      return {5, 2, 16, SmallFloatSpecial::neg_zero};
+    default:
+      return {};
+  }
+}
+
 /// Number of mantissa bits stored by the type.
 int small_float_mantissa_bits(DType);
 /// Number of bits of the type: 4 or 8.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Block functions that convert between element types.
+#include <array>
+#include <type_traits>
+
 #include "src/base/literal_util.h"
+#include "src/base/small_floats.h"
 #include "src/codegen/kernels/block_loops.h"
 
 namespace tessera::codegen {
@@ -11,8 +15,84 @@ struct Convert {
   To operator()(From v) const { return convert_element<To>(v); }
 };
 
+/// The bits of floats of a byte.
+template <DType to>
+struct ToSmall {
+  template <class From>
+  std::uint8_t operator()(From v) const {
+    return small_float_bits(to, double(v));
+  }
+};
+template <DType from>
+struct LiftSmall {
+  std::array<float, 256> values;
+  LiftSmall() {
+    for (int n = 0; n < 256; ++n)
+      values[std::size_t(n)] = float(small_float_value(from, std::uint8_t(n)));
+  }
+  float operator()(std::uint8_t v) const {
+    static const LiftSmall table;
+    return table.values[v];
+  }
+};
+template <DType small>
+struct RoundSmall {
+  float operator()(float v) const {
+    return float(small_float_value(small, small_float_bits(small, double(v))));
+  }
+};
+
+/// What F::get<t>() is for a float of a byte; null for other types.
+template <class F>
+BlockFunction of_small_float(DType t) {
+  switch (t) {
+    case DType::f4e2m1fn:
+      return F::template get<DType::f4e2m1fn>();
+    case DType::f8e3m4:
+      return F::template get<DType::f8e3m4>();
+    case DType::f8e4m3:
+      return F::template get<DType::f8e4m3>();
+    case DType::f8e4m3b11fnuz:
+      return F::template get<DType::f8e4m3b11fnuz>();
+    case DType::f8e4m3fn:
+      return F::template get<DType::f8e4m3fn>();
+    case DType::f8e4m3fnuz:
+      return F::template get<DType::f8e4m3fnuz>();
+    case DType::f8e5m2:
+      return F::template get<DType::f8e5m2>();
+    case DType::f8e5m2fnuz:
+      return F::template get<DType::f8e5m2fnuz>();
+    case DType::f8e8m0fnu:
+      return F::template get<DType::f8e8m0fnu>();
+    default:
+      return nullptr;
+  }
+}
+template <class From>
+struct ConvertsToSmall {
+  template <DType t>
+  static BlockFunction get() {
+    return unary_loop<From, std::uint8_t, ToSmall<t>>;
+  }
+};
+struct LiftsSmall {
+  template <DType t>
+  static BlockFunction get() {
+    return unary_loop<std::uint8_t, float, LiftSmall<t>>;
+  }
+};
+struct RoundsSmall {
+  template <DType t>
+  static BlockFunction get() {
+    return unary_loop<float, float, RoundSmall<t>>;
+  }
+};
+
 template <class From>
 BlockFunction to_type(DType to) {
+  if constexpr ((std::is_integral_v<From> && sizeof(From) <= 4) || std::is_floating_point_v<From>) {
+    if (is_small_float(to)) return of_small_float<ConvertsToSmall<From>>(to);
+  }
   switch (to) {
     case DType::pred:
       return unary_loop<From, Pred, Convert<From, Pred>>;
@@ -93,15 +173,15 @@ BlockFunction convert_block(DType from, DType to) {
   }
 }
 
-BlockFunction lift_block(DType half) {
-  return half == DType::f16    ? unary_loop<Half, float, Lift<Half>>
-         : half == DType::bf16 ? unary_loop<BFloat16, float, Lift<BFloat16>>
-                               : nullptr;
+BlockFunction lift_block(DType small) {
+  return small == DType::f16    ? unary_loop<Half, float, Lift<Half>>
+         : small == DType::bf16 ? unary_loop<BFloat16, float, Lift<BFloat16>>
+                                : of_small_float<LiftsSmall>(small);
 }
-BlockFunction round_block(DType half) {
-  return half == DType::f16    ? unary_loop<float, float, Round<Half>>
-         : half == DType::bf16 ? unary_loop<float, float, Round<BFloat16>>
-                               : nullptr;
+BlockFunction round_block(DType small) {
+  return small == DType::f16    ? unary_loop<float, float, Round<Half>>
+         : small == DType::bf16 ? unary_loop<float, float, Round<BFloat16>>
+                                : of_small_float<RoundsSmall>(small);
 }
 
 }  // namespace tessera::codegen

@@ -23,17 +23,18 @@ struct BlockCall {
 };
 using BlockFunction = void (*)(const BlockCall&);
 
-// Each returns null if there is no such kernel. f16 and bf16 have none of their own: fused loops
-// hold them as f32 and round after each op.
+// Each returns null if there is no such kernel. f16, bf16 and floats of a byte have none of their
+// own: fused loops hold them as f32 and round after each op.
 BlockFunction unary_block(ir::Opcode op, DType operand);
 BlockFunction binary_block(ir::Opcode op, DType operand);
 BlockFunction clamp_block(DType operand);
 BlockFunction compare_block(ir::Direction direction, ir::ComparisonType type, DType operand);
-/// From any type but f16 and bf16 to any type.
+/// From any type that isn't held as f32 to any type; to floats of a byte only from f32, f64 and
+/// integers that f64 has.
 BlockFunction convert_block(DType from, DType to);
-/// f32 holding f16 or bf16 values: load, and rounding after an op.
-BlockFunction lift_block(DType half);
-BlockFunction round_block(DType half);
+/// f32 holding values of smaller floats: load, and rounding after an op.
+BlockFunction lift_block(DType small);
+BlockFunction round_block(DType small);
 /// By size of an element: select(pred, a, b), and a copy.
 BlockFunction select_block(std::size_t element_bytes);
 BlockFunction copy_block(std::size_t element_bytes);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "src/base/literal_util.h"
+#include "src/base/small_floats.h"
 #include "src/base/thread_scratch.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/kernel_key.h"
@@ -96,18 +97,25 @@ void FusedLoop::generate(const Register& r, const std::byte* source, std::int64_
                          std::int64_t n, std::byte* out) const {
   if (r.kind == Kind::iota) {
     const std::int64_t size = r.dims[1], inner = r.dims[2];
-    dispatch_dtype(r.dtype, [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      T* o = reinterpret_cast<T*>(out);
+    const auto fill = [&](auto* o, const auto& convert) {
       std::int64_t value = begin / inner % size, left = inner - begin % inner;
       for (std::int64_t i = 0; i < n;) {
         const std::int64_t run = std::min(left, n - i);
-        const T v = convert_element<T>(value);
+        const auto v = convert(value);
         for (std::int64_t k = 0; k < run; ++k) o[i + k] = v;
         i += run;
         left = inner;
         value = value + 1 == size ? 0 : value + 1;
       }
+    };
+    if (is_small_float(r.dtype)) {
+      fill(reinterpret_cast<std::uint8_t*>(out),
+           [&](std::int64_t n) { return small_float_bits(r.dtype, double(n)); });
+      return;
+    }
+    dispatch_dtype(r.dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      fill(reinterpret_cast<T*>(out), [](std::int64_t n) { return convert_element<T>(n); });
     });
     return;
   }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "src/base/literal_util.h"
+#include "src/base/small_floats.h"
 #include "src/codegen/kernels/kernel_key.h"
 
 namespace tessera::codegen {
@@ -15,7 +16,8 @@ namespace {
 
 using ir::Opcode;
 
-bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
+/// Types that are computed with in f32.
+bool is_lifted(DType t) { return t == DType::f16 || t == DType::bf16 || is_small_float(t); }
 
 bool has_blocks(DType t) {
   switch (t) {
@@ -39,6 +41,8 @@ bool has_blocks(DType t) {
       return false;
   }
 }
+/// Of these there are no reducers, nor arrays that are indexed in loops.
+bool has_operations(DType t) { return has_blocks(t) || is_small_float(t); }
 
 /// About the nanoseconds of one element.
 double cost_of(Opcode op, DType t) {
@@ -233,7 +237,7 @@ std::optional<LoopBuilder::Value> LoopBuilder::emit_if_known(const BlockOp& op,
 }
 
 LoopBuilder::Value LoopBuilder::lift(Value v) {
-  if (!is_half(v.dtype) || v.lifted) return v;
+  if (!is_lifted(v.dtype) || v.lifted) return v;
   return emit({.kind = BlockOp::Kind::lift, .type = v.dtype}, {v}, v.dtype, true, 1);
 }
 
@@ -247,12 +251,13 @@ std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& inst
                                                      const std::vector<Value>& operands) {
   const Opcode op = instruction.opcode;
   const DType result = instruction.shape.dtype;
-  if (!instruction.shape.is_array() || !has_blocks(result) || operands.empty()) return std::nullopt;
+  if (!instruction.shape.is_array() || !has_operations(result) || operands.empty())
+    return std::nullopt;
   for (const Value& v : operands) {
-    if (!has_blocks(v.dtype)) return std::nullopt;
+    if (!has_operations(v.dtype)) return std::nullopt;
   }
   const DType type = operands[0].dtype;
-  const DType held = is_half(type) ? DType::f32 : type;
+  const DType held = is_lifted(type) ? DType::f32 : type;
   const double cost = cost_of(op, held);
   BlockOp block = {.opcode = op, .type = held};
   // Operands are lifted only for a function that exists.
@@ -290,7 +295,7 @@ std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& inst
       block.kind = BlockOp::Kind::clamp;
       if (!known()) return std::nullopt;
       return emit(block, {lift(operands[0]), lift(operands[1]), lift(operands[2])}, result,
-                  is_half(result), cost);
+                  is_lifted(result), cost);
     }
     default:
       break;
@@ -308,9 +313,10 @@ std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& inst
   if (!known()) return std::nullopt;
   std::vector<Value> lifted;
   for (const Value& v : operands) lifted.push_back(lift(v));
-  const bool half = is_half(result);
+  const bool half = is_lifted(result);
   Value out = emit(block, lifted, result, half, cost);
-  if (half && !ir::has_trait(op, ir::traits::exact)) {
+  // Not all of them have the negative of each number, as f16 and bf16 do.
+  if (half && (is_small_float(result) || !ir::has_trait(op, ir::traits::exact))) {
     out = emit({.kind = BlockOp::Kind::round, .type = result}, {out}, result, true, 1);
   }
   return out;
@@ -373,7 +379,7 @@ double operation_cost(const ir::Instruction& instruction) {
   constexpr double kTake = 3;
   if (instruction.is(Opcode::gather)) return kTake;
   const DType t = instruction.operand(0)->shape.dtype;
-  return cost_of(instruction.opcode, is_half(t) ? DType::f32 : t);
+  return cost_of(instruction.opcode, is_lifted(t) ? DType::f32 : t);
 }
 
 bool is_element_gather(const ir::Instruction& i) {

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/base/small_floats.h"
+#include "src/codegen/llvm/small_floats.h"
+
 namespace tessera::codegen {
 namespace {
 
@@ -50,11 +53,12 @@ Value* to_float(const VectorBuilder& v, DType from, Value* x, llvm::Type* to) {
 
 }  // namespace
 
-Value* emit_lift(const VectorBuilder& v, DType half, const Lanes& x) {
+Value* emit_lift(const VectorBuilder& v, DType small, const Lanes& x) {
   auto& b = v.b;
+  if (is_small_float(small)) return emit_small_float_numbers(v, small, v.as_bits(x, 1));
   Value* bits = v.as_bits(x, 2);
   llvm::Type* single = v.vector(b.getFloatTy());
-  if (half == DType::bf16) {
+  if (small == DType::bf16) {
     return b.CreateBitCast(b.CreateShl(b.CreateZExt(bits, v.integers(32)), 16), single);
   }
   if (!v.machine.half) return nullptr;
@@ -89,10 +93,11 @@ std::optional<Lanes> emit_convert(const VectorBuilder& v, DType from, DType to, 
                                   llvm::Constant::getNullValue(part));
   }
   if (is_float(to)) return VectorBuilder::bits(to_float(v, from, value, v.vector(v.element(to))));
-  if (to == DType::f16 || to == DType::bf16) {
+  if (to == DType::f16 || to == DType::bf16 || is_small_float(to)) {
     // Rounded once: only from what f32 holds exactly.
     if (!(from == DType::f32 || (!is_float(from) && byte_size(from) <= 2))) return std::nullopt;
     Value* single = to_float(v, from, value, v.vector(b.getFloatTy()));
+    if (is_small_float(to)) return VectorBuilder::bits(emit_small_float_codes(v, to, single));
     if (to == DType::bf16) return VectorBuilder::bits(to_bf16(v, single));
     if (!v.machine.half) return std::nullopt;
     return VectorBuilder::bits(b.CreateFPTrunc(single, v.vector(b.getHalfTy())));

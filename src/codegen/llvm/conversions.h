@@ -9,10 +9,11 @@
 
 namespace tessera::codegen {
 
-/// As convert_element does; from f16 and bf16 only emit_lift. Empty if there is no code for it.
+/// As convert_element does; from types that are held as f32 only emit_lift. Empty if there is no
+/// code for it.
 std::optional<Lanes> emit_convert(const VectorBuilder& v, DType from, DType to, const Lanes& x);
-/// f16 or bf16 as f32; null without code for it.
-llvm::Value* emit_lift(const VectorBuilder& v, DType half, const Lanes& x);
+/// f16, bf16 or a float of a byte as f32; null without code for it.
+llvm::Value* emit_lift(const VectorBuilder& v, DType small, const Lanes& x);
 llvm::Value* emit_reduce_precision(const VectorBuilder& v, const ir::ReducePrecisionAttrs& to,
                                    llvm::Value* x);
 

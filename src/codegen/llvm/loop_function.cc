@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "src/base/small_floats.h"
 #include "src/codegen/llvm/conversions.h"
 #include "src/codegen/llvm/elementwise.h"
 
@@ -129,12 +130,13 @@ Value* LoopBody::offset(Value* base, Value* elements, unsigned bytes) const {
 /// The number of an iota, from its index.
 Lanes LoopBody::number(const VectorBuilder& v, std::size_t k, Value* index) {
   const DType t = program_.registers[k].dtype;
-  if (t == DType::f16 || t == DType::bf16) {
+  if (t == DType::f16 || t == DType::bf16 || is_small_float(t)) {
     Value* single = v.b.CreateSIToFP(index, v.vector(v.b.getFloatTy()));
-    const auto half = emit_convert(v, DType::f32, t, VectorBuilder::bits(single));
-    if (half) return *half;
+    const auto small = emit_convert(v, DType::f32, t, VectorBuilder::bits(single));
+    if (small) return *small;
     complete_ = false;
-    return VectorBuilder::bits(llvm::Constant::getNullValue(v.integers(16)));
+    return VectorBuilder::bits(
+        llvm::Constant::getNullValue(v.integers(unsigned(byte_size(t)) * 8)));
   }
   if (is_complex(t)) {
     llvm::Type* part = v.vector(v.element(t));
