@@ -3,6 +3,7 @@
 #include "src/codegen/kernels/reduce_window.h"
 
 #include <algorithm>
+#include <complex>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -88,9 +89,9 @@ void running(const T* in, T* out, std::int64_t n, std::int64_t step, Held init) 
   const std::int64_t row = n;
   for (std::int64_t i = 0; i < n; ++i, in += step, out += step) {
     for (int r = 0; r < rows; ++r) {
-      const auto next = Held(in[r * row]);
+      const auto next = convert_element<Held>(in[r * row]);
       held[r] = multiplies ? Held(held[r] * next) : Held(held[r] + next);
-      out[r * row] = T(held[r]);
+      out[r * row] = convert_element<T>(held[r]);
     }
   }
 }
@@ -101,7 +102,7 @@ bool run_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, st
               std::int64_t rows) {
   const auto all = [&]<bool multiplies, class T, class Held>(T, Held) {
     constexpr int kAtOnce = 4;
-    const Held first = Held(*reinterpret_cast<const T*>(init));
+    const Held first = convert_element<Held>(*reinterpret_cast<const T*>(init));
     const std::int64_t step = s.backward ? -1 : 1, start = s.backward ? s.n - 1 : 0;
     const T* from = reinterpret_cast<const T*>(in) + start;
     T* to = reinterpret_cast<T*>(out) + start;
@@ -123,6 +124,16 @@ bool run_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, st
       return go(float{}, double{});
     case DType::f64:
       return go(double{}, double{});
+    case DType::f16:
+      return go(Half{}, double{});
+    case DType::bf16:
+      return go(BFloat16{}, double{});
+    case DType::c64:
+      return !s.multiplies &&
+             all.template operator()<false>(std::complex<float>{}, std::complex<float>{});
+    case DType::c128:
+      return !s.multiplies &&
+             all.template operator()<false>(std::complex<double>{}, std::complex<double>{});
     case DType::s32:
     case DType::u32:
       return go(std::uint32_t{}, std::uint32_t{});
