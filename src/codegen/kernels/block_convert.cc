@@ -6,6 +6,7 @@
 #include "src/base/literal_util.h"
 #include "src/base/small_floats.h"
 #include "src/codegen/kernels/block_loops.h"
+#include "src/codegen/kernels/half_conversions.h"
 
 namespace tessera::codegen {
 namespace {
@@ -14,6 +15,22 @@ template <class From, class To>
 struct Convert {
   To operator()(From v) const { return convert_element<To>(v); }
 };
+
+template <class H>
+struct Lift {
+  float operator()(H v) const { return float(v); }
+};
+
+/// By the machine's instructions, if it has them.
+void lift_f16(const BlockCall& c) {
+  if ((c.scalars & 1) != 0 || !lifts_halves_fast()) return unary_loop<Half, float, Lift<Half>>(c);
+  lift_halves(DType::f16, c.in[0], c.n, reinterpret_cast<float*>(c.out));
+}
+void f32_to_f16(const BlockCall& c) {
+  if ((c.scalars & 1) != 0 || !lifts_halves_fast())
+    return unary_loop<float, Half, Convert<float, Half>>(c);
+  round_to_halves(DType::f16, reinterpret_cast<const float*>(c.in[0]), c.n, c.out);
+}
 
 /// The bits of floats of a byte.
 template <DType to>
@@ -113,6 +130,7 @@ BlockFunction to_type(DType to) {
     case DType::u64:
       return unary_loop<From, std::uint64_t, Convert<From, std::uint64_t>>;
     case DType::f16:
+      if constexpr (std::is_same_v<From, float>) return f32_to_f16;
       return unary_loop<From, Half, Convert<From, Half>>;
     case DType::bf16:
       return unary_loop<From, BFloat16, Convert<From, BFloat16>>;
@@ -129,10 +147,6 @@ BlockFunction to_type(DType to) {
   }
 }
 
-template <class H>
-struct Lift {
-  float operator()(H v) const { return float(v); }
-};
 template <class H>
 struct Round {
   float operator()(float v) const { return float(H(v)); }
@@ -174,7 +188,7 @@ BlockFunction convert_block(DType from, DType to) {
 }
 
 BlockFunction lift_block(DType small) {
-  return small == DType::f16    ? unary_loop<Half, float, Lift<Half>>
+  return small == DType::f16    ? lift_f16
          : small == DType::bf16 ? unary_loop<BFloat16, float, Lift<BFloat16>>
                                 : of_small_float<LiftsSmall>(small);
 }

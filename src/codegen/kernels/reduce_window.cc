@@ -12,6 +12,7 @@
 #include "src/codegen/kernels/block_ops.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/fused_loop.h"
+#include "src/codegen/kernels/half_conversions.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/reducer_windows.h"
 #include "src/codegen/kernels/window_offsets.h"
@@ -24,11 +25,11 @@ using ir::Opcode;
 using ir::WindowDim;
 using runtime::KernelCall;
 
-/// Sums and products are held wider than their elements and rounded once.
+/// Sums and products are held wider than their elements, and rounded at the end only.
 DType accumulator_type(Opcode op, DType t) {
   const bool rounds = op == Opcode::add || op == Opcode::multiply;
-  if (t == DType::f16 || t == DType::bf16) return DType::f64;
-  return rounds && t == DType::f32 ? DType::f64 : t;
+  const bool is_half = t == DType::f16 || t == DType::bf16;
+  return rounds && (is_half || t == DType::f32) ? DType::f64 : is_half ? DType::f32 : t;
 }
 
 /// Elements between their own type and the held one.
@@ -40,7 +41,7 @@ struct Types {
     if (held == element) return;
     lift = lift_block(element);  // null for f32
     widen = convert_block(DType::f32, held);
-    narrow = convert_block(held, element);
+    narrow = convert_block(lift != nullptr && held == DType::f64 ? DType::f32 : held, element);
   }
   std::size_t element_bytes() const { return byte_size(element); }
   std::size_t held_bytes() const { return byte_size(held); }
@@ -61,6 +62,14 @@ struct Types {
   }
   void store(const std::byte* held_values, std::byte* to, std::int64_t n) const {
     const std::byte* in[] = {held_values};
+    std::vector<float> floats;
+    if (lift != nullptr && held == DType::f64) {
+      // By way of f32, as there are instructions for these two.
+      floats.resize(std::size_t(n));
+      auto* single = reinterpret_cast<std::byte*>(floats.data());
+      convert_block(held, DType::f32)({nullptr, single, in, 0, n});
+      in[0] = single;
+    }
     (held == element ? copy_block(element_bytes()) : narrow)({nullptr, to, in, 0, n});
   }
 };
@@ -81,12 +90,10 @@ struct ScanAttrs {
   bool backward = false;
 };
 
-/// Several rows at once, none of which waits for what the others add.
+/// Several rows at once, none of which waits for what the others add; `row`: elements from one to
+/// the next.
 template <int rows, bool multiplies, class T, class Held>
-void running(const T* in, T* out, std::int64_t n, std::int64_t step, Held init) {
-  Held held[rows];
-  std::fill_n(held, rows, init);
-  const std::int64_t row = n;
+void running(const T* in, T* out, std::int64_t n, std::int64_t step, std::int64_t row, Held* held) {
   for (std::int64_t i = 0; i < n; ++i, in += step, out += step) {
     for (int r = 0; r < rows; ++r) {
       const auto next = convert_element<Held>(in[r * row]);
@@ -94,6 +101,43 @@ void running(const T* in, T* out, std::int64_t n, std::int64_t step, Held init) 
       out[r * row] = convert_element<T>(held[r]);
     }
   }
+}
+
+/// Rows of f16 or bf16, by stretches that are converted before and after.
+template <int rows, bool multiplies>
+void running_halves(const ScanAttrs& s, const std::byte* in, std::byte* out, double init) {
+  constexpr std::int64_t kStretch = 256;
+  float values[rows * kStretch];
+  double held[rows];
+  std::fill_n(held, rows, init);
+  for (std::int64_t done = 0; done < s.n; done += kStretch) {
+    const std::int64_t n = std::min(kStretch, s.n - done);
+    const std::int64_t at = s.backward ? s.n - done - n : done;
+    for (int r = 0; r < rows; ++r) {
+      lift_halves(s.types.element, in + (r * s.n + at) * 2, n, values + r * kStretch);
+    }
+    float* first = values + (s.backward ? n - 1 : 0);
+    running<rows, multiplies>(first, first, n, s.backward ? -1 : 1, kStretch, held);
+    for (int r = 0; r < rows; ++r) {
+      round_to_halves(s.types.element, values + r * kStretch, n, out + (r * s.n + at) * 2);
+    }
+  }
+}
+template <bool multiplies>
+bool run_half_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, std::byte* out,
+                   std::int64_t rows) {
+  float first = 0;
+  lift_halves(s.types.element, init, 1, &first);
+  constexpr int kAtOnce = 4;
+  std::int64_t r = 0;
+  const std::int64_t bytes = s.n * 2;
+  for (; r + kAtOnce <= rows; r += kAtOnce) {
+    running_halves<kAtOnce, multiplies>(s, in + r * bytes, out + r * bytes, double(first));
+  }
+  for (; r < rows; ++r) {
+    running_halves<1, multiplies>(s, in + r * bytes, out + r * bytes, double(first));
+  }
+  return true;
 }
 
 /// Contiguous rows of sums or products: a plain loop, as the step from element to element is what
@@ -108,10 +152,12 @@ bool run_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, st
     T* to = reinterpret_cast<T*>(out) + start;
     std::int64_t r = 0;
     for (; r + kAtOnce <= rows; r += kAtOnce) {
-      running<kAtOnce, multiplies>(from + r * s.n, to + r * s.n, s.n, step, first);
+      Held held[kAtOnce] = {first, first, first, first};
+      running<kAtOnce, multiplies>(from + r * s.n, to + r * s.n, s.n, step, s.n, held);
     }
     for (; r < rows; ++r) {
-      running<1, multiplies>(from + r * s.n, to + r * s.n, s.n, step, first);
+      Held held = first;
+      running<1, multiplies>(from + r * s.n, to + r * s.n, s.n, step, s.n, &held);
     }
     return true;
   };
@@ -125,9 +171,15 @@ bool run_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, st
     case DType::f64:
       return go(double{}, double{});
     case DType::f16:
-      return go(Half{}, double{});
     case DType::bf16:
-      return go(BFloat16{}, double{});
+      return s.multiplies ? run_half_rows<true>(s, in, init, out, rows)
+                          : run_half_rows<false>(s, in, init, out, rows);
+    case DType::s8:
+    case DType::u8:
+      return go(std::uint8_t{}, std::uint8_t{});
+    case DType::s16:
+    case DType::u16:
+      return go(std::uint16_t{}, std::uint16_t{});
     case DType::c64:
       return !s.multiplies &&
              all.template operator()<false>(std::complex<float>{}, std::complex<float>{});

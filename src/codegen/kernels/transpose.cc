@@ -42,22 +42,35 @@ TESSERA_INLINE void square(const Job<T>& p, std::int64_t r, std::int64_t c) {
   }
 }
 
+/// What is left beside the squares is done by smaller ones.
 template <class T, int bytes>
-TESSERA_INLINE void by_squares(const Job<T>& p) {
+TESSERA_INLINE void part_by_squares(const Job<T>& p, std::int64_t r_begin, std::int64_t r_end,
+                                    std::int64_t c_begin, std::int64_t c_end) {
   // Tiles, so that the pages of both sides stay known.
   constexpr std::int64_t kTile = 64, kLanes = Vectors<T, bytes>::kLanes;
-  const std::int64_t rows = p.rows / kLanes * kLanes, columns = p.columns / kLanes * kLanes;
-  for (std::int64_t r0 = 0; r0 < rows; r0 += kTile) {
+  const std::int64_t rows = r_begin + (r_end - r_begin) / kLanes * kLanes;
+  const std::int64_t columns = c_begin + (c_end - c_begin) / kLanes * kLanes;
+  for (std::int64_t r0 = r_begin; r0 < rows; r0 += kTile) {
     const std::int64_t r1 = std::min(r0 + kTile, rows);
-    for (std::int64_t c0 = 0; c0 < columns; c0 += kTile) {
+    for (std::int64_t c0 = c_begin; c0 < columns; c0 += kTile) {
       const std::int64_t c1 = std::min(c0 + kTile, columns);
       for (std::int64_t r = r0; r < r1; r += kLanes) {
         for (std::int64_t c = c0; c < c1; c += kLanes) square<T, bytes>(p, r, c);
       }
     }
   }
-  one_by_one(p, 0, rows, columns, p.columns);
-  one_by_one(p, rows, p.rows, 0, p.columns);
+  if constexpr (bytes > 16) {
+    if (columns < c_end) part_by_squares<T, bytes / 2>(p, r_begin, rows, columns, c_end);
+    if (rows < r_end) part_by_squares<T, bytes / 2>(p, rows, r_end, c_begin, c_end);
+  } else {
+    one_by_one(p, r_begin, rows, columns, c_end);
+    one_by_one(p, rows, r_end, c_begin, c_end);
+  }
+}
+
+template <class T, int bytes>
+TESSERA_INLINE void by_squares(const Job<T>& p) {
+  part_by_squares<T, bytes>(p, 0, p.rows, 0, p.columns);
 }
 TESSERA_VERSIONS(version, by_squares, Job<T>)
 
