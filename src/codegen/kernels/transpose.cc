@@ -74,25 +74,47 @@ TESSERA_INLINE void by_squares(const Job<T>& p) {
 }
 TESSERA_VERSIONS(version, by_squares, Job<T>)
 
-}  // namespace
+template <class Element>
+struct Turn : TurnedRow {};
 
-bool transpose(const Plane& plane, std::size_t element_bytes) {
-  switch (element_bytes) {
+template <class T, int bytes>
+TESSERA_INLINE void by_vectors(const Turn<T>& row) {
+  using W = Vectors<T, bytes>;
+  T* to = reinterpret_cast<T*>(row.to);
+  const T* from = reinterpret_cast<const T*>(row.from);
+  std::int64_t c = 0;
+  for (; c + W::kLanes <= row.count; c += W::kLanes) {
+    W::store(to + c, W::reversed(W::load(from - c - (W::kLanes - 1))));
+  }
+  for (; c < row.count; ++c) to[c] = from[-c];
+}
+TESSERA_VERSIONS(turned_version, by_vectors, Turn<T>)
+
+/// Calls f(element) with an unsigned integer of so many bytes; false if there is none.
+template <class F>
+bool with_element(std::size_t bytes, const F& f) {
+  switch (bytes) {
     case 1:
-      version<std::uint8_t>()({plane});
-      return true;
+      return f(std::uint8_t{}), true;
     case 2:
-      version<std::uint16_t>()({plane});
-      return true;
+      return f(std::uint16_t{}), true;
     case 4:
-      version<std::uint32_t>()({plane});
-      return true;
+      return f(std::uint32_t{}), true;
     case 8:
-      version<std::uint64_t>()({plane});
-      return true;
+      return f(std::uint64_t{}), true;
     default:
       return false;
   }
+}
+
+}  // namespace
+
+bool transpose(const Plane& plane, std::size_t element_bytes) {
+  return with_element(element_bytes, [&](auto e) { version<decltype(e)>()({plane}); });
+}
+
+bool turn_row(const TurnedRow& row, std::size_t element_bytes) {
+  return with_element(element_bytes, [&](auto e) { turned_version<decltype(e)>()({row}); });
 }
 
 }  // namespace tessera::codegen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposes of planes, in squares that vectors hold.
+// Transposes of planes, in squares that vectors hold, and rows turned round.
 #pragma once
 
 #include <cstddef>
@@ -18,5 +18,14 @@ struct Plane {
 
 /// For elements of 1, 2, 4 or 8 bytes; false for others.
 bool transpose(const Plane& plane, std::size_t element_bytes);
+
+/// Element c of the target is element -c of what begins at `from`.
+struct TurnedRow {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  std::int64_t count = 0;
+};
+/// For the same elements.
+bool turn_row(const TurnedRow& row, std::size_t element_bytes);
 
 }  // namespace tessera::codegen
