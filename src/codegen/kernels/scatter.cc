@@ -248,9 +248,9 @@ void scatter(const KernelCall& call, const ScatterAttrs& a, const F& update) {
     // A window that isn't entirely inside is dropped.
     bool inside = at >= 0;
     std::int64_t offset = 0;
-    for (std::size_t d = 0; d < rank; ++d) {
-      inside = inside && start[d] >= 0 && start[d] <= w.dims[d] - w.sizes[d];
-      offset += start[d] * w.strides[d];
+    for (std::size_t d = 0; inside && d < rank; ++d) {
+      inside = start[d] >= 0 && start[d] <= w.dims[d] - w.sizes[d];
+      if (inside) offset += start[d] * w.strides[d];
     }
     if (!inside) continue;
     const std::int64_t skip = std::max<std::int64_t>(0, first - at);

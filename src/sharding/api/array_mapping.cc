@@ -47,7 +47,8 @@ std::int64_t processes_along(const Mesh& mesh, const Mesh& local, const std::str
                          ", which an array of shape " + to_string(shape) + " lacks",
                      location);
   }
-  return mesh.axis_size(axis, location) / local.axis_size(axis, location);
+  const std::int64_t size = mesh.axis_size(axis, location);  // the mesh that errors name
+  return size / local.axis_size(axis, location);
 }
 
 }  // namespace
