@@ -123,7 +123,8 @@ module @net {
   // Nothing was chosen where the annotations decide.
   compiler::Options propagated;
   propagated.layouts = Layouts::propagated;
-  for (const ExplainValue& v : explain_module(*module, propagated).values()) EXPECT_FALSE(v.choice);
+  const Explanation decided = explain_module(*module, propagated);
+  for (const ExplainValue& v : decided.values()) EXPECT_FALSE(v.choice);
 }
 
 TEST(Explain, NamesOpLineSpecsBytesChainAndAnnotation) {

@@ -3,6 +3,7 @@
 #include "src/engines/mpi/shared_rings.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -47,13 +48,19 @@ SharedRings::SharedRings(MPI_Comm all, bool single_copy) {
   MPI_Info_create(&apart);
   MPI_Info_set(apart, "alloc_shared_noncontig", "true");
   void* mine = nullptr;
-  int failed = MPI_Win_allocate_shared(MPI_Aint(ring_bytes() * std::size_t(here)), 1, apart,
-                                       machine_, &mine, &window_) != MPI_SUCCESS;
+  const std::size_t all_rings = ring_bytes() * std::size_t(here);
+  int failed = MPI_Win_allocate_shared(MPI_Aint(all_rings + kLine), 1, apart, machine_, &mine,
+                                       &window_) != MPI_SUCCESS;
   MPI_Info_free(&apart);
+  // Windows begin anywhere; they do so at the same place of a page for all that have them.
+  int shift = 0;
   if (failed == 0) {
-    std::memset(mine, 0, ring_bytes() * std::size_t(here));
+    shift = int((kLine - std::uintptr_t(mine) % kLine) % kLine);
+    std::memset(static_cast<std::byte*>(mine) + shift, 0, all_rings);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, window_);
   }
+  std::vector<int> shifts(std::size_t(here), 0);
+  MPI_Allgather(&shift, 1, MPI_INT, shifts.data(), 1, MPI_INT, machine_);
   std::vector<int> process(std::size_t(here), 0);
   MPI_Allgather(&me, 1, MPI_INT, process.data(), 1, MPI_INT, machine_);
   std::vector<Ring> found(rings_.size());
@@ -64,9 +71,11 @@ SharedRings::SharedRings(MPI_Comm all, bool single_copy) {
     void* its = nullptr;
     failed = MPI_Win_shared_query(window_, place, &bytes, &unit, &its) != MPI_SUCCESS;
     if (failed != 0 || its == nullptr) break;
+    std::byte* const theirs = static_cast<std::byte*>(its) + shifts[std::size_t(place)];
+    failed = std::uintptr_t(theirs) % kLine != 0;
     Ring& ring = found[std::size_t(process[std::size_t(place)])];
-    ring.to = static_cast<std::byte*>(its) + ring_bytes() * std::size_t(my_place);
-    ring.from = static_cast<std::byte*>(mine) + ring_bytes() * std::size_t(place);
+    ring.to = theirs + ring_bytes() * std::size_t(my_place);
+    ring.from = static_cast<std::byte*>(mine) + shift + ring_bytes() * std::size_t(place);
     ring.place = place;
   }
   // All or none; and nobody writes before all is zero.
