@@ -6,6 +6,7 @@
 #include <complex>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -33,17 +34,21 @@ class Workspace {
   /// `which`: a number for each piece in use at one time.
   template <class T>
   T* get(int which, std::int64_t count) {
-    auto& bytes = pieces_[std::size_t(which)];
+    Piece& piece = pieces_[std::size_t(which)];
     const std::size_t need = (std::size_t(count > 0 ? count : 1) * sizeof(T) + 15) / 16;
-    if (bytes.size() < need) bytes.resize(need);
-    return reinterpret_cast<T*>(bytes.data());
+    if (piece.size < need) piece = {std::make_unique_for_overwrite<Chunk[]>(need), need};
+    return reinterpret_cast<T*>(piece.chunks.get());
   }
 
  private:
   struct alignas(16) Chunk {
     std::byte bytes[16];
   };
-  std::array<std::vector<Chunk>, 24> pieces_;
+  struct Piece {
+    std::unique_ptr<Chunk[]> chunks;
+    std::size_t size = 0;
+  };
+  std::array<Piece, 24> pieces_;
 };
 
 inline constexpr int kSlots = 6;

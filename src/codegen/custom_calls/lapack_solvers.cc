@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/task_pool.h"
 #include "src/codegen/custom_calls/lapack_routine.h"
 #include "src/codegen/custom_calls/small_matrices.h"
 
@@ -116,8 +117,21 @@ void run_trsm(Batch& b) {
       return;
     }
   }
-  trsm(b.options.side, b.options.uplo, b.options.trans, b.options.diag, b.size('m'), b.size('n'),
-       alpha, b.input<T>(0), b.size('a'), b.output<T>(0));
+  const Int m = b.size('m'), n = b.size('n');
+  const auto solve = [&](Int columns, T* x) {
+    trsm(b.options.side, b.options.uplo, b.options.trans, b.options.diag, m, columns, alpha,
+         b.input<T>(0), b.size('a'), x);
+  };
+  // Columns don't depend on one another. The parts don't depend on how many workers there are.
+  constexpr double kLarge = 1e6;
+  constexpr Int kColumns = 64;
+  if (b.options.side != 'L' || double(m) * double(m) * double(n) < kLarge) {
+    return solve(n, b.output<T>(0));
+  }
+  parallel_for((n + kColumns - 1) / kColumns, [&](std::int64_t part) {
+    const Int begin = Int(part) * kColumns;
+    solve(std::min(kColumns, n - begin), b.output<T>(0) + std::size_t(begin) * std::size_t(m));
+  });
 }
 
 template <class T>

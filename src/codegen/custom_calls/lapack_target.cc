@@ -8,6 +8,7 @@
 #include <map>
 
 #include "src/base/literal.h"
+#include "src/codegen/kernels/transpose.h"
 
 namespace tessera::codegen::lapack {
 namespace {
@@ -46,20 +47,12 @@ void transpose(const T* from, std::int64_t rows, std::int64_t columns, T* to) {
 
 void transpose_bytes(std::size_t element, const std::byte* from, std::int64_t rows,
                      std::int64_t columns, std::byte* to) {
+  const auto bytes = std::int64_t(element);
+  if (codegen::transpose({to, from, columns, rows, rows * bytes, columns * bytes}, element)) return;
   struct Sixteen {
     std::uint64_t low, high;
   };
-  switch (element) {
-    case 4:
-      return transpose(reinterpret_cast<const std::uint32_t*>(from), rows, columns,
-                       reinterpret_cast<std::uint32_t*>(to));
-    case 8:
-      return transpose(reinterpret_cast<const std::uint64_t*>(from), rows, columns,
-                       reinterpret_cast<std::uint64_t*>(to));
-    default:
-      return transpose(reinterpret_cast<const Sixteen*>(from), rows, columns,
-                       reinterpret_cast<Sixteen*>(to));
-  }
+  transpose(reinterpret_cast<const Sixteen*>(from), rows, columns, reinterpret_cast<Sixteen*>(to));
 }
 
 std::int64_t scalar_value(DType t, const void* bytes) {
