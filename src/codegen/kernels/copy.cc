@@ -80,8 +80,15 @@ void plane(std::byte* to, const std::byte* from, std::int64_t rows, std::int64_t
       return go(std::uint32_t{});
     case 8:
       return go(std::uint64_t{});
-    default:
+    case 16:
       return go(Bytes16{});
+    default:  // several neighbours as one
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t c = 0; c < columns; ++c) {
+          std::memcpy(to + r * to_row + c * to_column, from + r * from_row + c * from_column,
+                      element);
+        }
+      }
   }
 }
 
