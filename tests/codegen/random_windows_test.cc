@@ -268,5 +268,32 @@ TEST(RandomKernels, ScatterOfManyRows) {
   }
 }
 
+// Images with enough rows for the channels to be done together, however many bytes they take.
+TEST(RandomKernels, PoolsOfFewChannels) {
+  const std::vector<Opcode> ops = {Opcode::add, Opcode::maximum, Opcode::minimum};
+  const std::vector<DType> types = {DType::f32, DType::f16, DType::bf16, DType::f64,
+                                    DType::s8,  DType::s32, DType::c64};
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(types);
+    const Dims dims = {2, 20 + r.below(20), 3 + r.below(20), 1 + r.below(9)};
+    ir::WindowAttrs window;
+    window.dims.resize(4);
+    for (const std::size_t d : {1, 2}) {
+      window.dims[d].size = 1 + r.below(3);
+      window.dims[d].stride = 1 + r.below(3);
+      window.dims[d].pad_low = r.below(2);
+      window.dims[d].pad_high = r.below(3);
+      if (r.chance(0.2)) window.dims[d].rhs_dilation = 2;
+    }
+    Program p;
+    p.check(
+        p.b.emit(Opcode::reduce_window,
+                 {p.argument(r.literal(t, dims)), p.argument(r.literal(t, {}))}, window,
+                 {ir::scalar_computation(&p.module, is_complex(t) ? Opcode::add : r.pick(ops), t)}),
+        seed, 100);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::testing
