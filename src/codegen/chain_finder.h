@@ -15,7 +15,7 @@
 namespace tessera::codegen {
 
 /// Arrays of fewer bytes stay in cache anyway.
-inline constexpr std::int64_t kLeastChainBytes = std::int64_t(1) << 20;
+inline constexpr std::int64_t kLeastChainBytes = std::int64_t(1) << 19;
 /// A product packs its right side once more for each block of rows: blocks must not be too short.
 inline constexpr std::int64_t kProductRows = 128;
 /// Steps that are looked at behind the first one.
