@@ -27,8 +27,9 @@ void lift_f16(const BlockCall& c) {
   lift_halves(DType::f16, c.in[0], c.n, reinterpret_cast<float*>(c.out));
 }
 void f32_to_f16(const BlockCall& c) {
-  if ((c.scalars & 1) != 0 || !lifts_halves_fast())
+  if ((c.scalars & 1) != 0 || !lifts_halves_fast()) {
     return unary_loop<float, Half, Convert<float, Half>>(c);
+  }
   round_to_halves(DType::f16, reinterpret_cast<const float*>(c.in[0]), c.n, c.out);
 }
 
@@ -40,17 +41,21 @@ struct ToSmall {
     return small_float_bits(to, double(v));
   }
 };
+/// By code.
+template <DType from>
+const std::array<float, 256>& numbers_of() {
+  static const std::array<float, 256> all = [] {
+    std::array<float, 256> out{};
+    for (std::size_t n = 0; n < out.size(); ++n) {
+      out[n] = float(small_float_value(from, std::uint8_t(n)));
+    }
+    return out;
+  }();
+  return all;
+}
 template <DType from>
 struct LiftSmall {
-  std::array<float, 256> values;
-  LiftSmall() {
-    for (int n = 0; n < 256; ++n)
-      values[std::size_t(n)] = float(small_float_value(from, std::uint8_t(n)));
-  }
-  float operator()(std::uint8_t v) const {
-    static const LiftSmall table;
-    return table.values[v];
-  }
+  float operator()(std::uint8_t v) const { return numbers_of<from>()[v]; }
 };
 template <DType small>
 struct RoundSmall {
