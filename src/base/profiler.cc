@@ -9,6 +9,8 @@
 #include <set>
 #include <tuple>
 
+#include "src/base/thread_scratch.h"
+
 namespace tessera::profiler {
 
 namespace internal {
@@ -36,15 +38,16 @@ Recorder& recorder() {
 }
 
 ThreadEvents& events_of_thread() {
-  thread_local const std::shared_ptr<ThreadEvents> mine = [] {
-    auto out = std::make_shared<ThreadEvents>();
-    Recorder& r = recorder();
-    const std::lock_guard lock(r.mutex);
-    out->number = std::int32_t(r.threads.size());
-    r.threads.push_back(out);
-    return out;
-  }();
-  return *mine;
+  struct Mine {
+    std::shared_ptr<ThreadEvents> events = std::make_shared<ThreadEvents>();
+    Mine() {
+      Recorder& r = recorder();
+      const std::lock_guard lock(r.mutex);
+      events->number = std::int32_t(r.threads.size());
+      r.threads.push_back(events);
+    }
+  };
+  return *thread_scratch<Mine>().events;
 }
 
 std::atomic<std::uint64_t> calls{1};

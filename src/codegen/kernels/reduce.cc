@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/contains.h"
+#include "src/base/thread_scratch.h"
 #include "src/codegen/kernels/block_ops.h"
 #include "src/codegen/kernels/compiled_reduce.h"
 #include "src/codegen/kernels/fused_loop.h"
@@ -48,9 +49,10 @@ struct Buffers {
 };
 
 Buffers& buffers() {
-  thread_local std::unique_ptr<Buffers> b;
-  if (!b) b = std::make_unique<Buffers>();
-  return *b;
+  struct Kept {
+    std::unique_ptr<Buffers> all = std::make_unique<Buffers>();
+  };
+  return *thread_scratch<Kept>().all;
 }
 
 /// The elements to be reduced, wherever they come from.

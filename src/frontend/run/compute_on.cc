@@ -2,15 +2,22 @@
 // The region of a compute type that a thread is in.
 #include <tessera/compute_on.h>
 
+#include "src/base/thread_scratch.h"
+
 namespace tessera::internal {
 namespace {
 
-thread_local std::string current_compute_type;
+std::string& current_compute_type() {
+  struct Current {
+    std::string type;
+  };
+  return thread_scratch<Current>().type;
+}
 
 }  // namespace
 
 ComputeRegion::ComputeRegion(const std::string& type, Location location)
-    : outer_(current_compute_type) {
+    : outer_(current_compute_type()) {
   if (type == "device_host") {
     memory_ = "pinned_host";
   } else if (type == "device") {
@@ -26,9 +33,9 @@ ComputeRegion::ComputeRegion(const std::string& type, Location location)
                          "other begins",
                      location);
   }
-  current_compute_type = type;
+  current_compute_type() = type;
 }
 
-ComputeRegion::~ComputeRegion() { current_compute_type = outer_; }
+ComputeRegion::~ComputeRegion() { current_compute_type() = outer_; }
 
 }  // namespace tessera::internal

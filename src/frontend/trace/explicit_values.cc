@@ -8,6 +8,7 @@
 #include <tessera/abstract_mesh.h>
 
 #include "src/base/contains.h"
+#include "src/base/thread_scratch.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/explicit/rules.h"
 
@@ -18,24 +19,30 @@ using internal::impl_of;
 
 namespace {
 thread_local int all_axes_auto = 0;
-thread_local std::vector<std::string> auto_axes;
+/// The axes that are Auto in what this thread runs.
+std::vector<std::string>& auto_axes() {
+  struct Names {
+    std::vector<std::string> axes;
+  };
+  return thread_scratch<Names>().axes;
+}
 thread_local OutShardingRequest* out_sharding_request = nullptr;
 }  // namespace
 
 AutoAxes::AutoAxes(const std::vector<std::string>& axes)
-    : before_(auto_axes.size()), all_(axes.empty()) {
+    : before_(auto_axes().size()), all_(axes.empty()) {
   if (all_) ++all_axes_auto;
-  auto_axes.insert(auto_axes.end(), axes.begin(), axes.end());
+  auto_axes().insert(auto_axes().end(), axes.begin(), axes.end());
 }
 AutoAxes::~AutoAxes() {
   if (all_) --all_axes_auto;
-  auto_axes.resize(before_);
+  auto_axes().resize(before_);
 }
 bool AutoAxes::active() { return all_axes_auto > 0; }
 std::string AutoAxes::key() {
   if (active()) return ";auto";
   std::string out;
-  for (const std::string& a : auto_axes) out += ";auto " + a;
+  for (const std::string& a : auto_axes()) out += ";auto " + a;
   return out;
 }
 
@@ -59,14 +66,14 @@ ShardingType visible(ShardingType type) {
   if (AutoAxes::active()) return {};
   const Trace* trace = Trace::current();
   const ManualScope* scope = trace ? trace->manual_scope() : nullptr;
-  if (scope == nullptr && auto_axes.empty()) return type;
+  if (scope == nullptr && auto_axes().empty()) return type;
   const auto hidden = [&](const std::string& axis) {
-    return contains(auto_axes, axis) || (scope != nullptr && scope->binds(axis));
+    return contains(auto_axes(), axis) || (scope != nullptr && scope->binds(axis));
   };
   for (ShardingType::AxisList& d : type.dims) std::erase_if(d, hidden);
   std::erase_if(type.unreduced, hidden);
   std::erase_if(type.reduced, hidden);
-  type.mesh = with_auto_axes(type.mesh, auto_axes);
+  type.mesh = with_auto_axes(type.mesh, auto_axes());
   if (type.mesh.explicit_axes().empty()) return {};
   return type;
 }

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/base/thread_scratch.h"
+
 namespace tessera::frontend {
 
 namespace {
@@ -17,7 +19,13 @@ struct Level {
   Location location;
 };
 
-thread_local std::vector<Level> levels;
+/// Of this thread's traces.
+std::vector<Level>& levels() {
+  struct Nest {
+    std::vector<Level> levels;
+  };
+  return thread_scratch<Nest>().levels;
+}
 
 /// Stack reserved for compilation and for the user's functions.
 constexpr std::size_t kReserve = std::size_t(1) << 20;
@@ -41,12 +49,12 @@ bool stack_is_short() {
 }
 
 [[noreturn]] void too_deep(const std::string& function, Location location) {
-  const auto same = std::count_if(levels.begin(), levels.end(), [&](const Level& l) {
+  const auto same = std::count_if(levels().begin(), levels().end(), [&](const Level& l) {
     return l.function == function && l.location.file == location.file &&
            l.location.line == location.line;
   });
-  std::string text = "traces nest deeper than " + std::to_string(levels.size());
-  if (levels.size() < kMaxNested) text += ", which is all that this thread's stack holds";
+  std::string text = "traces nest deeper than " + std::to_string(levels().size());
+  if (levels().size() < kMaxNested) text += ", which is all that this thread's stack holds";
   text += ": '" + function + "'";
   if (same > 0) {
     text += " calls itself" + (location.known() ? " at " + location.to_string() : std::string()) +
@@ -61,9 +69,9 @@ bool stack_is_short() {
 }  // namespace
 
 Nested::Nested(const std::string& function, Location location) {
-  if (levels.size() >= kMaxNested || stack_is_short()) too_deep(function, location);
-  levels.push_back({function, location});
+  if (levels().size() >= kMaxNested || stack_is_short()) too_deep(function, location);
+  levels().push_back({function, location});
 }
-Nested::~Nested() { levels.pop_back(); }
+Nested::~Nested() { levels().pop_back(); }
 
 }  // namespace tessera::frontend

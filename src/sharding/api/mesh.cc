@@ -14,6 +14,7 @@
 #include "src/base/log.h"
 #include "src/base/processes.h"
 #include "src/base/shape.h"
+#include "src/base/thread_scratch.h"
 #include "src/sharding/api/manual_mesh_scope.h"
 #include "src/sharding/api/mesh_impl.h"
 #include "src/sharding/axes/axis_name.h"
@@ -371,8 +372,10 @@ struct ScopedMesh {
   Mesh mesh;
 };
 std::vector<ScopedMesh>& mesh_stack() {
-  thread_local std::vector<ScopedMesh> stack;
-  return stack;
+  struct Stack {
+    std::vector<ScopedMesh> scopes;
+  };
+  return thread_scratch<Stack>().scopes;
 }
 }  // namespace
 
