@@ -29,7 +29,8 @@ std::vector<T> divisors(Random& r, std::size_t count) {
   using Limits = std::numeric_limits<T>;
   std::vector<T> out = {0, 1, 2, 3, T(-1), 7, 10, Limits::min(), Limits::max()};
   while (out.size() < count) {
-    out.push_back(T(r.below(std::int64_t(1) << (1 + r.below(8 * sizeof(T)))) + 1));
+    out.push_back(
+        T(r.below(std::int64_t(1) << (1 + r.below(8 * std::int64_t(sizeof(T)) - 2))) + 1));
     if (std::is_signed_v<T> && r.chance(0.4)) out.back() = T(-out.back());
   }
   return out;
