@@ -20,7 +20,9 @@ std::uint32_t one_by_one(const Index* at, std::int64_t step, std::uint32_t begin
                          std::uint32_t found, std::uint32_t* places) {
   for (std::uint32_t k = begin; k < count; ++k) {
     places[found] = k;
-    const auto past_first = std::uint64_t(std::int64_t(at[std::int64_t(k) * step]) - first);
+    // Wraps for what is below.
+    const auto index = std::uint64_t(std::int64_t(at[std::int64_t(k) * step]));
+    const std::uint64_t past_first = index - std::uint64_t(first);
     found += std::uint32_t(past_first < std::uint64_t(last - first));
   }
   return found;
