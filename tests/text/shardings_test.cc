@@ -95,7 +95,7 @@ TEST(Shardings, ConstraintsAndOperations) {
     %0 = sdy.sharding_constraint %a <@mesh, [{"x"}, {?}]> : tensor<8x4xf32>
     %1 = sdy.reshard %0 <@mesh, [{}, {"y"}]> : tensor<8x4xf32>
     %2:2 = stablehlo.optimization_barrier {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}, {}]>, <@mesh, [{}, {"x"}]>]>} %1, %0 : tensor<8x4xf32>, tensor<8x4xf32>
-    %3 = stablehlo.add %2#0, %2#1 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x", "y"}, {}]>]>} : tensor<8x4xf32>
+    %3 = stablehlo.add %2#0, %2#1 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y", "x"}, {}]>]>} : tensor<8x4xf32>
     %4 = sdy.all_gather [{"x"}, {}] %3 out_sharding=<@mesh, [{"y"}, {}]> : tensor<8x4xf32>
     sdy.sharding_group %4 group_id=3 : tensor<8x4xf32>
     %5 = sdy.propagation_barrier %4 allowed_direction=NONE : tensor<8x4xf32>
@@ -110,7 +110,7 @@ TEST(Shardings, ConstraintsAndOperations) {
             (std::vector<std::string>{
                 "sharding-constraint P(\"x\", UNCONSTRAINED)", "sharding-constraint P(None, \"y\")",
                 "get-tuple-element P(\"y\", None)", "get-tuple-element P(None, \"x\")",
-                "add P((\"x\", \"y\"), None)", "sharding-constraint P(\"y\", None)"}));
+                "add P((\"y\", \"x\"), None)", "sharding-constraint P(\"y\", None)"}));
   EXPECT_EQ(m->entry()->root()->sharding.at(0).shard_group, 3);
 }
 

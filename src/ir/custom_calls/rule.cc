@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
 
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hlo/typed_calls.h"
@@ -25,8 +26,7 @@ class RuleReader {
     expect('-');
     expect('>');
     spec_.results = tensors();
-    expect('{');
-    if (!accept('}')) {
+    if (accept('{') && !accept('}')) {  // scalars have no factors
       do {
         const int f = factor(word());
         expect('=');
@@ -41,6 +41,11 @@ class RuleReader {
       if (accept(',')) continue;
       const std::string key = word();
       if (key == "custom") continue;
+      if (key != "reduction" && key != "need_replication" && key != "permutation" &&
+          key != "blocked_propagation") {
+        fail("there is no '" + key +
+             "'; valid: reduction, need_replication, permutation, blocked_propagation, custom");
+      }
       expect('=');
       IndexList* list = key == "reduction"          ? &spec_.reduction
                         : key == "need_replication" ? &spec_.need_replication
@@ -139,21 +144,28 @@ class RuleReader {
   std::map<std::string, int> numbers_;
 };
 
-/// Does each dim have the product of its factors' sizes?
-bool fits(const FactorRuleSpec& spec, const std::vector<std::vector<IndexList>>& tensors,
-          const std::vector<Shape>& shapes) {
+/// Does the rule have each tensor with all its dims?
+bool fits(const std::vector<std::vector<IndexList>>& tensors, const std::vector<Shape>& shapes) {
   if (tensors.size() != shapes.size()) return false;
   for (std::size_t t = 0; t < shapes.size(); ++t) {
     if (tensors[t].size() != shapes[t].dims.size()) return false;
+  }
+  return true;
+}
+
+/// Factors of dims whose size isn't the product of the factors' sizes: where the dim would be cut
+/// isn't known, and it stays whole.
+void find_unequal(const FactorRuleSpec& spec, const std::vector<std::vector<IndexList>>& tensors,
+                  const std::vector<Shape>& shapes, std::set<int>* out) {
+  for (std::size_t t = 0; t < shapes.size(); ++t) {
     for (std::size_t d = 0; d < shapes[t].dims.size(); ++d) {
       std::int64_t product = 1;
       for (int f : tensors[t][d]) {
         product = checked_multiply(product, spec.factor_sizes[std::size_t(f)]);
       }
-      if (product != shapes[t].dims[d]) return false;
+      if (product != shapes[t].dims[d]) out->insert(tensors[t][d].begin(), tensors[t][d].end());
     }
   }
-  return true;
 }
 
 }  // namespace
@@ -174,11 +186,21 @@ std::optional<FactorRuleSpec> custom_call_rule(const Instruction& call) {
   for (const Instruction* o : call.operands()) {
     for (Shape& leaf : flatten(o->shape)) operands.push_back(std::move(leaf));
   }
-  if (!fits(spec, spec.operands, operands) || !fits(spec, spec.results, flatten(call.shape))) {
+  const std::vector<Shape> results = flatten(call.shape);
+  if (!fits(spec.operands, operands) || !fits(spec.results, results)) {
     throw ShapeError("the sharding rule " + text->second + " of " + call.describe() +
                          " doesn't fit its shapes " + call_signature(call),
                      call.location());
   }
+  std::set<int> unequal;
+  find_unequal(spec, spec.operands, operands, &unequal);
+  find_unequal(spec, spec.results, results, &unequal);
+  for (IndexList* list : {&spec.reduction, &spec.permutation, &spec.need_replication}) {
+    list->erase(
+        std::remove_if(list->begin(), list->end(), [&](int f) { return unequal.count(f) > 0; }),
+        list->end());
+  }
+  for (const int f : unequal) spec.need_replication.push_back(f);
   // The call runs as it is on the shards: what only one tensor has can't be cut.
   IndexList tensors_of(spec.factor_sizes.size(), 0);
   for (const auto* side : {&spec.operands, &spec.results}) {

@@ -48,6 +48,44 @@ std::vector<AxisRef> parse_axis_list(TextCursor& in, bool* open, bool single_quo
   return out;
 }
 
+void check_axis_forms(const NamedAxesSharding& s, const LogicalMesh& mesh) {
+  // Where each axis stands in the mesh, and its size.
+  std::map<std::string, std::pair<std::size_t, std::int64_t>> known;
+  for (std::size_t i = 0; i < mesh.axes.size(); ++i) {
+    known.try_emplace(mesh.axes[i].name, i, mesh.axes[i].full);
+  }
+  auto check = [&](const std::vector<AxisRef>& list) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const AxisRef& a = list[i];
+      const auto it = known.find(a.name);
+      if (a.size == 0 || it == known.end()) continue;
+      if (a.size == 1 || a.size == it->second.second) {
+        throw ShardingError("sub-axis " + text_of(a) + " has size " + std::to_string(a.size) +
+                            " of " + std::to_string(it->second.second) +
+                            "; valid are sizes above 1 and below that of the axis");
+      }
+      const bool follows = i > 0 && list[i - 1].name == a.name && list[i - 1].size != 0 &&
+                           list[i - 1].pre * list[i - 1].size == a.pre;
+      if (follows) {
+        throw ShardingError("sub-axes " + text_of(list[i - 1]) + " and " + text_of(a) +
+                            " stand side by side and are one; write them as that");
+      }
+    }
+  };
+  for (const auto& d : s.dims) check(d.axes);
+  for (const auto* list : {&s.replicated, &s.unreduced}) {
+    check(*list);
+    for (std::size_t i = 1; i < list->size(); ++i) {
+      const AxisRef &a = (*list)[i - 1], &b = (*list)[i];
+      if (known.count(a.name) == 0 || known.count(b.name) == 0) continue;
+      if (std::pair(known[a.name].first, a.pre) <= std::pair(known[b.name].first, b.pre)) continue;
+      throw ShardingError(std::string(list == &s.replicated ? "replicated" : "unreduced") +
+                          " axes stand in the order of the mesh; " + text_of(b) + " comes before " +
+                          text_of(a));
+    }
+  }
+}
+
 TensorSharding resolve_axes(const NamedAxesSharding& s, const MeshRef& mesh) {
   std::map<std::string, std::int64_t> full;
   std::map<std::string, std::set<std::int64_t>> cuts;

@@ -31,6 +31,11 @@ struct NamedAxesSharding {
   std::vector<AxisRef> replicated, unreduced, manual;
 };
 
+/// ShardingError if the axes aren't written in the one form that Shardy takes: a sub-axis is larger
+/// than 1 and smaller than its axis, neighbours that make up one axis or sub-axis are written as
+/// that, and replicated and unreduced axes stand in the order of the mesh.
+void check_axis_forms(const NamedAxesSharding& s, const LogicalMesh& mesh);
+
 /// Refines the mesh as far as the sub-axes require. ShardingError if the mesh lacks an axis, a
 /// sub-axis doesn't divide its axis, two sub-axes don't nest, or an axis occurs twice.
 TensorSharding resolve_axes(const NamedAxesSharding& s, const MeshRef& mesh);

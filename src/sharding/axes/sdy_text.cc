@@ -2,6 +2,8 @@
 // Parses Shardy's text form of meshes and shardings.
 #include "src/sharding/axes/sdy_text.h"
 
+#include <algorithm>
+
 #include "src/sharding/axes/axis_refs.h"
 #include "src/sharding/axes/text_cursor.h"
 
@@ -40,6 +42,12 @@ class SdyParser {
       }
     }
     in_.expect(">");
+    std::vector<std::int64_t> sorted = ids;
+    std::sort(sorted.begin(), sorted.end());
+    if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+        twice != sorted.end()) {
+      in_.fail("device " + std::to_string(*twice) + " stands twice in device_ids");
+    }
     try {
       if (axes.empty() && ids.size() == 1) {
         auto single = std::make_shared<LogicalMesh>();
@@ -79,8 +87,9 @@ class SdyParser {
         if (in_.peek() == 'p') {
           const std::string word = in_.word();
           if (word.size() < 2 || word.size() > 6 ||
-              word.find_first_not_of("0123456789", 1) != std::string::npos) {
-            in_.fail("expected a priority such as p1");
+              word.find_first_not_of("0123456789", 1) != std::string::npos ||
+              (word.size() > 2 && word[1] == '0')) {
+            in_.fail("expected a priority such as p1, without leading zeros");
           }
           if (d.axes.empty() && !d.open) in_.fail("a closed dim without axes has no priority");
           d.priority = std::stoi(word.substr(1));
@@ -90,7 +99,7 @@ class SdyParser {
       in_.expect("]");
     }
     while (in_.accept(",")) {
-      if (in_.accept("replicated")) {
+      if (s.replicated.empty() && in_.accept("replicated")) {
         in_.expect("=");
         s.replicated = axis_list(nullptr);
       } else if (in_.accept("unreduced")) {
@@ -113,6 +122,7 @@ class SdyParser {
       return special;
     }
     try {
+      check_axis_forms(s, *m);
       TensorSharding out = resolve_axes(s, m);
       if (name == "empty_mesh") out.mesh = nullptr;
       return out;

@@ -42,9 +42,9 @@ ir::DeviceGroups Reader::groups(const Operation& op) {
     const Attribute* mesh = parts.find("mesh_name");
     if (mesh == nullptr) mesh = parts.find("mesh");
     if (mesh == nullptr) in_.fail_at(value.data(), "expected mesh_name = @mesh");
-    std::string_view name = mesh->value;
+    std::string_view name = expanded(mesh->value);
     if (!name.empty() && name[0] == '@') name.remove_prefix(1);
-    MeshRef found;
+    MeshRef found = mesh_in_place(op, *mesh);
     for (const auto& [known, text] : meshes_) {
       if (known == name) found = parse_sdy_mesh(text, std::string(known));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Custom calls, as XLA writes them in HLO, and what sdy says about shardings.
+// Custom calls, as XLA writes them in HLO.
 #include <algorithm>
 
 #include "src/ir/hlo/text_out.h"
@@ -212,65 +212,6 @@ void Reader::set_call_attributes(const Operation& op, Instruction* i) {
   if (const Attribute* rule = op.find("sdy.sharding_rule")) {
     i->frontend_attributes.edit()["xla.sdy.sharding_rule"] = std::string(expanded(rule->value));
   }
-}
-
-void Reader::sharding_constraint(Operation& op) {
-  need_operands(op, 1, 1);
-  ir::ShardingConstraintAttrs attrs;
-  if (op.name == "sdy.reshard") attrs.kind = ir::ShardingConstraintAttrs::Kind::reshard;
-  set(op, Opcode::sharding_constraint, op.operands, std::move(attrs));
-  pend(op.values[0], expanded(need(op, "sharding").value), {});
-}
-
-void Reader::sharding_group(Operation& op) {
-  need_operands(op, 1, 1);
-  need_results(op, 0);
-  std::int64_t group = integer(op, "group_id");
-  if (group < 0 || group > (1 << 30)) fail(op, "has a group_id that is out of range");
-  groups_.emplace_back(op.operands[0], int(group));
-}
-
-void Reader::manual_computation(Operation& op) {
-  need_regions(op, 1);
-  ir::CustomCallAttrs a;
-  a.target = ir::kManualComputationTarget;
-  auto list = [&](const char* key) {
-    std::string text(expanded(need(op, key).value));
-    for (const char* prefix : {"#sdy.sharding_per_value"}) {
-      std::string_view p(prefix);
-      if (text.compare(0, p.size(), p) == 0)
-        text = text.substr(p.size() + 1, text.size() - p.size() - 2);
-    }
-    manual_shardings_.emplace_back(op.at, text);
-    return text;
-  };
-  a.other.emplace_back(ir::kManualInShardings, list("in_shardings"));
-  a.other.emplace_back(ir::kManualOutShardings, list("out_shardings"));
-  std::string axes(expanded(need(op, "manual_axes").value));
-  for (const char* prefix : {"#sdy<manual_axes", "#sdy.manual_axes<"}) {
-    if (axes.compare(0, std::string_view(prefix).size(), prefix) == 0) {
-      axes = axes.substr(std::string_view(prefix).size());
-      if (!axes.empty() && axes.back() == '>') axes.pop_back();
-    }
-  }
-  while (!axes.empty() && axes.front() == ' ') axes.erase(axes.begin());
-  if (axes.size() < 2 || axes.front() != '{' || axes.back() != '}') {
-    fail(op, "has manual_axes " + axes + "; expected {\"x\", \"y\"}");
-  }
-  axes.front() = '[';
-  axes.back() = ']';
-  a.other.emplace_back(ir::kManualAxes, axes);
-  const ir::Computation& body = *op.regions[0];
-  if (body.parameters().size() != op.operands.size()) {
-    fail(op, "has " + std::to_string(op.operands.size()) + " operands and a body with " +
-                 std::to_string(body.parameters().size()) + " arguments");
-  }
-  set_results(op, Opcode::custom_call, op.operands, std::move(a), op.regions);
-}
-
-void Reader::named_computation(Operation& op) {
-  need_regions(op, 1);
-  set_results(op, Opcode::call, op.operands, {}, op.regions);
 }
 
 }  // namespace tessera::text

@@ -159,7 +159,8 @@ Dims Reader::constant_integers(const Operation& op, std::size_t operand) {
 }
 
 void Reader::pend(Instruction* i, std::string_view sdy, std::string_view tiling) {
-  ir::PendingSharding pending{i, tiling, sdy, std::string(sdy)};
+  ir::PendingSharding pending{i, tiling, sdy, expanded_sdy(sdy)};
+  check_bound_axes(pending.sdy, sdy.data());
   pending_.push_back(std::move(pending));
 }
 
@@ -184,6 +185,15 @@ void Reader::pend_attributes(Instruction* i, const std::vector<Attribute>& attri
 }
 
 void Reader::set_shardings(Operation& op) {
+  if (const Attribute* sdy = op.find("sdy.sharding")) {
+    const std::string_view text = expanded(sdy->value);
+    if (text.starts_with("#sdy.sharding<")) {
+      in_.fail_at(text.data(),
+                  "the sharding of an operation is a list, one for each result: "
+                  "#sdy.sharding_per_value<[" +
+                      std::string(text.substr(13)) + "]>");
+    }
+  }
   if (op.values.empty()) return;
   if (op.values.size() == 1) {
     pend_attributes(op.values[0], op.attributes);

@@ -141,6 +141,7 @@ void Reader::module_items(char close) {
     } else if (name == "module" || name == "builtin.module") {
       in_.not_supported_at(at, "modules inside of modules are not supported");
     } else {
+      if (is_of_mpmd(name)) refuse_mpmd(at, name);
       in_.fail_at(at, "operation '" + std::string(name) +
                           "' can't stand in a module here; valid: func.func, sdy.mesh");
     }
@@ -204,46 +205,6 @@ void Reader::resources() {
   }
 }
 
-void Reader::mesh(bool generic) {
-  std::string_view name, text;
-  in_.skip();
-  const char* at = in_.position();
-  std::vector<Attribute> attributes;
-  if (generic) {
-    in_.expect('(', "after the operation's name");
-    in_.expect(')', "after the operands");
-    if (in_.accept_text("<{")) {
-      attribute_dict(&attributes, '}');
-      in_.expect('>', "after the properties");
-    }
-    if (in_.accept('{')) attribute_dict(&attributes, '}');
-    in_.expect(':', "before the type");
-    std::vector<const Shape*> none;
-    types_.read_function(&none, &none);
-    for (const Attribute& a : attributes) {
-      if (a.key == "mesh") text = expanded(a.value);
-      if (a.key == "sym_name" && a.value.size() > 2) name = a.value.substr(1, a.value.size() - 2);
-    }
-    if (text.substr(0, 9) == "#sdy.mesh") text.remove_prefix(9);
-  } else {
-    in_.expect('@', "before a mesh's name");
-    name = in_.suffix("a mesh's name");
-    in_.expect('=', "after a mesh's name");
-    text = in_.balanced();
-    if (in_.accept('{')) attribute_dict(&attributes, '}');
-  }
-  if (name.empty() || text.empty()) in_.fail_at(at, "expected sdy.mesh @name = <[\"x\"=2]>");
-  try {
-    parse_sdy_mesh(text, std::string(name));
-  } catch (const InternalError&) {
-    throw;
-  } catch (const Error& e) {
-    in_.fail_at(text.data(), e.message());
-  }
-  meshes_.emplace_back(name, text);
-  if (meshes_at_.data() == nullptr) meshes_at_ = text;
-}
-
 const char* Reader::skip_region() {
   in_.expect('{', "before the body of a function");
   const char* body = in_.position();
@@ -280,6 +241,14 @@ void Reader::function_argument(Function::Argument* a, bool named) {
   }
   a->type = types_.read();
   if (in_.accept('{')) attribute_dict(&a->attributes, '}');
+  for (const Attribute& attribute : a->attributes) {
+    if (attribute.key != "sdy.sharding" || !attribute.value.starts_with("#sdy.sharding_per_")) {
+      continue;
+    }
+    in_.fail_at(attribute.value.data(),
+                "an argument or result of a function has one sharding (#sdy.sharding<@mesh, "
+                "[...]>), not a list");
+  }
   if (in_.accept_word("loc")) a->location = in_.balanced();
 }
 
@@ -517,22 +486,6 @@ void Reader::entry_arguments(const Function& f) {
   }
 }
 
-/// Without a count, or with one of 1, the module is for as many devices as its mesh has; a mesh of
-/// one device names a place.
-void Reader::check_sizes_of_meshes() {
-  if (module_->num_partitions == 1) return;
-  for (const auto& [name, text] : meshes_) {
-    const std::int64_t devices = parse_sdy_mesh(text, std::string(name))->num_devices();
-    if (devices == 1 || devices == module_->num_partitions) continue;
-    const std::string partitions = std::to_string(module_->num_partitions);
-    in_.fail_at(text.data(), "mesh @" + std::string(name) + " = " + std::string(text) + " has " +
-                                 std::to_string(devices) +
-                                 " devices, and the module's mhlo.num_partitions is " + partitions +
-                                 "; valid: a mesh of " + partitions +
-                                 " devices, or mhlo.num_partitions = " + std::to_string(devices));
-  }
-}
-
 void Reader::resolve() {
   std::unordered_set<std::string_view> names;
   for (const auto& [name, text] : meshes_) {
@@ -577,12 +530,14 @@ void Reader::resolve() {
     }
   }
   if (manual) ir::raise_manual_computations(module_.get(), std::move(*manual));
+  check_sdy_collectives();
   for (const auto& holder : result_holders_) {
     ir::Instruction* root = holder->operands()[0];
     TensorSharding s = TensorSharding::open_on(module_->mesh, holder->shape.rank());
     root->sharding.push_back(holder->sharding.empty() ? s : holder->sharding[0]);
   }
-  for (const auto& [instruction, group] : groups_) {
+  check_sharding_groups();
+  for (const auto& [instruction, group, at, scope] : groups_) {
     if (instruction->sharding.empty()) {
       instruction->sharding = {TensorSharding::open_on(module_->mesh, instruction->shape.rank())};
     }

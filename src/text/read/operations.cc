@@ -90,6 +90,7 @@ void Reader::written_operation(Operation& op) {
 }
 
 void Reader::fail_unknown(const Operation& op) {
+  if (is_of_mpmd(op.name)) refuse_mpmd(op.at, op.name);
   std::size_t dot = op.name.find('.');
   std::string_view dialect = op.name.substr(0, dot == std::string_view::npos ? 0 : dot);
   bool ours = dialect == "stablehlo" || dialect == "chlo" || dialect == "sdy";
@@ -115,7 +116,10 @@ void Reader::operation(bool* ended) {
     (this->*op.info->convert)(op);
   }
   if (op.info->convert == &Reader::terminator) *ended = true;
-  if (!op.attributes.empty()) set_shardings(op);
+  if (!op.attributes.empty()) {
+    set_shardings(op);
+    check_sharding_rule(op);
+  }
   define_results(op, names);
   --depth_;
 }
@@ -134,7 +138,10 @@ void Reader::generic(Operation& op) {
     attribute_dict(&op.attributes, '}');
     in_.expect('>', "after the properties");
   }
-  if (in_.peek() == '(') regions(op);
+  if (in_.peek() == '(') {
+    const BoundAxes bound(*this, op);
+    regions(op);
+  }
   if (in_.accept('{')) attribute_dict(&op.attributes, '}');
   in_.expect(':', "before the operation's type");
   types_.read_function(&op.operand_types, &op.results);

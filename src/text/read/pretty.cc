@@ -125,6 +125,8 @@ void Reader::pretty_special(Operation& op, char kind) {
       return pretty_body(op);
     case 'a':
       return pretty_scan(op);
+    case 'e':
+      return pretty_edge(op);
     default:
       return pretty_sdy_collective(op);
   }
@@ -423,6 +425,7 @@ void Reader::pretty_manual_computation(Operation& op) {
   keyword_attribute(op, "in_shardings", "in_shardings");
   keyword_attribute(op, "out_shardings", "out_shardings");
   keyword_attribute(op, "manual_axes", "manual_axes");
+  const BoundAxes bound(*this, op);
   pretty_body(op);
 }
 
@@ -431,7 +434,7 @@ void Reader::pretty_body(Operation& op) {
   for (const char* key : {"in_shardings", "out_shardings"}) {
     if (op.find(key) == nullptr && in_.accept_word(key)) {
       in_.expect('=', "after the name of an attribute");
-      short_value();
+      op.attributes.push_back({key, short_value()});
     }
   }
   std::vector<BlockArgument> arguments;
@@ -457,21 +460,6 @@ void Reader::pretty_scan(Operation& op) {
   op.regions.push_back(region(op, 0, nullptr, nullptr));
   in_.expect(':', "before the operation's type");
   types_.read_function(&op.operand_types, &op.results);
-}
-
-void Reader::pretty_sdy_collective(Operation& op) {
-  // sdy.all_gather [{}, {"x"}] %0 out_sharding=<@mesh, [...]> : type
-  while (in_.peek() != '%') {
-    if (in_.peek() == '[' || in_.peek() == '{') {
-      in_.balanced();
-    } else {
-      in_.fail("expected axes in brackets or an operand");
-    }
-  }
-  operand(op);
-  keyword_attribute(op, "out_sharding", "sharding");
-  if (in_.accept('{')) attribute_dict(&op.attributes, '}');
-  pretty_types(op, 'S');
 }
 
 }  // namespace tessera::text

@@ -58,6 +58,9 @@ struct Frame {
   std::vector<ir::Instruction*> returned;
 };
 
+/// Whether it names an operation of Shardy's dialect for several meshes.
+bool is_of_mpmd(std::string_view name);
+
 class Reader {
  public:
   Reader(std::string_view text, const std::string& file) : in_(text, file), types_(in_) {}
@@ -164,10 +167,19 @@ class Reader {
   std::string output_aliases(const Operation& op, const Attribute& aliases);
   std::vector<ir::Computation*> called_functions(const Operation& op);
   void set_call_attributes(const Operation& op, ir::Instruction* i);
+
+  // convert/sdy.cc
   void sharding_constraint(Operation& op);
   void sharding_group(Operation& op);
   void manual_computation(Operation& op);
   void named_computation(Operation& op);
+  void propagation_barrier(Operation& op);
+  void data_flow_edge(Operation& op);
+  void sdy_collective(Operation& op);
+  /// The values, each under a constraint of the list of shardings in that attribute, if there is.
+  std::vector<ir::Instruction*> constrained(const Operation& op,
+                                            std::vector<ir::Instruction*> values,
+                                            std::string_view key);
 
   // convert/approx_top_k.cc
   void approx_top_k(Operation& op, const std::vector<ir::Computation*>& called);
@@ -218,7 +230,6 @@ class Reader {
   void scan_functions();
   void module_items(char close);
   void module_attribute(const Attribute& a);
-  void mesh(bool generic);
   void alias(char kind);
   void resources();
   void function(bool generic);
@@ -232,9 +243,40 @@ class Reader {
   void set_root(const Function& f, std::vector<ir::Instruction*> returned);
   void entry_results(Function& f);
   void entry_arguments(const Function& f);
-  void check_sizes_of_meshes();
   void resolve();
   const char* skip_region();
+
+  // sdy.cc: the forms of sdy
+  void mesh(bool generic);
+  void check_sizes_of_meshes();
+  [[noreturn]] void refuse_mpmd(const char* at, std::string_view name);
+  /// A mesh that StableHLO's attribute holds itself; null if it only names one.
+  MeshRef mesh_in_place(const Operation& op, const Attribute& mesh);
+  /// What the aliases in it stand for put in place, and `#sdy<sharding<...>>` as
+  /// `#sdy.sharding<...>`.
+  std::string expanded_sdy(std::string_view text);
+  void append_expanded(std::string_view text, int depth, std::string* out);
+  std::size_t append_opened(std::string_view text, std::size_t bracket, int depth,
+                            std::string* out);
+  void pretty_sdy_collective(Operation& op);
+  void pretty_edge(Operation& op);
+
+  // verify_sdy.cc: what Shardy's verifier refuses
+  struct BoundAxes;
+  void check_bound_axes(std::string_view sharding, const char* at);
+  void check_sharding_rule(const Operation& op);
+  /// An operation that moves parts of an array; checked once the shardings of both sides are known.
+  struct SdyCollective {
+    ir::Instruction *operand, *result;
+    std::string_view name;
+    std::string axes;
+    const char* at;
+    /// Shardings of what a region is given aren't written at its arguments.
+    bool of_argument;
+  };
+  void check_sdy_collectives();
+  void check_sharding_groups();
+  void check_sdy_collective(const SdyCollective& c);
 
   // operations.cc: operations, regions, values
   void operations(Frame& frame);
@@ -300,7 +342,6 @@ class Reader {
   void pretty_manual_computation(Operation& op);
   void pretty_body(Operation& op);
   void pretty_scan(Operation& op);
-  void pretty_sdy_collective(Operation& op);
   void keyword_attribute(Operation& op, std::string_view keyword, std::string_view key);
 
   // convert/quantized.cc
@@ -460,9 +501,35 @@ class Reader {
   std::string meshes_text_;
   std::string_view meshes_at_;
   std::vector<ir::PendingSharding> pending_;
-  std::vector<std::pair<ir::Instruction*, int>> groups_;
+  struct GroupMember {
+    ir::Instruction* value;
+    int group;
+    const char* at;
+    int scope;  ///< the manual computation around it
+  };
+  std::vector<GroupMember> groups_;
+  std::vector<SdyCollective> collectives_;
+  /// The manual axes of the manual computations around what is being read.
+  std::vector<std::string> bound_axes_;
+  /// The manual computation that is being read, by number; 0: none.
+  int manual_scope_ = 0, manual_scopes_ = 0;
   /// Stand for the entry's results until their shardings are known.
   std::vector<std::unique_ptr<ir::Instruction>> result_holders_;
+};
+
+/// While it lives, what is read is inside of this manual computation, if it is one.
+struct Reader::BoundAxes {
+  BoundAxes(Reader& reader, const Operation& op);
+  ~BoundAxes() {
+    reader_.bound_axes_.resize(before_);
+    reader_.manual_scope_ = outer_;
+  }
+  BoundAxes(const BoundAxes&) = delete;
+
+ private:
+  Reader& reader_;
+  std::size_t before_;
+  int outer_;
 };
 
 }  // namespace tessera::text
