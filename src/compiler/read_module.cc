@@ -60,7 +60,7 @@ std::optional<TextForm> text_form(std::string_view text) {
   if (starts("HloModule")) return TextForm::hlo;
   // Aliases (#loc = ...), a module, or what may stand in one.
   for (const char* word : {"#", "!", "module", "builtin.module", "\"builtin.module\"", "func.func",
-                           "\"func.func\"", "sdy.mesh"}) {
+                           "\"func.func\"", "sdy.mesh", "\"sdy.mesh\""}) {
     if (starts(word)) return TextForm::stablehlo;
   }
   return std::nullopt;

@@ -111,7 +111,7 @@ TEST(Shardings, ConstraintsAndOperations) {
                 "sharding-constraint P(\"x\", UNCONSTRAINED)", "sharding-constraint P(None, \"y\")",
                 "get-tuple-element P(\"y\", None)", "get-tuple-element P(None, \"x\")",
                 "add P((\"y\", \"x\"), None)", "sharding-constraint P(\"y\", None)"}));
-  EXPECT_EQ(m->entry()->root()->sharding.at(0).shard_group, 3);
+  EXPECT_EQ(m->entry()->root()->operand(0)->sharding.at(0).shard_group, 3);
 }
 
 TEST(Shardings, AReshardIsWrittenAsOne) {
