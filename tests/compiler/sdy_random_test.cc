@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random modules with every form of sdy, through all stages, against the evaluator on the same
+// program without sdy. SOAK_PROGRAMS / 4 of them (500 if unset), from seed SOAK_SEED.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "src/evaluator/evaluator.h"
+#include "src/text/read/stablehlo.h"
+#include "tests/compiler/run_executable.h"
+#include "tests/support/random_program.h"
+#include "tests/support/random_sdy.h"
+#include "tests/support/shards.h"
+
+namespace tessera::testing {
+namespace {
+
+std::uint64_t number_or(const char* name, std::uint64_t fallback) {
+  const char* text = std::getenv(name);
+  return text != nullptr && *text != '\0' ? std::strtoull(text, nullptr, 10) : fallback;
+}
+
+/// Empty if all is well.
+std::string fault_of(std::uint64_t seed, Layouts layouts) {
+  const RandomSdy program = random_sdy(seed);
+  const auto failed = [&](const std::string& why) {
+    return "SOAK_SEED=" + std::to_string(seed) + ": " + why + "\n--- with sdy\n" +
+           program.annotated + "--- without\n" + program.plain;
+  };
+  try {
+    Dice dice(seed + 1);
+    std::vector<Literal> arguments;
+    for (const Dims& dims : program.arguments) {
+      arguments.push_back(random_literal(dice, DType::f32, dims, true));
+    }
+    const auto plain = text::parse_stablehlo(program.plain, "plain.mlir");
+    const Literal whole = evaluator::evaluate(*plain, arguments);
+    compiler::Options options;
+    options.layouts = layouts;
+    auto module = text::parse_stablehlo(program.annotated, "sdy.mlir");
+    if (module->mesh) module->num_partitions = module->mesh->num_devices();
+    const auto executable = compiler::compile(std::move(module), options);
+    std::vector<std::vector<Literal>> shards{arguments};
+    if (executable->num_devices() > 1) {
+      shards = shard_arguments(executable->partitioned(), arguments);
+    }
+    compiler::DeviceArrays buffers = to_device_arrays(shards);
+    const std::vector<bool> donated(buffers.size(), true);
+    const auto results = executable->run(std::move(buffers), donated);
+    const auto fault =
+        difference(to_literals(*executable, results), whole, executable->result_shardings(), 0);
+    if (fault) return failed(*fault);
+  } catch (const std::exception& e) {
+    return failed(e.what());
+  }
+  return {};
+}
+
+void run(Layouts layouts) {
+  const std::uint64_t first = number_or("SOAK_SEED", 1);
+  const std::uint64_t count = number_or("SOAK_PROGRAMS", 2000) / 4;
+  int failures = 0;
+  for (std::uint64_t seed = first; seed < first + count && failures < 3; ++seed) {
+    const std::string fault = fault_of(seed, layouts);
+    if (fault.empty()) continue;
+    ADD_FAILURE() << fault;
+    ++failures;
+  }
+}
+
+TEST(DifferentialSdy, Solved) { run(Layouts::solved); }
+
+TEST(DifferentialSdy, AsPropagated) { run(Layouts::propagated); }
+
+}  // namespace
+}  // namespace tessera::testing

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations of StableHLO in two texts side by side, one with shardings.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/shape.h"
+#include "tests/support/random_sdy_shardings.h"
+
+namespace tessera::testing::sdy_text {
+
+/// A value by its names in both texts.
+struct Value {
+  std::string annotated, plain;
+  Dims dims;
+  double bound = 4;  ///< of the size of its elements, so that sums stay exact
+};
+using Values = std::vector<Value>;
+
+constexpr double kExact = 1 << 20;
+
+inline std::string listed(const std::vector<std::int64_t>& numbers) {
+  std::string out;
+  for (const std::int64_t n : numbers) out += (out.empty() ? "" : ", ") + std::to_string(n);
+  return out;
+}
+
+inline std::string tensor(const Dims& dims, const char* element = "f32") {
+  std::string out = "tensor<";
+  for (const std::int64_t d : dims) out += std::to_string(d) + "x";
+  return out + element + ">";
+}
+
+class OperationWriter {
+ public:
+  explicit OperationWriter(std::uint64_t seed)
+      : dice_(seed), mesh_(dice_), unreduced_(dice_.chance(0.5)) {}
+
+ protected:
+  std::int64_t size() {
+    static const std::vector<std::int64_t> kSizes = {1, 2, 3, 4, 6, 8, 8, 12, 16};
+    return dice_.pick(kSizes);
+  }
+
+  /// Of an argument or result: all shards alike and nothing unreduced.
+  SdySharding even(const Dims& dims) {
+    SdySharding s = mesh_.sharding(dims, false, bound_);
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      std::int64_t shards = 1;
+      for (const SdyAxis& a : s.dims[d]) shards *= a.size;
+      if (dims[d] % shards == 0) continue;
+      s.dims[d].clear();
+      if (!s.open[d]) s.priority[d] = -1;
+    }
+    return s;
+  }
+
+  SdySharding any(const Dims& dims) { return mesh_.sharding(dims, may_be_unreduced(), bound_); }
+  bool may_be_unreduced() const { return unreduced_ && bound_.empty(); }
+
+  std::string fresh() { return "%" + std::to_string(next_++); }
+  void line(const std::string& annotated, const std::string& plain) {
+    text_[0] += annotated + "\n";
+    text_[1] += plain + "\n";
+  }
+
+  /// ` {sdy.sharding = ...}` for that many results, or nothing.
+  std::string attribute(const std::vector<Dims>& results) {
+    if (!dice_.chance(0.35)) return "";
+    std::string out = " {sdy.sharding = #sdy.sharding_per_value<[";
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      out += (i > 0 ? ", " : "") + mesh_.text(even(results[i]));
+    }
+    return out + "]>}";
+  }
+
+  /// One operation in both texts. In `form`, `$n` is operand n, `{}` the attributes.
+  Value operation(const std::string& form, const Values& operands, Dims result, double bound) {
+    Value v;
+    v.annotated = v.plain = fresh();
+    v.dims = std::move(result);
+    v.bound = bound;
+    std::string texts[2] = {v.annotated + " = " + form, v.plain + " = " + form};
+    for (int t = 0; t < 2; ++t) {
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        const std::string mark = "$" + std::to_string(i);
+        for (std::size_t at = texts[t].find(mark); at != std::string::npos;
+             at = texts[t].find(mark)) {
+          texts[t].replace(at, mark.size(), t == 0 ? operands[i].annotated : operands[i].plain);
+        }
+      }
+      const std::size_t at = texts[t].find("{}");
+      if (at != std::string::npos) texts[t].replace(at, 2, t == 0 ? attribute({v.dims}) : "");
+    }
+    line(texts[0], texts[1]);
+    return v;
+  }
+
+  Value constant(double value) {
+    const std::string dialect[2] = {dice_.chance(0.5) ? "sdy" : "stablehlo", "stablehlo"};
+    Value v;
+    v.annotated = v.plain = fresh();
+    const std::string rest = ".constant dense<" + std::to_string(int(value)) + ".0> : tensor<f32>";
+    line(v.annotated + " = " + dialect[0] + rest, v.plain + " = " + dialect[1] + rest);
+    v.bound = std::abs(value);
+    return v;
+  }
+
+  const Value& pick(const Values& values) {
+    // Late ones more often: programs are deep.
+    const auto n = std::int64_t(values.size());
+    return values[std::size_t(std::max(dice_.below(n), dice_.below(n)))];
+  }
+
+  Value alike(const Values& values, const Value& x) {
+    Values same;
+    for (const Value& v : values) {
+      if (v.dims == x.dims) same.push_back(v);
+    }
+    return dice_.pick(same);
+  }
+
+  Value elementwise(const Values& values) {
+    const Value x = pick(values), y = alike(values, x);
+    const std::string type = " : " + tensor(x.dims);
+    switch (dice_.below(6)) {
+      case 0:
+        if (x.bound * y.bound < kExact) {
+          return operation("stablehlo.multiply $0, $1{}" + type, {x, y}, x.dims, x.bound * y.bound);
+        }
+        [[fallthrough]];
+      case 1:
+        return operation("stablehlo.maximum $0, $1{}" + type, {x, y}, x.dims,
+                         std::max(x.bound, y.bound));
+      case 2:
+        return operation("stablehlo.negate $0{}" + type, {x}, x.dims, x.bound);
+      case 3: {
+        Value less = operation("stablehlo.compare LT, $0, $1 : (" + tensor(x.dims) + ", " +
+                                   tensor(x.dims) + ") -> " + tensor(x.dims, "i1"),
+                               {x, y}, x.dims, 1);
+        return operation(
+            "stablehlo.select $2, $1, $0{} : " + tensor(x.dims, "i1") + ", " + tensor(x.dims),
+            {x, y, less}, x.dims, std::max(x.bound, y.bound));
+      }
+      default:
+        if (x.bound + y.bound > kExact) {
+          return operation("stablehlo.minimum $0, $1{}" + type, {x, y}, x.dims,
+                           std::max(x.bound, y.bound));
+        }
+        return operation(std::string(dice_.chance(0.5) ? "stablehlo.add" : "stablehlo.subtract") +
+                             " $0, $1{}" + type,
+                         {x, y}, x.dims, x.bound + y.bound);
+    }
+  }
+
+  static std::string from_to(const Dims& from, const Dims& to) {
+    return " : (" + tensor(from) + ") -> " + tensor(to);
+  }
+
+  Value moved(const Values& values) {
+    const Value x = pick(values);
+    const auto rank = std::int64_t(x.dims.size());
+    if (rank == 0 || dice_.chance(0.15)) {
+      Dims to = x.dims;
+      const std::int64_t at = dice_.between(0, rank);
+      if (rank > 3) return elementwise(values);
+      to.insert(to.begin() + at, size());
+      Dims where;
+      for (std::int64_t d = 0; d < rank; ++d) where.push_back(d < at ? d : d + 1);
+      return operation("stablehlo.broadcast_in_dim $0, dims = [" +
+                           listed({where.begin(), where.end()}) + "]{}" + from_to(x.dims, to),
+                       {x}, to, x.bound);
+    }
+    const auto d = std::size_t(dice_.below(rank));
+    switch (dice_.below(7)) {
+      case 0: {
+        std::vector<std::int64_t> order;
+        for (std::int64_t i = 0; i < rank; ++i) order.push_back(i);
+        for (std::size_t i = order.size(); i > 1; --i) {
+          std::swap(order[i - 1], order[std::size_t(dice_.below(std::int64_t(i)))]);
+        }
+        Dims to;
+        for (const std::int64_t o : order) to.push_back(x.dims[std::size_t(o)]);
+        return operation(
+            "stablehlo.transpose $0, dims = [" + listed(order) + "]{}" + from_to(x.dims, to), {x},
+            to, x.bound);
+      }
+      case 1:
+        return reshape(x, d);
+      case 2: {
+        std::string ranges;
+        Dims to;
+        for (const std::int64_t n : x.dims) {
+          const std::int64_t first = dice_.below(n), last = dice_.between(first + 1, n),
+                             stride = dice_.between(1, 2);
+          ranges += (ranges.empty() ? "" : ", ") + std::to_string(first) + ":" +
+                    std::to_string(last) + ":" + std::to_string(stride);
+          to.push_back((last - first + stride - 1) / stride);
+        }
+        return operation("stablehlo.slice $0 [" + ranges + "]{}" + from_to(x.dims, to), {x}, to,
+                         x.bound);
+      }
+      case 3: {
+        std::vector<std::int64_t> low, high, interior;
+        Dims to;
+        for (const std::int64_t n : x.dims) {
+          low.push_back(dice_.between(n > 1 ? -1 : 0, 2));
+          high.push_back(dice_.between(0, 2));
+          interior.push_back(dice_.chance(0.3) ? 1 : 0);
+          to.push_back(low.back() + high.back() + n + (n - 1) * interior.back());
+        }
+        return operation("stablehlo.pad $0, $1, low = [" + listed(low) + "], high = [" +
+                             listed(high) + "], interior = [" + listed(interior) + "]{} : (" +
+                             tensor(x.dims) + ", tensor<f32>) -> " + tensor(to),
+                         {x, constant(1)}, to, x.bound);
+      }
+      case 4: {
+        const Value y = alike(values, x);
+        Dims to = x.dims;
+        to[d] *= 2;
+        return operation("stablehlo.concatenate $0, $1, dim = " + std::to_string(d) + "{} : (" +
+                             tensor(x.dims) + ", " + tensor(x.dims) + ") -> " + tensor(to),
+                         {x, y}, to, std::max(x.bound, y.bound));
+      }
+      case 5:
+        return operation(
+            "stablehlo.reverse $0, dims = [" + std::to_string(d) + "]{} : " + tensor(x.dims), {x},
+            x.dims, x.bound);
+      default:
+        return gather(x);
+    }
+  }
+
+  Value reshape(const Value& x, std::size_t d) {
+    Dims to = x.dims;
+    if (d + 1 < to.size() && dice_.chance(0.5)) {
+      to[d] *= to[d + 1];
+      to.erase(to.begin() + std::ptrdiff_t(d) + 1);
+    } else if (to[d] % 2 == 0 && to.size() < 5) {
+      to[d] /= 2;
+      to.insert(to.begin() + std::ptrdiff_t(d) + (dice_.chance(0.5) ? 1 : 0), 2);
+    } else {
+      to.insert(to.begin(), 1);
+    }
+    return operation("stablehlo.reshape $0{}" + from_to(x.dims, to), {x}, to, x.bound);
+  }
+
+  Value gather(const Value& x) {
+    std::vector<std::int64_t> rows, sizes{1}, offsets;
+    for (std::int64_t n = dice_.between(1, 6); n > 0; --n) rows.push_back(dice_.below(x.dims[0]));
+    Dims to{std::int64_t(rows.size())};
+    for (std::size_t i = 1; i < x.dims.size(); ++i) {
+      to.push_back(x.dims[i]);
+      sizes.push_back(x.dims[i]);
+      offsets.push_back(std::int64_t(i));
+    }
+    const std::string count = std::to_string(rows.size());
+    const Value indices = operation(
+        "stablehlo.constant dense<[" + listed(rows) + "]> : tensor<" + count + "xi32>", {}, {}, 0);
+    return operation(
+        "\"stablehlo.gather\"($0, $1) <{dimension_numbers = "
+        "#stablehlo.gather<offset_dims = [" +
+            listed(offsets) +
+            "], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim "
+            "= 1>, slice_sizes = array<i64: " +
+            listed(sizes) + ">}>{} : (" + tensor(x.dims) + ", tensor<" + count + "xi32>) -> " +
+            tensor(to),
+        {x, indices}, to, x.bound);
+  }
+
+  Value reduced(const Values& values) {
+    const Value x = pick(values);
+    if (x.dims.empty()) return elementwise(values);
+    Dims to;
+    std::vector<std::int64_t> over;
+    double bound = x.bound;
+    const auto one = std::size_t(dice_.below(std::int64_t(x.dims.size())));
+    for (std::size_t d = 0; d < x.dims.size(); ++d) {
+      if (d == one || dice_.chance(0.3)) {
+        over.push_back(std::int64_t(d));
+        bound *= double(x.dims[d]);
+      } else {
+        to.push_back(x.dims[d]);
+      }
+    }
+    const bool sum = bound < kExact && dice_.chance(0.7);
+    return operation(std::string("stablehlo.reduce($0 init: $1) applies stablehlo.") +
+                         (sum ? "add" : "maximum") + " across dimensions = [" + listed(over) +
+                         "]{} : (" + tensor(x.dims) + ", tensor<f32>) -> " + tensor(to),
+                     {x, constant(0)}, to, sum ? bound : x.bound);
+  }
+
+  Value dot(const Values& values) {
+    const Value x = pick(values);
+    if (x.dims.empty() || x.dims.size() > 3) return elementwise(values);
+    for (std::size_t tries = 0; tries < 8; ++tries) {
+      const Value& y = dice_.pick(values);
+      if (y.dims.empty() || y.dims.size() > 3) continue;
+      const auto i = std::size_t(dice_.below(std::int64_t(x.dims.size())));
+      const auto k = std::size_t(dice_.below(std::int64_t(y.dims.size())));
+      const double bound = x.bound * y.bound * double(x.dims[i]);
+      if (x.dims[i] != y.dims[k] || bound > kExact) continue;
+      Dims to;
+      for (std::size_t d = 0; d < x.dims.size(); ++d) {
+        if (d != i) to.push_back(x.dims[d]);
+      }
+      for (std::size_t d = 0; d < y.dims.size(); ++d) {
+        if (d != k) to.push_back(y.dims[d]);
+      }
+      return operation("stablehlo.dot_general $0, $1, contracting_dims = [" + std::to_string(i) +
+                           "] x [" + std::to_string(k) + "]{} : (" + tensor(x.dims) + ", " +
+                           tensor(y.dims) + ") -> " + tensor(to),
+                       {x, y}, to, bound);
+    }
+    return elementwise(values);
+  }
+
+  Dice dice_;
+  SdyMesh mesh_;
+  std::string text_[2], functions_[2];
+  bool unreduced_;  ///< else groups, which would give arguments the unreduced axes of values
+  std::vector<int> bound_;  ///< axes of the manual computation that is being written
+  int next_ = 0, next_group_ = 0;
+};
+
+}  // namespace tessera::testing::sdy_text
