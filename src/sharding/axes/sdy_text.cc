@@ -42,12 +42,6 @@ class SdyParser {
       }
     }
     in_.expect(">");
-    std::vector<std::int64_t> sorted = ids;
-    std::sort(sorted.begin(), sorted.end());
-    if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-        twice != sorted.end()) {
-      in_.fail("device " + std::to_string(*twice) + " stands twice in device_ids");
-    }
     try {
       if (axes.empty() && ids.size() == 1) {
         auto single = std::make_shared<LogicalMesh>();
@@ -55,7 +49,12 @@ class SdyParser {
         single->device_ids = ids;  // kept even for device 0: it marks the mesh as a single device
         return single;
       }
-      return make_logical_mesh(std::move(axes), std::move(ids), name);
+      const MeshRef made = make_logical_mesh(std::move(axes), ids, name);
+      std::sort(ids.begin(), ids.end());
+      if (const auto twice = std::adjacent_find(ids.begin(), ids.end()); twice != ids.end()) {
+        in_.fail("device " + std::to_string(*twice) + " stands twice in device_ids");
+      }
+      return made;
     } catch (const ShardingError& e) {
       in_.fail(e.message());
     }
