@@ -239,6 +239,72 @@ TEST_F(ExplicitSums, Behaviour_241_CotangentsOfPartialSums) {
   }
 }
 
+TEST_F(ExplicitSums, PartialSumsTimesReducedFactors) {
+  const Array a = placed({8, 4}, P(nullptr, "x")), b = placed({4, 8}, P("x"));
+  const Array factor = device_put(counting({8, 8}, 0.25f), on(P().with_reduced({"x"})));
+  const Array parts = matmul(a, b, P().with_unreduced({"x"}));
+  const Array whole = reshard(parts, P()) * counting({8, 8}, 0.25f);
+  EXPECT_EQ(type_text(parts * factor), "f32[8,8]{U:x}");
+  EXPECT_EQ(type_text(factor * parts), "f32[8,8]{U:x}");
+  expect_close(reshard(parts * factor, P()), whole);
+  EXPECT_EQ(type_text(parts / factor), "f32[8,8]{U:x}");
+  // Each device multiplies its part.
+  const auto times = [](Array v, Array w, Array f) {
+    return matmul(v, w, P().with_unreduced({"x"})) * f;
+  };
+  const std::string text = jit(times).lower(a, b, factor).compile().as_text();
+  EXPECT_EQ(collectives(text), 0u) << text;
+  // The factor's gradient is a partial sum, that of the product is reduced once.
+  const auto loss = [&](Array v, Array w, Array f) {
+    return sum(square(reshard(times(v, w, f), P())));
+  };
+  const auto [ga, gf] = grad<0, 2>(loss)(a, b, factor);
+  EXPECT_EQ(type_text(ga) + type_text(gf), "f32[8,4@x]f32[8,8]{U:x}");
+  const auto plain = [](Array v, Array w, Array f) { return sum(square(matmul(v, w) * f)); };
+  const auto [wa, wf] = grad<0, 2>(plain)(counting({8, 4}, 0.125f), counting({4, 8}, 0.125f),
+                                          counting({8, 8}, 0.25f));
+  expect_close(ga, wa, 1e-4f);
+  expect_close(reshard(gf, P()), wf, 1e-4f);
+  // Reduced over other axes, or not at all.
+  for (const PartitionSpec& spec : {P().with_reduced({"y"}), P().with_reduced({"x", "y"}), P()}) {
+    const Array other = device_put(counting({8, 8}), on(spec));
+    expect_error<ShardingTypeError>(
+        [&] { (void)(parts * other); },
+        {"partial sum over {'x'}", "a factor with reduced={'x'}", kNear});
+  }
+  expect_error<ShardingTypeError>([&] { (void)(parts * parts); },
+                                  {"partial sum over {'x'}", kNear});
+}
+
+TEST_F(ExplicitSums, PartialSumsThatAreConvertedOrReshaped) {
+  const Array a = placed({8, 4}, P(nullptr, "x")), b = placed({4, 8}, P("x"));
+  const Array parts = matmul(a, b, P().with_unreduced({"x"}));
+  // A sum of whole numbers is another one than the sum, rounded.
+  for (const DType type : {s32, u8, pred}) {
+    expect_error<ShardingTypeError>([&] { (void)parts.astype(type); },
+                                    {"partial sum over {'x'}", "reshard()", kNear});
+  }
+  for (const DType type : {bf16, f64, c64}) {
+    EXPECT_TRUE(has(type_text(parts.astype(type)), "{U:x}"));
+  }
+  const PartitionSpec kept = P().with_unreduced({"x"});
+  EXPECT_EQ(type_text(reshape(parts, {64}, kept)), "f32[64]{U:x}");
+  expect_close(reshard(reshape(parts, {64}, kept), P()), reshape(reshard(parts, P()), {64}));
+  for (const PartitionSpec& spec :
+       {P(), P().with_unreduced({"y"}), P().with_unreduced({"x", "y"})}) {
+    expect_error<ShardingTypeError>([&] { (void)reshape(parts, {64}, spec); },
+                                    {"out_sharding", "unreduced={'x'}", "reshard()", kNear});
+  }
+  // A maximum has no terms that add up.
+  expect_error<ShardingTypeError>(
+      [&] {
+        (void)with_out_sharding(P().with_unreduced({"x"}), [&] {
+          return max(placed({8, 8}, P("x")), 0);
+        });
+      },
+      {"unreduced axes are those of a dot or a sum", kNear});
+}
+
 TEST_F(ExplicitSums, Behaviour_242_ReducedWithOthers) {
   const Array r = device_put(counting({8, 8}), on(P().with_reduced({"x"})));
   expect_error<ShardingTypeError>(

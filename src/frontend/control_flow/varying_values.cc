@@ -59,7 +59,7 @@ void check_branches_vary(const std::vector<frontend::TracedFunction>& branches,
   if (wrong.empty()) return;
   throw TypeError(names.api +
                       ": the branches must return values that vary over the same axes: " + differ +
-                      ". This might be fixed by applying " + frontend::pcast_advice(wrong, ""),
+                      ". This might be fixed by applying " + frontend::pcast_advice(wrong, "the "),
                   names.location);
 }
 
