@@ -248,12 +248,9 @@ TEST_F(ExplicitSums, PartialSumsTimesReducedFactors) {
   EXPECT_EQ(type_text(factor * parts), "f32[8,8]{U:x}");
   expect_close(reshard(parts * factor, P()), whole);
   EXPECT_EQ(type_text(parts / factor), "f32[8,8]{U:x}");
-  // Each device multiplies its part.
   const auto times = [](Array v, Array w, Array f) {
     return matmul(v, w, P().with_unreduced({"x"})) * f;
   };
-  const std::string text = jit(times).lower(a, b, factor).compile().as_text();
-  EXPECT_EQ(collectives(text), 0u) << text;
   // The factor's gradient is a partial sum, that of the product is reduced once.
   const auto loss = [&](Array v, Array w, Array f) {
     return sum(square(reshard(times(v, w, f), P())));
@@ -296,13 +293,75 @@ TEST_F(ExplicitSums, PartialSumsThatAreConvertedOrReshaped) {
                                     {"out_sharding", "unreduced={'x'}", "reshard()", kNear});
   }
   // A maximum has no terms that add up.
+  const Array split = placed({8, 8}, P("x"));
+  expect_error<ShardingTypeError>(
+      [&] { (void)with_out_sharding(P().with_unreduced({"x"}), [&] { return max(split, 0); }); },
+      {"unreduced axes are those of a dot or a sum", kNear});
+}
+
+TEST_F(ExplicitSums, PartialSumsThroughOtherOps) {
+  const Array a = placed({8, 4}, P(nullptr, "x")), b = placed({4, 8}, P("x"));
+  const Array parts = matmul(a, b, P().with_unreduced({"x"})), whole = reshard(parts, P());
+  for (const auto& f : std::vector<std::function<Array(Array)>>{
+           [](Array v) {
+             return pad(v, {{1, 2}, {0, 1}});
+           },
+           [](Array v) {
+             return dynamic_update_slice(v, slice(v, {0, 0}, {2, 8}), {3, 0});
+           },
+           [](Array v) {
+             return where(iota(s32, {8, 8}, 0) > 3, v, -v);
+           },
+           [](Array v) { return squeeze(expand_dims(v, 0), 0); },
+           [](Array v) {
+             return broadcast_to(v, {2, 8, 8});
+           },
+           [](Array v) { return sum(v, 0); }, [](Array v) { return flip(v, 0); },
+           [](Array v) {
+             return fori_loop(
+                 0, 3, [](Array, Array c) { return c + c; }, v);
+           },
+           [](Array v) {
+             return cond(
+                 true, [](Array c) { return c + c; }, [](Array c) { return c; }, v);
+           },
+           [](Array v) { return jit([](Array c) { return c + c; })(v); },
+           [](Array v) { return vmap([](Array c) { return c + c; })(v); }}) {
+    const Array y = f(parts);
+    EXPECT_TRUE(has(type_text(y), "{U:x}")) << type_text(y);
+    expect_close(reshard(y, P()), f(whole));
+    expect_close(reshard(jit(f)(parts), P()), f(whole));
+  }
+  // Padding that isn't zero would be added once for each part.
   expect_error<ShardingTypeError>(
       [&] {
-        (void)with_out_sharding(P().with_unreduced({"x"}), [&] {
-          return max(placed({8, 8}, P("x")), 0);
-        });
+        (void)pad(parts, {{1, 1}, {0, 0}}, {.value = 1.0f});
       },
-      {"unreduced axes are those of a dot or a sum", kNear});
+      {"partial sum over {'x'}", "operand 1 is not", kNear});
+  // The gradient of what is sliced is a partial sum, padded with zeros.
+  const Array w = device_put(counting({6, 2}, 0.25f), on(P().with_reduced({"x"})));
+  const Array x = placed({8, 4}, P("x"));
+  const auto of_w = [](Array v, Array u) {
+    return sum(square(matmul(u, slice(v, {1, 0}, {5, 2}))));
+  };
+  const Array g = grad([&](Array v) { return of_w(v, x); })(w);
+  EXPECT_EQ(type_text(g), "f32[6,2]{U:x}");
+  expect_close(reshard(g, P()), grad([&](Array v) {
+                 return of_w(v, counting({8, 4}, 0.125f));
+               })(counting({6, 2}, 0.25f)),
+               1e-4f);
+}
+
+TEST_F(ExplicitSums, PartialSumsAtTheBoundariesOfPrograms) {
+  // As arguments and results that are placed so.
+  const NamedSharding parts(on(P().with_unreduced({"x"})));
+  const Array x = counting({8, 8});
+  const auto twice =
+      jit([](Array v) { return v + v; }, {.in_shardings = parts, .out_shardings = parts});
+  const Array y = twice(x);
+  EXPECT_EQ(type_text(y), "f32[8,8]{U:x}");
+  EXPECT_EQ(floats(y), floats(x * 2.0f));
+  EXPECT_EQ(floats(reshard(y, P("x"))), floats(x * 2.0f));
 }
 
 TEST_F(ExplicitSums, Behaviour_242_ReducedWithOthers) {

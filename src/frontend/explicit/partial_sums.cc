@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/contains.h"
+#include "src/transforms/utils/tangent.h"
 
 namespace tessera::frontend {
 
@@ -81,11 +82,12 @@ void set_unreduced(const TypedOp& op, ShardingType* result) {
                                   ", by which each device multiplies its part"
                             : ""));
   }
-  // One that isn't would be counted once for each part.
+  // One that isn't would be counted once for each part, unless it is a zero.
   const bool jointly = ir::info(op.op.opcode).linear.kind == ir::Linearity::Kind::jointly ||
                        op.op.is(Opcode::concatenate);
   for (std::size_t k = 0; jointly && k < op.operands.size(); ++k) {
     if (contains(partial, k) || !ir::info(op.op.opcode).linear.in(k)) continue;
+    if (!op.stated(k) && transforms::is_zero(*op.op.operand(k))) continue;
     op.refuse("operand " + std::to_string(partial[0]) + " is a partial sum over " + set_text(axes) +
                   ", and operand " + std::to_string(k) + " is not",
               sum + ", or of operand " + std::to_string(k) + " to one with them");
