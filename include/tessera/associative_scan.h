@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <tessera/array.h>
 #include <tessera/tree.h>
+#include <tessera/tree_differences.h>
 
 namespace tessera {
 
@@ -26,6 +28,7 @@ namespace internal {
 using FlatCombine =
     std::function<std::vector<Array>(const std::vector<Array>&, const std::vector<Array>&)>;
 std::vector<Array> associative_scan_core(const FlatCombine& f, const std::vector<Array>& elements,
+                                         const std::vector<std::string>& paths,
                                          const AssociativeScanOptions& options, Location location);
 }  // namespace internal
 
@@ -41,7 +44,7 @@ std::vector<Array> associative_scan_core(const FlatCombine& f, const std::vector
 /// @param elements  A tree of arrays of N elements each along `options.axis`.
 /// @return A tree like `elements`.
 /// @throws ValueError if there are no arrays, or they have different numbers of elements.
-/// @throws TypeError if `f` changes the number of arrays, a shape or a dtype.
+/// @throws TypeError if `f` changes the tree, a shape or a dtype.
 template <class F, TreeLike T>
 T associative_scan(F f, const T& elements, const AssociativeScanOptions& options = {},
                    Location location = Location::current()) {
@@ -49,10 +52,20 @@ T associative_scan(F f, const T& elements, const AssociativeScanOptions& options
                 "tessera: associative_scan's function takes two trees like the elements and "
                 "returns one");
   const auto combine = [&](const std::vector<Array>& a, const std::vector<Array>& b) {
-    return tree_leaves(T(f(tree_unflatten(elements, a), tree_unflatten(elements, b))));
+    const T given = tree_unflatten(elements, a);
+    const T result(f(given, tree_unflatten(elements, b)));
+    const std::string differ = internal::tree_differences(
+        given, result, {"elements", "as the function is given them", "as it returns them"});
+    if (!differ.empty()) {
+      throw TypeError(
+          "associative_scan: the function must return a tree like those it takes: " + differ,
+          location);
+    }
+    return tree_leaves(result);
   };
-  return tree_unflatten(
-      elements, internal::associative_scan_core(combine, tree_leaves(elements), options, location));
+  return tree_unflatten(elements,
+                        internal::associative_scan_core(combine, tree_leaves(elements),
+                                                        tree_paths(elements), options, location));
 }
 
 }  // namespace tessera

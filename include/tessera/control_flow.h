@@ -14,6 +14,7 @@
 #include <tessera/array.h>
 #include <tessera/held_arguments.h>
 #include <tessera/tree.h>
+#include <tessera/tree_differences.h>
 
 /// @file
 /// Loops and branches that are part of the compiled program, as in jax.lax. C++ control flow, in
@@ -36,10 +37,12 @@ std::vector<Array> while_core(const std::vector<Array>& init, const std::vector<
 std::vector<Array> fori_core(const Array& lower, const Array& upper, const std::vector<Array>& init,
                              const std::vector<std::string>& paths, const FlatFunction& body,
                              Location location);
+/// `result_paths`: of the results' leaves, asked once a branch has been traced.
 std::vector<Array> cond_core(const Array& index, bool is_predicate,
                              const std::vector<FlatFunction>& branches,
-                             const std::vector<Array>& operands, const std::string& name,
-                             Location location);
+                             const std::vector<Array>& operands,
+                             const std::function<std::vector<std::string>()>& result_paths,
+                             const std::string& name, Location location);
 struct ScanCore {
   std::int64_t length = -1;  ///< -1: from xs
   bool reverse = false;
@@ -59,59 +62,61 @@ std::vector<std::string> paths_of(const T& value) {
 /// The type in which a value is carried: Array for a plain number.
 template <class T>
 using carried_t = std::conditional_t<ScalarLike<T>, Array, T>;
-template <class T>
-std::string tree_of(const T& value) {
-  return tree_signature([&](TreeVisitor& v) { visit_tree(const_cast<T&>(value), v); });
-}
 template <class T, class F>
 FlatFunction flat(const T& prototype, F f) {
   return [&prototype, f](const std::vector<Array>& leaves) {
     return tree_leaves(f(tree_unflatten(prototype, leaves)));
   };
 }
-/// The leaves of the next carried value that a loop's function returns. TypeError if its tree has
-/// as many arrays as that of `carried`, but other keys or static values.
+/// The leaves of the next carried value that a loop's function returns. TypeError if its tree isn't
+/// that of `carried`.
 template <class T>
 std::vector<Array> next_leaves(const T& carried, const T& next, const char* loop,
                                Location location) {
-  std::vector<Array> leaves = tree_leaves(next);
-  if (leaves.size() == tree_leaves(carried).size()) {
-    const std::string before = tree_of(carried), after = tree_of(next);
-    if (before != after) {
-      throw TypeError(std::string(loop) +
-                          ": the tree of the carried value must stay the same; it is " + before +
-                          ", and the function returns " + after + " (* is an array)",
-                      location);
-    }
+  const std::string differ = tree_differences(carried, next, {"carry", "before", "after the body"});
+  if (!differ.empty()) {
+    throw TypeError(std::string(loop) + ": the body must keep the tree of the carry: " + differ +
+                        "; valid: a body that returns a tree like the initial carry",
+                    location);
   }
-  return leaves;
+  return tree_leaves(next);
 }
+/// The name of a branch in messages: "the true branch", "branch 2".
+std::string branch_name(std::size_t branch, bool is_predicate);
 /// Collects the results of branches, which have one C++ type, and checks that their trees agree.
 template <class R>
 class BranchResults {
  public:
-  BranchResults(const char* api, Location location) : api_(api), location_(location) {}
+  BranchResults(const char* api, bool is_predicate, Location location)
+      : api_(api), is_predicate_(is_predicate), location_(location) {}
+  /// The leaves of the result of a branch; the branches come in order.
   std::vector<Array> add(R result) {
-    const std::string tree = tree_of(result);
-    if (!first_) {
-      tree_ = tree;
+    const std::size_t branch = count_++;
+    if (branch == 0) {
       first_ = std::make_shared<R>(std::move(result));
       return tree_leaves(*first_);
     }
-    if (tree != tree_) {
-      throw TypeError(
-          std::string(api_) + ": the branches return different trees: " + tree_ + " and " + tree,
-          location_);
+    const std::string differ = tree_differences(*first_, result,
+                                                {"result", "in " + branch_name(0, is_predicate_),
+                                                 "in " + branch_name(branch, is_predicate_)});
+    if (!differ.empty()) {
+      throw TypeError(std::string(api_) + ": the branches must return the same tree: " + differ +
+                          "; valid: branches that return trees with the same keys and numbers of "
+                          "elements",
+                      location_);
     }
     return tree_leaves(result);
   }
   const R& first() const { return *first_; }
+  /// Of the leaves of the results.
+  std::vector<std::string> paths() const { return paths_of(*first_); }
 
  private:
   const char* api_;
+  bool is_predicate_;
   Location location_;
   std::shared_ptr<R> first_;
-  std::string tree_;
+  std::size_t count_ = 0;
 };
 }  // namespace internal
 
@@ -123,11 +128,12 @@ class BranchResults {
 /// @param condition  Takes the carried value and returns a scalar pred.
 /// @param body  Takes the carried value and returns the next one, of the same tree, shapes and
 ///   dtypes.
-/// @param init  The initial value. Plain numbers in it adopt the dtype that the body gives them.
+/// @param init  The initial value. Plain numbers in it adopt the dtype that the body gives them, if
+///   promotion leads there: 1 may become an f32, 1.5 no s32.
 /// @param location  The line named in messages.
-/// @return The last carried value.
-/// @throws TypeError if the body changes a shape or dtype (the message names the leaf), or the
-///   condition doesn't return a scalar pred.
+/// @return The last carried value. Weakly typed is what is so before and after the body.
+/// @throws TypeError if the body changes the tree, a shape or a dtype (the message names the place,
+///   and what is there before and after), or the condition doesn't return a scalar pred.
 template <class T, class Condition, class Body>
 internal::carried_t<T> while_loop(Condition condition, Body body, const T& init,
                                   Location location = Location::current()) {
@@ -161,7 +167,8 @@ internal::carried_t<T> while_loop(Condition condition, Body body, const T& init,
 /// @param init  The initial value.
 /// @param location  The line named in messages.
 /// @return The last carried value.
-/// @throws TypeError if a bound isn't an integer scalar, or the body changes a shape or dtype.
+/// @throws TypeError if a bound isn't an integer scalar, or the body changes the tree, a shape or a
+///   dtype.
 template <class T, class Body>
 internal::carried_t<T> fori_loop(const Array& lower, const Array& upper, Body body, const T& init,
                                  Location location = Location::current()) {
@@ -191,7 +198,7 @@ internal::carried_t<T> fori_loop(const Array& lower, const Array& upper, Body bo
 /// @param predicate  A scalar pred, or an integer that is tested for nonzero.
 /// @param on_true  Takes the operands.
 /// @param on_false  Takes the operands; returns the same tree, shapes and dtypes as `on_true`.
-///   Where one returns a plain number it adopts the other's dtype.
+///   Where one returns a plain number it adopts the other's dtype, if promotion leads there.
 /// @param operands  Trees of arrays.
 /// @throws TypeError if the predicate is neither, or the branches' results differ in tree, shape or
 ///   dtype.
@@ -209,15 +216,15 @@ auto cond(Operand predicate, OnTrue on_true, OnFalse on_false, const T&... opera
       "tessera: cond's branches return the same type");
   static_assert(TreeLike<R>, "tessera: cond's branches return a tree of Array");
   const std::tuple<internal::carried_t<T>...> all(operands...);
-  internal::BranchResults<R> results("cond", predicate.location);
+  internal::BranchResults<R> results("cond", true, predicate.location);
   auto branch = [&](const auto& f) -> internal::FlatFunction {
     return [&, f](const std::vector<Array>& leaves) {
       return results.add(std::apply(f, tree_unflatten(all, leaves)));
     };
   };
-  std::vector<Array> leaves =
-      internal::cond_core(predicate.array, true, {branch(on_false), branch(on_true)},
-                          tree_leaves(all), "cond", predicate.location);
+  std::vector<Array> leaves = internal::cond_core(
+      predicate.array, true, {branch(on_false), branch(on_true)}, tree_leaves(all),
+      [&] { return results.paths(); }, "cond", predicate.location);
   return tree_unflatten(results.first(), leaves);
 }
 
@@ -233,15 +240,16 @@ template <class R, TreeLike... T>
 R switch_case(Operand index, const std::vector<std::function<R(T...)>>& branches,
               const std::type_identity_t<T>&... operands) {
   const std::tuple<T...> all(operands...);
-  internal::BranchResults<R> results("switch_case", index.location);
+  internal::BranchResults<R> results("switch_case", false, index.location);
   std::vector<internal::FlatFunction> flat;
   for (const auto& f : branches) {
     flat.push_back([&all, &results, f](const std::vector<Array>& leaves) {
       return results.add(std::apply(f, tree_unflatten(all, leaves)));
     });
   }
-  std::vector<Array> leaves = internal::cond_core(index.array, false, flat, tree_leaves(all),
-                                                  "switch_case", index.location);
+  std::vector<Array> leaves = internal::cond_core(
+      index.array, false, flat, tree_leaves(all), [&] { return results.paths(); }, "switch_case",
+      index.location);
   return tree_unflatten(results.first(), leaves);
 }
 
@@ -306,7 +314,7 @@ struct ScanOptions {
 ///   [N, ..].
 /// @throws ValueError if the leading dimensions differ, an array is a scalar, there are neither
 ///   arrays nor a length, the length is 2^31 or more, or `unroll` is negative.
-/// @throws TypeError if the function changes a shape or dtype of the carried value.
+/// @throws TypeError if the function changes the tree, a shape or a dtype of the carried value.
 template <class F, class Init, TreeLike Xs>
 auto scan(F f, const Init& init, const Xs& xs, ScanOptions options = {},
           Location location = Location::current()) {
@@ -336,11 +344,6 @@ auto scan(F f, const Init& init, const Xs& xs, ScanOptions options = {},
         auto [carry, y] = f(tree_unflatten(first, std::vector<Array>(in.begin(), split)),
                             tree_unflatten(xs, std::vector<Array>(split, in.end())));
         std::vector<Array> out = internal::next_leaves(first, Carry(carry), "scan", location);
-        if (out.size() != carries) {
-          throw TypeError("scan: the carry has " + std::to_string(carries) +
-                              " arrays, and the function returns " + std::to_string(out.size()),
-                          location);
-        }
         prototype = std::make_shared<Y>(y);
         const std::vector<Array> ys = tree_leaves(*prototype);
         out.insert(out.end(), ys.begin(), ys.end());

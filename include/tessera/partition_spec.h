@@ -63,6 +63,8 @@ SpecEntry axes(Names&&... names) {
 
 /// How the terms that devices hold along an unreduced axis are to be combined.
 enum class UnreducedKind : unsigned char { sum, max, min };
+/// Returns "sum", "max" or "min".
+const char* to_string(UnreducedKind kind);
 
 namespace internal {
 /// A position and the line that names it, converted implicitly.
@@ -131,12 +133,12 @@ class PartitionSpec final {
   /// @throws ValueError if an axis is given twice, is empty, splits a dimension or is reduced.
   PartitionSpec with_unreduced(std::vector<std::string> axes,
                                Location location = Location::current()) const;
-  /// How the terms along the unreduced axes are combined: as a sum. Nothing if there are none.
+  /// How the terms along the unreduced axes are combined. Nothing if there are none.
   std::optional<UnreducedKind> unreduced_kind() const {
-    return unreduced_.empty() ? std::nullopt : std::optional(UnreducedKind::sum);
+    return unreduced_.empty() ? std::nullopt : std::optional(kind_);
   }
-  /// The same of terms that are combined in another way.
-  /// @throws NotImplementedError for another kind than a sum.
+  /// The same of terms that are combined in this way. No array can be placed by a spec of another
+  /// kind than a sum yet: a NamedSharding of it is a NotImplementedError.
   /// @throws ValueError as above, and for a kind of no axes.
   template <std::same_as<UnreducedKind> Kind>
   PartitionSpec with_unreduced(std::vector<std::string> axes, Kind kind,
@@ -161,6 +163,7 @@ class PartitionSpec final {
                                   Location location) const;
   std::vector<SpecEntry> entries_;
   std::vector<std::string> unreduced_, reduced_;
+  UnreducedKind kind_ = UnreducedKind::sum;
 };
 
 namespace internal {
@@ -175,7 +178,8 @@ struct SpecOperand {
 
 /// The entries of both, and the unreduced and reduced axes of both.
 /// @throws ValueError if an axis that splits a dimension of one is unreduced or reduced in the
-///   other, or unreduced in one and reduced in the other.
+///   other, or unreduced in one and reduced in the other, or the kinds of their unreduced axes
+///   differ.
 PartitionSpec operator+(internal::SpecOperand a, internal::SpecOperand b);
 
 /// A spec equals the list of its entries (JAX's specs compare equal to tuples).

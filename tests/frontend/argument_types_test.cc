@@ -327,7 +327,7 @@ TEST(Loops, KeepTheTreeOfWhatTheyCarry) {
   const Tagged start{zeros({2}), 1};
   const auto next = [](Tagged t) { return Tagged{t.x + 1, t.tag + 1}; };
   expect_error<TypeError>([&] { while_loop([](Tagged t) { return sum(t.x) < 4; }, next, start); },
-                          {"while_loop", "tree", "=1;", "=2;"});
+                          {"while_loop", "tree", "carry[1] is 1 before and 2 after the body"});
   expect_error<TypeError>(
       [&] {
         fori_loop(
@@ -345,8 +345,9 @@ TEST(Loops, KeepTheTreeOfWhatTheyCarry) {
                                                            [](Array x) {
                                                              return Tagged{x, 2};
                                                            }};
-  expect_error<TypeError>([&] { switch_case<Tagged, Array>(0, branches, zeros({2})); },
-                          {"switch_case", "different trees"});
+  expect_error<TypeError>(
+      [&] { switch_case<Tagged, Array>(0, branches, zeros({2})); },
+      {"switch_case", "the same tree", "result[1] is 1 in branch 0 and 2 in branch 1"});
 }
 
 }  // namespace

@@ -239,6 +239,131 @@ TEST_F(ExplicitSums, Behaviour_241_CotangentsOfPartialSums) {
   }
 }
 
+TEST_F(ExplicitSums, PartialSumsTimesReducedFactors) {
+  const Array a = placed({8, 4}, P(nullptr, "x")), b = placed({4, 8}, P("x"));
+  const Array factor = device_put(counting({8, 8}, 0.25f), on(P().with_reduced({"x"})));
+  const Array parts = matmul(a, b, P().with_unreduced({"x"}));
+  const Array whole = reshard(parts, P()) * counting({8, 8}, 0.25f);
+  EXPECT_EQ(type_text(parts * factor), "f32[8,8]{U:x}");
+  EXPECT_EQ(type_text(factor * parts), "f32[8,8]{U:x}");
+  expect_close(reshard(parts * factor, P()), whole);
+  EXPECT_EQ(type_text(parts / factor), "f32[8,8]{U:x}");
+  const auto times = [](Array v, Array w, Array f) {
+    return matmul(v, w, P().with_unreduced({"x"})) * f;
+  };
+  // The factor's gradient is a partial sum, that of the product is reduced once.
+  const auto loss = [&](Array v, Array w, Array f) {
+    return sum(square(reshard(times(v, w, f), P())));
+  };
+  const auto [ga, gf] = grad<0, 2>(loss)(a, b, factor);
+  EXPECT_EQ(type_text(ga) + type_text(gf), "f32[8,4@x]f32[8,8]{U:x}");
+  const auto plain = [](Array v, Array w, Array f) { return sum(square(matmul(v, w) * f)); };
+  const auto [wa, wf] = grad<0, 2>(plain)(counting({8, 4}, 0.125f), counting({4, 8}, 0.125f),
+                                          counting({8, 8}, 0.25f));
+  expect_close(ga, wa, 1e-4f);
+  expect_close(reshard(gf, P()), wf, 1e-4f);
+  // Reduced over other axes, or not at all.
+  for (const PartitionSpec& spec : {P().with_reduced({"y"}), P().with_reduced({"x", "y"}), P()}) {
+    const Array other = device_put(counting({8, 8}), on(spec));
+    expect_error<ShardingTypeError>(
+        [&] { (void)(parts * other); },
+        {"partial sum over {'x'}", "a factor with reduced={'x'}", kNear});
+  }
+  expect_error<ShardingTypeError>([&] { (void)(parts * parts); },
+                                  {"partial sum over {'x'}", kNear});
+}
+
+TEST_F(ExplicitSums, PartialSumsThatAreConvertedOrReshaped) {
+  const Array a = placed({8, 4}, P(nullptr, "x")), b = placed({4, 8}, P("x"));
+  const Array parts = matmul(a, b, P().with_unreduced({"x"}));
+  // A sum of whole numbers is another one than the sum, rounded.
+  for (const DType type : {s32, u8, pred}) {
+    expect_error<ShardingTypeError>([&] { (void)parts.astype(type); },
+                                    {"partial sum over {'x'}", "reshard()", kNear});
+  }
+  for (const DType type : {bf16, f64, c64}) {
+    EXPECT_TRUE(has(type_text(parts.astype(type)), "{U:x}"));
+  }
+  const PartitionSpec kept = P().with_unreduced({"x"});
+  EXPECT_EQ(type_text(reshape(parts, {64}, kept)), "f32[64]{U:x}");
+  expect_close(reshard(reshape(parts, {64}, kept), P()), reshape(reshard(parts, P()), {64}));
+  for (const PartitionSpec& spec :
+       {P(), P().with_unreduced({"y"}), P().with_unreduced({"x", "y"})}) {
+    expect_error<ShardingTypeError>([&] { (void)reshape(parts, {64}, spec); },
+                                    {"out_sharding", "unreduced={'x'}", "reshard()", kNear});
+  }
+  // A maximum has no terms that add up.
+  const Array split = placed({8, 8}, P("x"));
+  expect_error<ShardingTypeError>(
+      [&] { (void)with_out_sharding(P().with_unreduced({"x"}), [&] { return max(split, 0); }); },
+      {"unreduced axes are those of a dot or a sum", kNear});
+}
+
+TEST_F(ExplicitSums, PartialSumsThroughOtherOps) {
+  const Array a = placed({8, 4}, P(nullptr, "x")), b = placed({4, 8}, P("x"));
+  const Array parts = matmul(a, b, P().with_unreduced({"x"})), whole = reshard(parts, P());
+  for (const auto& f : std::vector<std::function<Array(Array)>>{
+           [](Array v) {
+             return pad(v, {{1, 2}, {0, 1}});
+           },
+           [](Array v) {
+             return dynamic_update_slice(v, slice(v, {0, 0}, {2, 8}), {3, 0});
+           },
+           [](Array v) {
+             return where(iota(s32, {8, 8}, 0) > 3, v, -v);
+           },
+           [](Array v) { return squeeze(expand_dims(v, 0), 0); },
+           [](Array v) {
+             return broadcast_to(v, {2, 8, 8});
+           },
+           [](Array v) { return sum(v, 0); }, [](Array v) { return flip(v, 0); },
+           [](Array v) {
+             return fori_loop(
+                 0, 3, [](Array, Array c) { return c + c; }, v);
+           },
+           [](Array v) {
+             return cond(
+                 true, [](Array c) { return c + c; }, [](Array c) { return c; }, v);
+           },
+           [](Array v) { return jit([](Array c) { return c + c; })(v); },
+           [](Array v) { return vmap([](Array c) { return c + c; })(v); }}) {
+    const Array y = f(parts);
+    EXPECT_TRUE(has(type_text(y), "{U:x}")) << type_text(y);
+    expect_close(reshard(y, P()), f(whole));
+    expect_close(reshard(jit(f)(parts), P()), f(whole));
+  }
+  // Padding that isn't zero would be added once for each part.
+  expect_error<ShardingTypeError>(
+      [&] {
+        (void)pad(parts, {{1, 1}, {0, 0}}, {.value = 1.0f});
+      },
+      {"partial sum over {'x'}", "operand 1 is not", kNear});
+  // The gradient of what is sliced is a partial sum, padded with zeros.
+  const Array w = device_put(counting({6, 2}, 0.25f), on(P().with_reduced({"x"})));
+  const Array x = placed({8, 4}, P("x"));
+  const auto of_w = [](Array v, Array u) {
+    return sum(square(matmul(u, slice(v, {1, 0}, {5, 2}))));
+  };
+  const Array g = grad([&](Array v) { return of_w(v, x); })(w);
+  EXPECT_EQ(type_text(g), "f32[6,2]{U:x}");
+  expect_close(reshard(g, P()), grad([&](Array v) {
+                 return of_w(v, counting({8, 4}, 0.125f));
+               })(counting({6, 2}, 0.25f)),
+               1e-4f);
+}
+
+TEST_F(ExplicitSums, PartialSumsAtTheBoundariesOfPrograms) {
+  // As arguments and results that are placed so.
+  const NamedSharding parts(on(P().with_unreduced({"x"})));
+  const Array x = counting({8, 8});
+  const auto twice =
+      jit([](Array v) { return v + v; }, {.in_shardings = parts, .out_shardings = parts});
+  const Array y = twice(x);
+  EXPECT_EQ(type_text(y), "f32[8,8]{U:x}");
+  EXPECT_EQ(floats(y), floats(x * 2.0f));
+  EXPECT_EQ(floats(reshard(y, P("x"))), floats(x * 2.0f));
+}
+
 TEST_F(ExplicitSums, Behaviour_242_ReducedWithOthers) {
   const Array r = device_put(counting({8, 8}), on(P().with_reduced({"x"})));
   expect_error<ShardingTypeError>(

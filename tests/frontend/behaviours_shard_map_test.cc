@@ -481,9 +481,9 @@ TEST(ShardMap, Behaviour_309_BranchesReturnValuesThatVaryOverTheSameAxes) {
   };
   expect_error<TypeError>([&] { f(false)(x); },
                           {"cond",
-                           "result 0 varies over {} in the false branch, over {'x'} in the "
+                           "result varies over {} in the false branch, over {'x'} in the "
                            "true branch",
-                           "pcast(..., \"x\") to result 0 of the false branch", kNear});
+                           "pcast(..., \"x\") to the result of the false branch", kNear});
   expect_close(f(true)(x), x * 2);
 }
 

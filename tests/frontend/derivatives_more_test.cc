@@ -144,7 +144,7 @@ TEST(AssociativeScan, RefusesWhatDoesntFit) {
       {"associative_scan", "3 and 4 elements", kNear});
   expect_error<TypeError>(
       [&] { associative_scan([](Array a, Array) { return sum(a); }, ones({4})); },
-      {"array 0", "is f32[] and must be f32[2]", kNear});
+      {"elements is f32[2]", "f32[] as it returns it", kNear});
   expect_error<ValueError>(
       [&] {
         associative_scan([](std::vector<Array> p, std::vector<Array>) { return p; },

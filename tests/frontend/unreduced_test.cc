@@ -93,6 +93,30 @@ TEST(Unreduced, AreMadeFromTheirTerms) {
       {"unreduced"});
 }
 
+TEST(Unreduced, PlacedAsOneTermAndZeros) {
+  for (const AxisType type : {AxisType::Auto, AxisType::Explicit}) {
+    const Mesh mesh = make_mesh({2, 4}, {"x", "y"}, {type, type});
+    const Array whole = counting({8, 2}), split = put(whole, mesh, P("x"));
+    for (const PartitionSpec& spec : {P("x").with_unreduced({"y"}), P().with_unreduced({"x", "y"}),
+                                      P(nullptr, "x").with_unreduced({"y"})}) {
+      for (const Array& from : {whole, split, device_put(whole, devices()[3]),
+                                put(whole, mesh, P().with_unreduced({"x"}))}) {
+        const Array s = put(from, mesh, spec);
+        EXPECT_EQ(s.sharding(), NamedSharding(mesh, spec));
+        EXPECT_EQ(floats(s), floats(whole)) << spec.to_string();
+        float held = 0;
+        for (const Shard& shard : s.addressable_shards()) held += sum(shard.data).item<float>();
+        // All of it once.
+        EXPECT_EQ(held, sum(whole).item<float>()) << spec.to_string();
+        EXPECT_EQ(put(s, mesh, spec).sharding(), s.sharding());
+      }
+    }
+    EXPECT_EQ(floats(put(Array(3.f), mesh, P().with_unreduced({"x"}))), (std::vector<float>{3}));
+    expect_error<IndivisibleError>([&] { put(ones({3}), mesh, P("x").with_unreduced({"y"})); },
+                                   {"3"});
+  }
+}
+
 TEST(Unreduced, OfManyTypes) {
   const Mesh mesh = mesh_of({{"x", 4}});
   const NamedSharding sums(mesh, P().with_unreduced({"x"}));

@@ -148,6 +148,10 @@ TEST(PartitionSpec, Behaviour_045_Sums) {
   EXPECT_TRUE(P("a").with_unreduced({"c"}) + P("b").with_unreduced({"d", "c"}) ==
               P("a", "b").with_unreduced({"c", "d"}));
   expect_parts(message_of<ValueError>([] { P("a").with_unreduced({"c"}) + P("c"); }), {"'c'"});
+  expect_parts(message_of<ValueError>([] {
+                 P("a").with_unreduced({"c"}) + P().with_unreduced({"d"}, UnreducedKind::max);
+               }),
+               {"one kind", "of kind sum and some of kind max"});
 }
 
 TEST(PartitionSpec, Behaviour_047_UnreducedAxesAreInTheMesh) {
@@ -163,10 +167,32 @@ TEST(PartitionSpec, Behaviour_043_KindsOfUnreducedValues) {
   // Kind without axes.
   expect_parts(message_of<ValueError>([] { (void)P("x").with_unreduced({}, UnreducedKind::max); }),
                {"partition_spec_test.cc:", "unreduced_kind is max", "PartitionSpec('x')"});
+  const PartitionSpec least = P("x").with_unreduced({"y"}, UnreducedKind::min);
+  EXPECT_EQ(least.unreduced_kind(), UnreducedKind::min);
+  EXPECT_FALSE(least == P("x").with_unreduced({"y"}));
+  EXPECT_FALSE(least == P("x").with_unreduced({"y"}, UnreducedKind::max));
+  EXPECT_EQ(least.with_unreduced({"y"}), P("x").with_unreduced({"y"}));
+  EXPECT_EQ(least.with_unreduced({}), P("x"));
   // What 244 would need.
-  expect_parts(message_of<NotImplementedError>(
-                   [] { (void)P("x").with_unreduced({"y"}, UnreducedKind::min); }),
+  expect_parts(message_of<NotImplementedError>([&] { NamedSharding(mesh(), least); }),
                {"partition_spec_test.cc:", "'y'", "min", "UnreducedKind::sum", "pmin"});
+}
+
+TEST(PartitionSpec, KindsAreTextAndAdded) {
+  const PartitionSpec most = P("a").with_unreduced({"c"}, UnreducedKind::max).with_reduced({"d"});
+  EXPECT_EQ(most.to_string(),
+            "PartitionSpec('a', unreduced={'c'}, unreduced_kind=max, reduced={'d'})");
+  EXPECT_EQ(PartitionSpec::parse(most.to_string()), most);
+  EXPECT_EQ(PartitionSpec::parse("P(unreduced_kind=sum, unreduced={'c'})"),
+            P().with_unreduced({"c"}));
+  expect_parts(message_of<ParseError>(
+                   [] { (void)PartitionSpec::parse("P(unreduced={'c'}, unreduced_kind=mean)"); }),
+               {"expected sum, max or min"});
+  expect_parts(message_of<ValueError>([] { (void)PartitionSpec::parse("P(unreduced_kind=max)"); }),
+               {"unreduced_kind is max"});
+  EXPECT_EQ(most + P("b"),
+            P("a", "b").with_unreduced({"c"}, UnreducedKind::max).with_reduced({"d"}));
+  EXPECT_EQ((P("b") + most.with_reduced({})).unreduced_kind(), UnreducedKind::max);
 }
 
 TEST(PartitionSpec, Behaviour_048_LongerThanTheRank) {

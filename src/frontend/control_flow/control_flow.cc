@@ -8,6 +8,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/control_flow/carried_types.h"
 #include "src/frontend/control_flow/sharding_types.h"
 #include "src/frontend/control_flow/varying_values.h"
 #include "src/frontend/trace/explicit_values.h"
@@ -24,12 +25,6 @@ using ir::Instruction;
 using ir::Opcode;
 
 namespace {
-
-Array as_dtype(const Array& x, DType dtype, Location location) {
-  const Shape shape(dtype, x.shape());
-  const std::vector<Array> operands{x};
-  return frontend::apply(Opcode::convert, operands, {}, location, "convert", &shape);
-}
 
 /// The union of the captures of several functions.
 class CaptureUnion {
@@ -82,72 +77,23 @@ std::vector<Array> unpack(Trace& trace, Instruction* tuple, std::size_t count,
   return out;
 }
 
-/// Checks that the carry keeps its types. Plain scalars in the initial value adopt the dtypes that
-/// the body returns: returns true if some were converted, so that the body must be traced again.
-bool settle_carry(std::vector<Array>& carry, const std::vector<frontend::AbstractValue>& results,
-                  const std::vector<std::string>& paths, const std::string& name,
-                  Location location) {
-  if (results.size() != carry.size()) {
-    throw TypeError(name + ": the carried value has " + std::to_string(carry.size()) +
-                        " arrays, and the body returns " + std::to_string(results.size()),
-                    location);
-  }
-  bool again = false;
-  std::string wrong;
-  for (std::size_t i = 0; i < carry.size(); ++i) {
-    const frontend::AbstractValue have = frontend::abstract_value(carry[i]);
-    if (have.shape == results[i].shape && have.memory == results[i].memory) {
-      // What states no sharding has that of what follows it.
-      if (have.sharding || !results[i].sharding) continue;
-      carry[i] = frontend::with_sharding_type(carry[i], results[i].sharding, location);
-      again = true;
-      continue;
-    }
-    if (have.memory != results[i].memory) {
-      wrong += (wrong.empty() ? "" : "; ") + std::string("carry") + paths[i] + " is " +
-               frontend::placed_text(have) + " before and " + frontend::placed_text(results[i]) +
-               " after the body";
-      continue;
-    }
-    if (have.weak && have.shape.dims == results[i].shape.dims) {
-      carry[i] = as_dtype(carry[i], results[i].shape.dtype, location);
-      again = true;
-      continue;
-    }
-    wrong += (wrong.empty() ? "" : "; ") + std::string("carry") + paths[i] + " is " +
-             have.shape.to_string() + " before and " + results[i].shape.to_string() +
-             " after the body";
-  }
-  if (!wrong.empty()) {
-    throw TypeError(name + ": the body must keep shapes, dtypes and memories: " + wrong, location);
-  }
-  if (!again) {
-    check_carry_varies(carry, results, paths, name, location);
-    check_carry_shardings(carry, results, paths, name, location);
-  }
-  return again;
-}
-
 std::vector<Array> staged_while(Trace& outer, std::vector<Array> carry,
                                 const std::vector<std::string>& paths,
                                 const FlatFunction& condition, const FlatFunction& body,
                                 const std::string& name, Location location) {
-  frontend::TracedFunction flat_body = frontend::trace_function(
-      outer, name + ".body", frontend::abstract_values(carry), body, location);
-  if (settle_carry(carry, flat_body.results, paths, name, location)) {
-    flat_body = frontend::trace_function(outer, name + ".body", frontend::abstract_values(carry),
-                                         body, location);
-    if (settle_carry(carry, flat_body.results, paths, name, location)) {
-      throw TypeError(name + ": the carried types don't settle", location);
-    }
-  }
-  const std::vector<frontend::AbstractValue> types = frontend::abstract_values(carry);
+  const auto traced_body = [&] {
+    return frontend::trace_function(outer, name + ".body", frontend::abstract_values(carry), body,
+                                    location);
+  };
+  frontend::TracedFunction flat_body = traced_body();
+  while (settle_carry(carry, flat_body.results, paths, name, location)) flat_body = traced_body();
+  std::vector<frontend::AbstractValue> types = frontend::abstract_values(carry);
   const frontend::TracedFunction flat_condition =
       frontend::trace_function(outer, name + ".condition", types, condition, location);
   if (flat_condition.results.size() != 1 ||
       !(flat_condition.results[0].shape == Shape(DType::pred, {}))) {
     throw TypeError(
-        name + ": the condition must return a scalar pred, got " +
+        name + ": the condition must return a scalar pred; it returns " +
             (flat_condition.results.empty() ? std::string("nothing")
                                             : flat_condition.results[0].shape.to_string()),
         location);
@@ -179,6 +125,7 @@ std::vector<Array> staged_while(Trace& outer, std::vector<Array> carry,
   whole_body.builder.computation()->set_root(whole_body.builder.tuple(next));
   Instruction* loop = outer.builder().while_loop(whole_condition.builder.computation(),
                                                  whole_body.builder.computation(), init);
+  keep_weak(&types, flat_body.results);
   return unpack(
       outer, loop, carry.size(),
       varying_results(types, flat_condition.results[0].varying, flat_body.results, captures.all()),
@@ -233,19 +180,17 @@ std::vector<Array> StagedScan::stage(Trace& outer, std::vector<Array> carry,
                                                 flat.results.end());
   };
   frontend::TracedFunction step = traced_step(outer, carry, xs, f);
-  if (settle_carry(carry, carry_part(step), paths, name, location)) {
+  while (settle_carry(carry, carry_part(step), paths, name, location)) {
     step = traced_step(outer, carry, xs, f);
-    if (settle_carry(carry, carry_part(step), paths, name, location)) {
-      throw TypeError(name + ": the carried types don't settle", location);
-    }
   }
   const std::size_t outputs = step.results.size() - carry.size();
   std::vector<frontend::AbstractValue> types = frontend::abstract_values(carry);
+  keep_weak(&types, carry_part(step));
   for (std::size_t y = 0; y < outputs; ++y) {
     Shape whole = step.results[y].shape;
     whole.dims.insert(whole.dims.begin(), length);
-    types.push_back(
-        {whole, false, step.results[y].varying, stacked_sharding(step.results[y].sharding)});
+    types.push_back({whole, step.results[y].weak, step.results[y].varying,
+                     stacked_sharding(step.results[y].sharding)});
   }
   types = varying_results(std::move(types), {}, step.results, step.captures);
 
@@ -379,87 +324,11 @@ std::vector<Array> fori_core(const Array& lower, const Array& upper, const std::
   });
 }
 
-namespace {
-/// In per-device code the results of all branches must vary over the same axes.
-void check_branches_vary(const std::vector<frontend::TracedFunction>& flats, bool is_predicate,
-                         const std::string& name, Location location) {
-  const frontend::ManualScope* scope = Trace::current()->manual_scope();
-  if (!scope || !scope->check_vma) return;
-  auto branch = [&](std::size_t b) {
-    return is_predicate ? std::string(b == 0 ? "the false branch" : "the true branch")
-                        : "branch " + std::to_string(b);
-  };
-  std::string differ;
-  std::vector<frontend::VaryingMismatch> wrong;
-  for (std::size_t r = 0; r < flats[0].results.size(); ++r) {
-    frontend::VaryingAxes all;
-    for (const frontend::TracedFunction& f : flats) ir::add_axes(&all, f.results[r].varying);
-    std::string varies_over;
-    bool same = true;
-    for (std::size_t b = 0; b < flats.size(); ++b) {
-      const frontend::VaryingAxes& mine = flats[b].results[r].varying;
-      varies_over += (varies_over.empty() ? "" : ", ") + std::string("over ") +
-                     frontend::axes_text(mine) + " in " + branch(b);
-      if (const auto lacks = frontend::without(all, mine); !lacks.empty()) {
-        same = false;
-        wrong.push_back({"result " + std::to_string(r) + " of " + branch(b), lacks});
-      }
-    }
-    if (!same) {
-      differ += (differ.empty() ? "" : "; ") + std::string("result ") + std::to_string(r) +
-                " varies " + varies_over;
-    }
-  }
-  if (wrong.empty()) return;
-  throw TypeError(name +
-                      ": the branches must return values that vary over the same axes: " + differ +
-                      ". This might be fixed by applying " + frontend::pcast_advice(wrong, ""),
-                  location);
-}
-
-/// Types that the results of all branches can have: weakly typed results adopt the dtype of a
-/// branch whose result isn't weak.
-std::vector<Shape> joined_results(const std::vector<frontend::TracedFunction>& branches,
-                                  const std::string& name, Location location) {
-  std::vector<Shape> joined;
-  for (std::size_t r = 0; r < branches[0].results.size(); ++r) {
-    Shape shape = branches[0].results[r].shape;
-    bool weak = branches[0].results[r].weak;
-    for (const frontend::TracedFunction& f : branches) {
-      const auto& mine = f.results[r];
-      if (mine.memory != branches[0].results[r].memory) {
-        throw TypeError(name + ": branches must return values in the same memories; result " +
-                            std::to_string(r) + " is " +
-                            frontend::placed_text(branches[0].results[r]) + " and " +
-                            frontend::placed_text(mine),
-                        location);
-      }
-      if (mine.shape == shape) {
-        weak = weak && mine.weak;
-        continue;
-      }
-      if (mine.shape.dims != shape.dims || (!mine.weak && !weak)) {
-        throw TypeError(name + ": branches must return the same types; result " +
-                            std::to_string(r) + " is " + shape.to_string() + " and " +
-                            mine.shape.to_string(),
-                        location);
-      }
-      if (weak) {
-        shape = mine.shape;
-        weak = mine.weak;
-      }
-    }
-    joined.push_back(shape);
-  }
-  return joined;
-}
-
-}  // namespace
-
 std::vector<Array> cond_core(const Array& index, bool is_predicate,
                              const std::vector<FlatFunction>& branches,
-                             const std::vector<Array>& operands, const std::string& name,
-                             Location location) {
+                             const std::vector<Array>& operands,
+                             const std::function<std::vector<std::string>()>& result_paths,
+                             const std::string& name, Location location) {
   if (branches.empty()) throw ValueError(name + ": no branches", location);
   if (!index.shape().empty() || is_floating(index.dtype()) || is_complex(index.dtype())) {
     throw TypeError(name + ": the " + (is_predicate ? "predicate" : "index") +
@@ -486,17 +355,11 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
       flats.push_back(frontend::trace_function(outer, name + ".branch" + std::to_string(b), types,
                                                branches[b], location));
       at.push_back(captures.add(flats.back().captures));
-      const auto& first = flats.front().results;
-      const auto& mine = flats.back().results;
-      if (mine.size() != first.size()) {
-        throw TypeError(name + ": branches return " + std::to_string(first.size()) + " and " +
-                            std::to_string(mine.size()) + " arrays",
-                        location);
-      }
     }
-    check_branches_vary(flats, is_predicate, name, location);
-    check_branch_shardings(flats, name, location);
-    const std::vector<Shape> joined = joined_results(flats, name, location);
+    const BranchNames names{name, is_predicate, result_paths(), location};
+    check_branches_vary(flats, names);
+    check_branch_shardings(flats, names);
+    const std::vector<frontend::AbstractValue> joined = joined_results(flats, names);
     const frontend::MetadataScope metadata(outer, location, name);
     std::vector<Instruction*> all = frontend::lift_all(outer, operands, location);
     for (const Array& c : captures.all()) all.push_back(outer.lift(c, location));
@@ -510,8 +373,9 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
       for (std::size_t i : at[b]) arguments.push_back(branch.elements[operands.size() + i]);
       std::vector<Instruction*> results = branch.inlined(*flats[b].computation, arguments);
       for (std::size_t r = 0; r < results.size(); ++r) {
-        if (results[r]->shape.dtype != joined[r].dtype) {
-          results[r] = branch.builder.convert(results[r], joined[r].dtype);
+        const DType dtype = joined[r].shape.dtype;
+        if (results[r]->shape.dtype != dtype) {
+          results[r] = branch.builder.convert(results[r], dtype);
         }
       }
       branch.builder.computation()->set_root(branch.builder.tuple(results));
@@ -524,7 +388,8 @@ std::vector<Array> cond_core(const Array& index, bool is_predicate,
         outer.builder().conditional(outer.lift(selector, location), branch_operands, computations);
     std::vector<frontend::AbstractValue> values;
     for (std::size_t r = 0; r < joined.size(); ++r) {
-      values.push_back({joined[r], false, frontend::varying_of(index), joined_sharding(flats, r)});
+      values.push_back({joined[r].shape, joined[r].weak, frontend::varying_of(index),
+                        joined_sharding(flats, r)});
       for (const frontend::TracedFunction& f : flats)
         ir::add_axes(&values.back().varying, f.results[r].varying);
     }

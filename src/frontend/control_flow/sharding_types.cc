@@ -58,17 +58,20 @@ ShardingType stacked_sharding(const ShardingType& slice) {
 }
 
 void check_branch_shardings(const std::vector<frontend::TracedFunction>& branches,
-                            const std::string& name, Location location) {
+                            const BranchNames& names) {
   for (std::size_t r = 0; r < branches[0].results.size(); ++r) {
     const ShardingType expected = joined_sharding(branches, r);
-    for (const frontend::TracedFunction& f : branches) {
-      const AbstractValue& mine = f.results[r];
+    std::size_t from = 0;
+    while (!branches[from].results[r].sharding && from + 1 < branches.size()) ++from;
+    for (std::size_t b = 0; b < branches.size(); ++b) {
+      const AbstractValue& mine = branches[b].results[r];
       if (!differ(mine.sharding, expected)) continue;
-      throw ShardingTypeError(name + ": branches must return the same types; result " +
-                                  std::to_string(r) + " is " + type_text(mine.shape, expected) +
-                                  " and " + type_text(mine.shape, mine.sharding) +
-                                  "; valid: reshard() of one to the spec of the other",
-                              location);
+      throw ShardingTypeError(
+          names.api + ": branches must return the same types: " + names.result(r) + " is " +
+              type_text(branches[from].results[r].shape, expected) + " in " + names.branch(from) +
+              " and " + type_text(mine.shape, mine.sharding) + " in " + names.branch(b) +
+              "; valid: reshard() of one to the spec of the other",
+          names.location);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/frontend/control_flow/branch_names.h"
 #include "src/frontend/trace/explicit_values.h"
 #include "src/frontend/trace/traced_function.h"
 
@@ -21,7 +22,7 @@ frontend::ShardingType slice_sharding(const Array& xs, const std::string& name, 
 frontend::ShardingType stacked_sharding(const frontend::ShardingType& slice);
 /// ShardingTypeError if branches return values with different shardings in their types.
 void check_branch_shardings(const std::vector<frontend::TracedFunction>& branches,
-                            const std::string& name, Location location);
+                            const BranchNames& names);
 /// That of the first branch that has one for this result.
 frontend::ShardingType joined_sharding(const std::vector<frontend::TracedFunction>& branches,
                                        std::size_t result);

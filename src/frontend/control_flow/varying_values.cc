@@ -32,6 +32,37 @@ void check_carry_varies(const std::vector<Array>& carry,
                   location);
 }
 
+void check_branches_vary(const std::vector<frontend::TracedFunction>& branches,
+                         const BranchNames& names) {
+  const frontend::ManualScope* scope = frontend::Trace::current()->manual_scope();
+  if (!scope || !scope->check_vma) return;
+  std::string differ;
+  std::vector<frontend::VaryingMismatch> wrong;
+  for (std::size_t r = 0; r < branches[0].results.size(); ++r) {
+    frontend::VaryingAxes all;
+    for (const auto& f : branches) ir::add_axes(&all, f.results[r].varying);
+    std::string varies_over;
+    bool same = true;
+    for (std::size_t b = 0; b < branches.size(); ++b) {
+      const frontend::VaryingAxes& mine = branches[b].results[r].varying;
+      varies_over += (varies_over.empty() ? "" : ", ") + std::string("over ") +
+                     frontend::axes_text(mine) + " in " + names.branch(b);
+      if (const auto lacks = frontend::without(all, mine); !lacks.empty()) {
+        same = false;
+        wrong.push_back({names.result(r) + " of " + names.branch(b), lacks});
+      }
+    }
+    if (!same) {
+      differ += (differ.empty() ? "" : "; ") + names.result(r) + " varies " + varies_over;
+    }
+  }
+  if (wrong.empty()) return;
+  throw TypeError(names.api +
+                      ": the branches must return values that vary over the same axes: " + differ +
+                      ". This might be fixed by applying " + frontend::pcast_advice(wrong, "the "),
+                  names.location);
+}
+
 std::vector<frontend::AbstractValue> varying_results(
     std::vector<frontend::AbstractValue> values, frontend::VaryingAxes exit,
     const std::vector<frontend::AbstractValue>& seen, const std::vector<Array>& captures) {

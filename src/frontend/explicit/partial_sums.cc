@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/contains.h"
+#include "src/transforms/utils/tangent.h"
 
 namespace tessera::frontend {
 
@@ -19,12 +20,33 @@ std::string set_text(const AxisList& axes) {
   return "{" + out + "}";
 }
 
+/// Whether a conversion of terms adds up to that of the sum: none that rounds to whole numbers
+/// does, or that only tells zeros from others.
+bool adds_up(DType from, DType to) {
+  const auto rank = [](DType t) {
+    return is_complex(t) ? 3 : is_floating(t) ? 2 : t == DType::pred ? 0 : 1;
+  };
+  return rank(from) > 0 && rank(to) >= rank(from);
+}
+
+/// Whether the other factors of a product are the same on all devices that have a term, and say so:
+/// then each device multiplies its term.
+bool scales_terms(const TypedOp& op, std::size_t partial) {
+  for (std::size_t k = 0; k < op.operands.size(); ++k) {
+    if (k == partial) continue;
+    if (!op.stated(k) || op.type(k).reduced != op.type(partial).unreduced) return false;
+  }
+  return true;
+}
+
 /// Whether a sum of the values of these operands is the op of the sums: of all that are partial
-/// sums at once. Products are left out, though they are linear in each factor: scaling before or
-/// after the sum is the user's choice.
+/// sums at once. Of products it must be said: a factor is reduced over the axes of the sum.
+/// Otherwise scaling before or after the sum is the user's choice.
 bool adds_up(const TypedOp& op, const std::vector<std::size_t>& partial) {
   const ir::Instruction& i = op.op;
-  if (i.is(Opcode::multiply) || i.is(Opcode::dot) || i.is(Opcode::convolution)) return false;
+  if (i.is(Opcode::multiply)) return partial.size() == 1 && scales_terms(op, partial[0]);
+  if (i.is(Opcode::dot) || i.is(Opcode::convolution)) return false;
+  if (i.is(Opcode::convert)) return adds_up(op.shape(0).dtype, i.shape.dtype);
   if (i.is(Opcode::reduce)) {
     const ir::Instruction* root = i.called()[0]->root();
     return i.operands().size() == 2 && root->is(Opcode::add);
@@ -53,15 +75,19 @@ void set_unreduced(const TypedOp& op, ShardingType* result) {
               sum);
   }
   if (!adds_up(op, partial)) {
+    const bool factor = op.op.is(Opcode::multiply) && partial.size() == 1;
     op.refuse("operand " + std::to_string(partial[0]) + " is a partial sum over " + set_text(axes) +
                   ", and a sum of results is not the result of the sum",
-              sum);
+              sum + (factor ? ", or a factor with reduced=" + set_text(axes) +
+                                  ", by which each device multiplies its part"
+                            : ""));
   }
-  // One that isn't would be counted once for each part.
+  // One that isn't would be counted once for each part, unless it is a zero.
   const bool jointly = ir::info(op.op.opcode).linear.kind == ir::Linearity::Kind::jointly ||
                        op.op.is(Opcode::concatenate);
   for (std::size_t k = 0; jointly && k < op.operands.size(); ++k) {
     if (contains(partial, k) || !ir::info(op.op.opcode).linear.in(k)) continue;
+    if (!op.stated(k) && transforms::is_zero(*op.op.operand(k))) continue;
     op.refuse("operand " + std::to_string(partial[0]) + " is a partial sum over " + set_text(axes) +
                   ", and operand " + std::to_string(k) + " is not",
               sum + ", or of operand " + std::to_string(k) + " to one with them");
@@ -95,6 +121,8 @@ void set_reduced(const TypedOp& op, ShardingType* result) {
   for (std::size_t k = 0; elementwise && k < op.operands.size(); ++k) {
     if (!op.stated(k) || !op.type(k).reduced.empty()) continue;
     for (const std::string& a : axes) {
+      // A partial sum of which each device has its own term.
+      if (contains(op.type(k).unreduced, a)) continue;
       const bool split = std::any_of(op.type(k).dims.begin(), op.type(k).dims.end(),
                                      [&](const AxisList& d) { return contains(d, a); });
       const std::string both = "operand " + std::to_string(from) + " is reduced over '" + a +
@@ -109,7 +137,9 @@ void set_reduced(const TypedOp& op, ShardingType* result) {
   }
   // Contractions end it: what is summed over its axes has a gradient of its own.
   if (op.op.is(Opcode::dot)) return;
-  result->reduced = axes;
+  for (const std::string& a : axes) {
+    if (!contains(result->unreduced, a)) result->reduced.push_back(a);
+  }
 }
 
 }  // namespace

@@ -14,8 +14,9 @@ using Arrays = std::vector<Array>;
 
 class AssociativeScan {
  public:
-  AssociativeScan(const FlatCombine& f, std::vector<std::int64_t> axes, Location location)
-      : f_(f), axes_(std::move(axes)), location_(location) {}
+  AssociativeScan(const FlatCombine& f, std::vector<std::int64_t> axes,
+                  const std::vector<std::string>& paths, Location location)
+      : f_(f), axes_(std::move(axes)), paths_(paths), location_(location) {}
 
   /// On `count` elements.
   Arrays run(const Arrays& x, std::int64_t count) const {
@@ -41,18 +42,17 @@ class AssociativeScan {
  private:
   Arrays combine(const Arrays& a, const Arrays& b) const {
     const Arrays out = f_(a, b);
-    if (out.size() != a.size()) {
-      throw TypeError("associative_scan: the function takes " + std::to_string(a.size()) +
-                          " arrays and returns " + std::to_string(out.size()),
-                      location_);
-    }
+    std::string differ;
     for (std::size_t k = 0; k < out.size(); ++k) {
       const Shape have = frontend::abstract_value(out[k]).shape;
       const Shape want = frontend::abstract_value(a[k]).shape;
       if (have == want) continue;
-      throw TypeError("associative_scan: array " + std::to_string(k) +
-                          " that the function returns is " + have.to_string() + " and must be " +
-                          want.to_string() + ", as those it was given",
+      differ += (differ.empty() ? "" : "; ") + std::string("elements") + paths_[k] + " is " +
+                want.to_string() + " as the function is given it and " + have.to_string() +
+                " as it returns it";
+    }
+    if (!differ.empty()) {
+      throw TypeError("associative_scan: the function must keep shapes and dtypes: " + differ,
                       location_);
     }
     return out;
@@ -112,12 +112,14 @@ class AssociativeScan {
 
   const FlatCombine& f_;
   const std::vector<std::int64_t> axes_;
+  const std::vector<std::string>& paths_;
   const Location location_;
 };
 
 }  // namespace
 
 std::vector<Array> associative_scan_core(const FlatCombine& f, const std::vector<Array>& elements,
+                                         const std::vector<std::string>& paths,
                                          const AssociativeScanOptions& options, Location location) {
   if (elements.empty()) throw ValueError("associative_scan: there are no arrays", location);
   std::vector<std::int64_t> axes;
@@ -136,7 +138,7 @@ std::vector<Array> associative_scan_core(const FlatCombine& f, const std::vector
   }
   const std::int64_t count = elements[0].shape()[std::size_t(axes[0])];
   return frontend::as_one_program("associative_scan", location, [&] {
-    const AssociativeScan scan(f, axes, location);
+    const AssociativeScan scan(f, axes, paths, location);
     if (!options.reverse) return scan.run(elements, count);
     return scan.reversed(scan.run(scan.reversed(elements), count));
   });

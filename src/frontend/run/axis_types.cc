@@ -29,8 +29,17 @@ std::string set_text(const std::vector<std::string>& axes) {
 void check_unreduced(const PartitionSpec& spec, const frontend::OutShardingRequest& request,
                      bool is_dot, Location location) {
   const std::vector<std::string>& wanted = spec.unreduced();
-  if (wanted.empty()) return;
   const std::string who = "out_sharding " + spec.to_string();
+  if (request.kept() && !request.kept()->empty()) {
+    if (wanted == *request.kept()) return;
+    throw ShardingTypeError(who + ": the operand is a partial sum over " +
+                                set_text(*request.kept()) +
+                                ", and stays one when it is reshaped; valid: a spec with "
+                                "unreduced=" +
+                                set_text(*request.kept()) + ", or reshard() of the operand before",
+                            location);
+  }
+  if (wanted.empty()) return;
   if (!request.summed()) {
     throw ShardingTypeError(who +
                                 ": unreduced axes are those of a dot or a sum, and the result "

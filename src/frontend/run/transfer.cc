@@ -76,6 +76,11 @@ std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& 
 
 namespace {
 
+bool has_partial_sums(const Sharding& s, const Dims& shape, Location location) {
+  if (NamedSharding::is(s)) return !NamedSharding(s).spec().unreduced().empty();
+  return !s.is_fully_replicated() && layout_of_parts(s, shape, location)->partial_sums;
+}
+
 /// The sharding of the array after its partial sums are added up.
 Sharding summed(const Sharding& s) {
   if (!NamedSharding::is(s)) {
@@ -175,8 +180,8 @@ Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buff
 
 Array without_partial_sums(const Array& array, Location location) {
   const ArrayImpl& impl = impl_of(array, location);
-  if (impl.kind != ArrayImpl::Kind::device || impl.sharding.is_fully_replicated() ||
-      !layout_of_parts(impl.sharding, impl.shape.dims, location)->partial_sums) {
+  if (impl.kind != ArrayImpl::Kind::device ||
+      !has_partial_sums(impl.sharding, impl.shape.dims, location)) {
     return array;
   }
   return resharded(array, summed(impl.sharding), location);
@@ -284,12 +289,26 @@ std::vector<DeviceBuffer> moved_parts(const ArrayImpl& impl,
   return out;
 }
 
+/// The terms of an array: along the unreduced axes one device has the value, the others have zeros.
+std::vector<DeviceBuffer> terms_as(const Array& array, const Sharding& sharding,
+                                   Location location) {
+  const ArrayImpl& impl = impl_of(array, location);
+  (void)sharding.shard_shape(impl.shape.dims, location);
+  const Sharding whole = summed(sharding);
+  const Array value = internal::make_device_array(
+      impl.shape, whole, buffers_as(array, whole, location), true, impl.weak);
+  return internal::shared_buffers(*resharded(value, sharding, location).impl(), location);
+}
+
 }  // namespace
 
 std::vector<DeviceBuffer> buffers_as(const Array& array, const Sharding& sharding,
                                      Location location) {
   const ArrayImpl& impl = impl_of(array, location);
   if (impl.kind != ArrayImpl::Kind::device) {
+    if (has_partial_sums(sharding, impl.shape.dims, location)) {
+      return terms_as(array, sharding, location);
+    }
     return place_literal(to_literal(array, location), sharding, location);
   }
   auto parts = internal::shared_buffers(impl, location);
@@ -301,11 +320,15 @@ std::vector<DeviceBuffer> buffers_as(const Array& array, const Sharding& shardin
       return compiler::engine_of(sharding.impl().devices())
           .copy(parts, internal::memory_of(sharding));
     }
+  }
+  if (has_partial_sums(sharding, impl.shape.dims, location)) {
+    return terms_as(array, sharding, location);
+  }
+  if (impl.sharding.device_list() == sharding.device_list()) {
     (void)sharding.shard_shape(impl.shape.dims, location);
     return internal::shared_buffers(*resharded(array, sharding, location).impl(), location);
   }
-  if (!impl.sharding.is_fully_replicated() &&
-      layout_of_parts(impl.sharding, impl.shape.dims, location)->partial_sums) {
+  if (has_partial_sums(impl.sharding, impl.shape.dims, location)) {
     return buffers_as(resharded(array, summed(impl.sharding), location), sharding, location);
   }
   if (platform_of(impl.sharding) != platform_of(sharding)) {

@@ -91,6 +91,8 @@ void OutShardingRequest::note(const ir::Instruction& op,
   for (const ShardingType& t : operands) {
     if (t && mesh_.empty()) mesh_ = t.mesh;
   }
+  kept_.reset();
+  if (op.is(ir::Opcode::reshape) && operands[0]) kept_ = operands[0].unreduced;
   std::vector<std::string> axes;
   if (op.is(ir::Opcode::dot)) {
     const auto& attrs = op.get<ir::DotAttrs>();
@@ -99,7 +101,8 @@ void OutShardingRequest::note(const ir::Instruction& op,
       if (left != operands[1].dims[std::size_t(attrs.rhs_contracting[n])]) continue;
       axes.insert(axes.end(), left.begin(), left.end());
     }
-  } else if (op.is(ir::Opcode::reduce) && operands[0]) {
+  } else if (op.is(ir::Opcode::reduce) && operands[0] &&
+             op.called()[0]->root()->is(ir::Opcode::add)) {
     for (const std::int64_t d : op.get<ir::DimensionsAttrs>().dims) {
       const auto& of_dim = operands[0].dims[std::size_t(d)];
       axes.insert(axes.end(), of_dim.begin(), of_dim.end());

@@ -72,12 +72,14 @@ class OutShardingRequest {
   /// empty if there was none.
   const std::optional<std::vector<std::string>>& summed() const { return summed_; }
   bool summed_by_dot() const { return summed_by_dot_; }
+  /// The unreduced axes of what was reshaped last, if that was the last op.
+  const std::optional<std::vector<std::string>>& kept() const { return kept_; }
 
  private:
   OutShardingRequest* outer_;
   bool summed_by_dot_ = false;
   Mesh mesh_;
-  std::optional<std::vector<std::string>> summed_;
+  std::optional<std::vector<std::string>> summed_, kept_;
 };
 
 }  // namespace tessera::frontend

@@ -91,9 +91,12 @@ const std::optional<PartitionSpec>& ParsedPartitionSpec::unsynced_user_spec(
 
 PartitionSpec ParsedPartitionSpec::get_partition_spec() const {
   if (sync_ == SpecSync::in_sync && user_spec_) return *user_spec_;
-  const PartitionSpec spec = PartitionSpec::from_entries(partitions_);
+  PartitionSpec spec = PartitionSpec::from_entries(partitions_);
   if (!user_spec_) return spec;
-  return spec.with_unreduced(user_spec_->unreduced()).with_reduced(user_spec_->reduced());
+  if (const auto kind = user_spec_->unreduced_kind()) {
+    spec = spec.with_unreduced(user_spec_->unreduced(), *kind);
+  }
+  return spec.with_reduced(user_spec_->reduced());
 }
 
 ParsedPartitionSpec ParsedPartitionSpec::insert_axis_partitions(std::int64_t dim, const Axes& axes,

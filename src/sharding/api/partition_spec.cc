@@ -106,34 +106,29 @@ std::vector<std::string> joined_set(std::vector<std::string> a, const std::vecto
 
 }  // namespace
 
+const char* to_string(UnreducedKind kind) {
+  return kind == UnreducedKind::sum ? "sum" : kind == UnreducedKind::max ? "max" : "min";
+}
+
 PartitionSpec PartitionSpec::with_unreduced(std::vector<std::string> axes,
                                             Location location) const {
   PartitionSpec out = *this;
   out.unreduced_ = checked_set(*this, std::move(axes), "unreduced", reduced_, "reduced", location);
+  out.kind_ = UnreducedKind::sum;
   return out;
 }
 
 PartitionSpec PartitionSpec::unreduced_of_kind(std::vector<std::string> axes, UnreducedKind kind,
                                                Location location) const {
-  const char* name = kind == UnreducedKind::sum   ? "sum"
-                     : kind == UnreducedKind::max ? "max"
-                                                  : "min";
   if (axes.empty()) {
-    throw ValueError(std::string("unreduced_kind is ") + name + ", and no axes of " + to_string() +
+    throw ValueError(std::string("unreduced_kind is ") + tessera::to_string(kind) +
+                         ", and no axes of " + to_string() +
                          " are unreduced; valid: no kind, or the axes that it is of",
                      location);
   }
-  if (kind != UnreducedKind::sum) {
-    const std::string axis = "'" + axes.front() + "'";
-    throw NotImplementedError(
-        "unreduced axes " + quoted_list(axes) + " of kind " + name +
-            ": devices keep terms of sums only; valid: UnreducedKind::sum, or "
-            "the " +
-            name + " itself, as " + name + "(x, axes) of a dim that " + axis + " splits, or p" +
-            name + "(x, " + axis + ") per device",
-        location);
-  }
-  return with_unreduced(std::move(axes), location);
+  PartitionSpec out = with_unreduced(std::move(axes), location);
+  out.kind_ = kind;
+  return out;
 }
 
 PartitionSpec PartitionSpec::with_reduced(std::vector<std::string> axes, Location location) const {
@@ -152,6 +147,9 @@ std::string PartitionSpec::to_string() const {
     out += std::string(out.back() == '(' ? "" : ", ") + name + "={" + quoted_list(axes) + "}";
   };
   add("unreduced", unreduced_);
+  if (kind_ != UnreducedKind::sum) {
+    out += std::string(", unreduced_kind=") + tessera::to_string(kind_);
+  }
   add("reduced", reduced_);
   return out + ")";
 }
@@ -160,6 +158,7 @@ std::size_t PartitionSpec::hash() const {
   std::size_t h = entries_.size();
   for (const SpecEntry& e : entries_) internal::hash_mix(h, e.hash());
   internal::hash_mix(h, unreduced_.size());
+  internal::hash_mix(h, std::size_t(kind_));
   for (const std::string& a : unreduced_) internal::hash_mix(h, std::hash<std::string>()(a));
   for (const std::string& a : reduced_) internal::hash_mix(h, std::hash<std::string>()(a));
   return h;
@@ -168,9 +167,19 @@ std::size_t PartitionSpec::hash() const {
 PartitionSpec operator+(internal::SpecOperand a, internal::SpecOperand b) {
   std::vector<SpecEntry> entries = a.spec.entries();
   entries.insert(entries.end(), b.spec.begin(), b.spec.end());
-  return PartitionSpec::from_entries(std::move(entries))
-      .with_unreduced(joined_set(a.spec.unreduced(), b.spec.unreduced()), a.location)
-      .with_reduced(joined_set(a.spec.reduced(), b.spec.reduced()), a.location);
+  const auto first = a.spec.unreduced_kind(), second = b.spec.unreduced_kind();
+  if (first && second && first != second) {
+    throw ValueError("the unreduced axes of a spec are of one kind: " + a.spec.to_string() + " + " +
+                         b.spec.to_string() + " would have some of kind " + to_string(*first) +
+                         " and some of kind " + to_string(*second),
+                     a.location);
+  }
+  PartitionSpec out = PartitionSpec::from_entries(std::move(entries));
+  if (first || second) {
+    out = out.with_unreduced(joined_set(a.spec.unreduced(), b.spec.unreduced()),
+                             first ? *first : *second, a.location);
+  }
+  return out.with_reduced(joined_set(a.spec.reduced(), b.spec.reduced()), a.location);
 }
 
 bool operator==(const PartitionSpec& a, const std::vector<SpecEntry>& b) {

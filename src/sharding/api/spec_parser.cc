@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads PartitionSpecs from text.
 #include <cctype>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,8 +26,11 @@ class SpecParser {
     expect('(');
     std::vector<SpecEntry> entries;
     std::vector<std::string> unreduced, reduced;
+    std::optional<UnreducedKind> kind;
     while (!take(')')) {
-      if (take_word("unreduced")) {
+      if (take_word("unreduced_kind")) {
+        kind = kind_of_axes();
+      } else if (take_word("unreduced")) {
         unreduced = set_of_axes();
       } else if (take_word("reduced")) {
         reduced = set_of_axes();
@@ -54,9 +58,10 @@ class SpecParser {
     }
     skip();
     if (at_ != text_.size()) fail("text after the spec");
-    return PartitionSpec::from_entries(entries)
-        .with_unreduced(std::move(unreduced), location_)
-        .with_reduced(std::move(reduced), location_);
+    PartitionSpec out = PartitionSpec::from_entries(entries);
+    out = kind ? out.with_unreduced(std::move(unreduced), *kind, location_)
+               : out.with_unreduced(std::move(unreduced), location_);
+    return out.with_reduced(std::move(reduced), location_);
   }
 
  private:
@@ -80,6 +85,14 @@ class SpecParser {
     if (text_.compare(at_, word.size(), word) != 0) return false;
     at_ += word.size();
     return true;
+  }
+  /// =max
+  UnreducedKind kind_of_axes() {
+    expect('=');
+    for (const auto kind : {UnreducedKind::sum, UnreducedKind::max, UnreducedKind::min}) {
+      if (take_word(to_string(kind))) return kind;
+    }
+    fail("expected sum, max or min");
   }
   /// ={"x", "y"}
   std::vector<std::string> set_of_axes() {
