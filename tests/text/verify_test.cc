@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that the StableHLO specification forbids are errors with the rule in words.
+#include "src/ir/hlo/hlo_text.h"
 #include "src/text/read/stablehlo.h"
+#include "src/text/write/stablehlo.h"
 #include "tests/text/programs.h"
 
 namespace tessera::text {
@@ -126,11 +128,26 @@ TEST(Verify, CallsOutOfAProgram) {
   });
 }
 
+TEST(Verify, WhatIsWrittenOfAllDevicesIsLegal) {
+  for (const char* operation :
+       {"f32[8] all-gather(p), replica_groups={}, dimensions={0}",
+        "f32[8] all-gather(p), channel_id=1, use_global_device_ids=true, replica_groups={}, "
+        "dimensions={0}"}) {
+    const auto module = ir::parse_hlo(
+        std::string("HloModule m, num_partitions=2, replica_count=2\nENTRY e {\n  p = f32[4] "
+                    "parameter(0)\n  ROOT r = ") +
+        operation + "\n}\n");
+    const std::string text = to_stablehlo(*module, {});
+    EXPECT_NO_THROW(parse_stablehlo(text, "t.mlir")) << text;
+  }
+}
+
 TEST(Verify, QuantizedTypes) {
   expect_forbidden({
       {"%a: tensor<2x!quant.uniform<i8:f32:0, {0.5, 0.25}>>",
        "%0 = stablehlo.negate %a : tensor<2x!quant.uniform<i8:f32:0, {0.5, 0.25}>>",
        "valid: plain numbers or a quantized type of one scale"},
+      {"%a: tensor<2x!quant.uniform<si8:f32, 0.5>>", "", "integers stored as si8"},
       {"%a: tensor<2x!quant.uniform<i8:f32, 0.5>>",
        "%0 = stablehlo.add %a, %a : (tensor<2x!quant.uniform<i8:f32, 0.5>>, "
        "tensor<2x!quant.uniform<i8:f32, 0.5>>) -> tensor<2x!quant.uniform<i16:f32, 0.5>>",
