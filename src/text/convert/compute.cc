@@ -68,14 +68,14 @@ void Reader::dot_general(Operation& op) {
                      sum = keyword(parts, "accumulation_type");
     std::int64_t components = integer_or(parts, "lhs_component_count", 1);
     std::int64_t operations = integer_or(parts, "num_primitive_operations", 1);
+    const bool imprecise = flag(parts, "allow_imprecise_accumulation", false);
     if (lhs.substr(0, 2) == "f8" && rhs.substr(0, 2) == "f8") {
-      a.algorithm = flag(parts, "allow_imprecise_accumulation", false)
-                        ? "dot_any_f8_any_f8_f32_fast_accum"
-                        : "dot_any_f8_any_f8_f32";
+      a.algorithm = imprecise ? "dot_any_f8_any_f8_f32_fast_accum" : "dot_any_f8_any_f8_f32";
     } else {
       for (const Algorithm& known : kAlgorithms) {
         if (known.lhs == lhs && known.rhs == rhs && known.accumulation == sum &&
-            known.operations == operations && known.components == components) {
+            known.operations == operations && known.components == components &&
+            components == integer_or(parts, "rhs_component_count", 1) && !imprecise) {
           a.algorithm = std::string(known.name);
         }
       }

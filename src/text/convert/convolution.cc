@@ -14,7 +14,6 @@ std::vector<WindowDim> Reader::window(const Operation& op, std::size_t rank) {
   auto each = [&](std::string_view key, auto&& put) {
     if (op.find(key) == nullptr) return;
     Dims values = integers(op, key);
-    if (values.size() == 1 && rank != 1) values.assign(rank, values[0]);
     if (values.size() != rank) {
       fail(op, "has " + std::to_string(values.size()) + " values of " + std::string(key) + " for " +
                    std::to_string(rank) + " dims");

@@ -57,6 +57,8 @@ struct Operation {
   std::optional<std::size_t> scanned;
   /// What an inlined region returns.
   std::vector<ir::Instruction*> inlined;
+  /// The operations of an inlined region.
+  std::vector<const OpInfo*> inside;
   /// What the values that each region returns stand for; filled if any type is quantized.
   std::vector<std::vector<const Quantized*>> returned;
   /// Set while the operation is read on the numbers that quantized tensors stand for.
@@ -76,6 +78,7 @@ struct Operation {
     captured.clear();
     scanned.reset();
     inlined.clear();
+    inside.clear();
     returned.clear();
     from_quantized = to_quantized = false;
     location = {};

@@ -110,6 +110,10 @@ void Reader::operation(bool* ended) {
   ResultNames names;
   result_names(&names);
   written_operation(op);
+  if (depth_ > 1 && pool_[depth_ - 2]->info->regions == Regions::inlined) {
+    pool_[depth_ - 2]->inside.push_back(op.info);
+  }
+  verify(op);
   if (types_.any_quantized()) {
     convert_quantized(op);
   } else {

@@ -77,8 +77,8 @@ DType TypeParser::quantized_element() {
   in_.skip();
   const char* at = in_.position();
   std::string_view word = in_.word("the type of what is stored, such as i8");
-  const bool is_signed = word[0] == 'i' || word.substr(0, 2) == "si";
-  const bool prefixed = word.substr(0, 2) == "si" || word.substr(0, 2) == "ui";
+  const bool is_signed = word[0] == 'i';
+  const bool prefixed = word.substr(0, 2) == "ui";
   const int bits = bits_of(word.substr(prefixed ? 1 : 0));
   std::string builtin = (is_signed ? "i" : "ui") + std::to_string(bits);
   std::optional<DType> storage = dtype_from_mlir(builtin);

@@ -199,8 +199,12 @@ class Reader {
 
  private:
   friend class ChloMath;
+  friend class Verifier;
   struct EinsumLabels;
   struct Scan;
+
+  // verify/verifier.cc: what the specification asks of an operation as written
+  void verify(const Operation& op);
 
   // convert/einsum.cc
   EinsumLabels einsum_labels(const Operation& op);

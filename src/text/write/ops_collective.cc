@@ -27,8 +27,16 @@ std::string Writer::groups(const Instruction& i, const ir::DeviceGroups& g,
   const bool replicas = a != nullptr && !a->channel_id && module_.replica_count > 1;
   const std::int64_t devices = replicas ? module_.replica_count : partitions_;
   *group_size = g.group_size(devices);
-  // No lists mean all, whatever devices there are.
+  // No lists mean all, whatever devices there are. Where sizes depend on a group, and with ids
+  // across replicas, the text must name its devices.
+  const bool named = i.is(Opcode::all_gather) || i.is(Opcode::reduce_scatter) ||
+                     i.is(Opcode::all_to_all) ||
+                     (a != nullptr && a->channel_id && a->use_global_device_ids);
   std::vector<Dims> rows;
+  if (named && !g.symbolic() && g.lists.empty()) {
+    rows.emplace_back();
+    for (std::int64_t d = 0; d < devices; ++d) rows[0].push_back(d);
+  }
   if (g.symbolic() || !g.lists.empty()) rows = g.expand(devices);
   const std::size_t columns = rows.empty() ? 0 : rows[0].size();  // all are of one size
   std::string out = "replica_groups = ";
