@@ -277,7 +277,10 @@ void optimize_collectives(Compilation& c) {
   if (!is_global(c)) return;
   spmd::CollectiveOptions options;
   options.combine_any = !c.for_report;
-  options.peak = [&](const ir::Module& m) { return peak_bytes(m, c.options.runs); };
+  if (!c.for_figures) {
+    options.peak = [&](const ir::Module& m) { return peak_bytes(m, c.options.runs); };
+  }
+  options.order = !c.for_figures;
   options.max_tried = kPlannedTwice;
   options.merge_equal = passes::eliminate_common;
   std::set<std::int64_t> removed;  // records
