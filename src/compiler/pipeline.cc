@@ -107,6 +107,8 @@ void keep_input(Compilation& c) {
 
 // A plan takes as long as all else; a program of more instructions is planned once.
 constexpr std::int64_t kPlannedTwice = 1500;
+// The plan of a program that isn't run tells no more devices than these apart.
+constexpr std::int64_t kToldApart = 64;
 
 // Three times what there is, but a small program in any case.
 void separate_calls(Compilation& c) {
@@ -257,11 +259,13 @@ void tile_stencils(Compilation& c) {
 
 /// As the plan of the program would hold them; of a large one, or one that calls what isn't known
 /// here and so has no plan, about.
-double peak_bytes(const ir::Module& module) {
+double peak_bytes(const ir::Module& module, bool runs) {
   if (std::int64_t(module.instruction_count()) > kPlannedTwice)
     return cost::estimated_peak_bytes(module);
   try {
-    codegen::BuiltPlan built = codegen::plan_program(module).built;
+    const bool all = runs || module.num_partitions <= kToldApart;
+    codegen::BuiltPlan built =
+        all ? codegen::plan_program(module).built : codegen::build_plan_of_one_device(module);
     codegen::plan_memory(&built.plan);
     runtime::finalize(&built.plan);
     return double(codegen::estimate_memory(built.plan, {}).peak);
@@ -273,7 +277,10 @@ void optimize_collectives(Compilation& c) {
   if (!is_global(c)) return;
   spmd::CollectiveOptions options;
   options.combine_any = !c.for_report;
-  options.peak = peak_bytes;
+  if (!c.for_figures) {
+    options.peak = [&](const ir::Module& m) { return peak_bytes(m, c.options.runs); };
+  }
+  options.order = !c.for_figures;
   options.max_tried = kPlannedTwice;
   options.merge_equal = passes::eliminate_common;
   std::set<std::int64_t> removed;  // records

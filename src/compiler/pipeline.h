@@ -29,6 +29,8 @@ struct Compilation {
   /// For a report: collectives are tagged, the propagated module stays in `source`, and nothing is
   /// reported about full gathers.
   bool for_report = false;
+  /// What moves and what is computed are all that matters: memory is estimated, not planned.
+  bool for_figures = false;
   /// For FullGathers::error: throws if the report has full gathers.
   std::function<void(const Compilation&)> refuse_full_gathers;
   /// The propagated module, while it is partitioned and for a report.

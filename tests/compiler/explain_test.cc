@@ -569,6 +569,21 @@ TEST_P(ExplainCorpus, BytesAreThoseOfTheTextAndAllIsExplained) {
   EXPECT_FALSE(e.to_text().empty());
 }
 
+// What is tried is only measured.
+TEST_P(ExplainCorpus, MeasuringGivesTheBytesOfCompiling) {
+  const std::string path = (fs::path(TESSERA_SOURCE_DIR) / "tests/corpus" / GetParam()).string();
+  const auto module = compiler::read_module(compiler::read_file(path), path);
+  compiler::Options options;
+  options.layouts = Layouts::propagated;
+  const auto run = compiler::explain::run_stages_for(*module, options);
+  const auto bytes = [&](bool figures_only) {
+    const auto again =
+        compiler::explain::run_prepared(run->prepared->clone(), options, false, figures_only);
+    return cost::count_communication(*again->compilation.module).total_bytes;
+  };
+  EXPECT_EQ(bytes(true), bytes(false));
+}
+
 INSTANTIATE_TEST_SUITE_P(Programs, ExplainCorpus, ::testing::ValuesIn(sharded_programs()),
                          [](const ::testing::TestParamInfo<std::string>& info) {
                            std::string name = info.param;

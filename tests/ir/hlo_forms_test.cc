@@ -341,6 +341,56 @@ TEST(HloModuleForms, PrintOptions) {
   EXPECT_EQ(to_string(*m->entry()).substr(0, 10), "ENTRY e {\n");
 }
 
+std::string groups_of(const Instruction& i) {
+  const std::string text = to_string(i);
+  const std::size_t from = text.find("replica_groups=") + 15;
+  return text.substr(from, text.find(", to_apply") - from);
+}
+
+TEST(HloModuleForms, GroupsOfManyDevicesHaveAsFewDimsAsTheyCan) {
+  for (const auto& [written, printed] : std::vector<std::pair<std::string, std::string>>{
+           {"[2,48]<=[2,6,8]", "[2,48]<=[96]"},
+           {"[48,2]<=[2,6,8]T(1,2,0)", "[48,2]<=[2,48]T(1,0)"},
+           {"[8,12]<=[2,6,2,4]T(2,3,0,1)", "[8,12]<=[12,8]T(1,0)"},
+           {"[12,8]<=[2,6,8]T(1,0,2)", "[12,8]<=[2,6,8]T(1,0,2)"}}) {
+    const auto text = [&](const std::string& groups) {
+      return "HloModule m, num_partitions=96\nadd { a = f32[] parameter(0) b = f32[] parameter(1) "
+             "ROOT s = f32[] add(a, b) }\nENTRY e { p = f32[4] parameter(0) ROOT r = f32[4] "
+             "all-reduce(p), replica_groups=" +
+             groups + ", to_apply=add }";
+    };
+    const auto once = parse_hlo(text(written));
+    EXPECT_EQ(groups_of(*once->entry()->root()), printed);
+    const auto twice = parse_hlo(to_string(*once));
+    EXPECT_EQ(to_string(*twice), to_string(*once));
+    EXPECT_EQ(twice->entry()->root()->get<CollectiveAttrs>().groups,
+              once->entry()->root()->get<CollectiveAttrs>().groups);
+  }
+}
+
+TEST(HloModuleForms, GroupsOverAxesPrintAsTheirListsDo) {
+  std::vector<std::pair<std::string, std::int64_t>> bits;
+  for (int k = 0; k < 16; ++k) bits.emplace_back("a" + std::to_string(k), 2);
+  const MeshRef mesh = make_logical_mesh(bits);
+  const auto m = parse_hlo(
+      "HloModule m, num_partitions=65536\nadd { a = f32[] parameter(0) b = f32[] parameter(1) "
+      "ROOT s = f32[] add(a, b) }\nENTRY e { p = f32[4] parameter(0) ROOT r = f32[4] "
+      "all-reduce(p), replica_groups={}, to_apply=add }");
+  Instruction* root = m->entry()->root();
+  for (const auto& [axes, printed] : std::vector<std::pair<IndexList, std::string>>{
+           {{9, 10, 11, 12, 13, 14, 15}, "[512,128]<=[65536]"},
+           {{0, 1, 2}, "[8192,8]<=[8,8192]T(1,0)"},
+           {{1, 0}, "[16384,4]<=[2,2,16384]T(2,1,0)"},
+           {{4, 5}, "[16384,4]<=[16,4,1024]T(0,2,1)"}}) {
+    root->edit<CollectiveAttrs>().groups = DeviceGroups::over(mesh, axes);
+    EXPECT_EQ(groups_of(*root), printed);
+    DeviceGroups lists;
+    lists.lists = DeviceGroups::over(mesh, axes).expand(65536);
+    root->edit<CollectiveAttrs>().groups = lists;
+    EXPECT_EQ(groups_of(*root), printed);
+  }
+}
+
 TEST(HloModuleForms, CanonicalTextForgetsNames) {
   auto a = parse_hlo(
       "HloModule a\nf { ROOT x = f32[] parameter(0) }\nENTRY e { p = f32[] parameter(0), "

@@ -58,6 +58,7 @@ std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& opt
   Compilation c;
   c.options = options;
   c.options.keep_stages = false;
+  c.options.runs = false;
   c.module = module.clone();
   run_until(&c, "propagate");
   std::unique_ptr<ir::Module> prepared = c.module->clone();
@@ -68,14 +69,16 @@ std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& opt
 }
 
 std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,
-                                  bool decisions) {
+                                  bool decisions, bool figures_only) {
   auto run = std::make_unique<Run>();
   Compilation& c = run->compilation;
   c.options = options;
   c.options.keep_stages = false;
+  c.options.runs = false;
   c.module = std::move(prepared);
   c.for_report = true;
   c.for_decisions = decisions;
+  c.for_figures = figures_only;
   skip_until(&c, "propagate");
   run_until(&c, "build-plan");
   return run;

@@ -35,7 +35,7 @@ struct Run {
 std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& options);
 /// The stages alone, from a module that was prepared already.
 std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,
-                                  bool decisions = false);
+                                  bool decisions = false, bool figures_only = false);
 
 /// Entries and what they are made of.
 struct Found {

@@ -108,10 +108,10 @@ Figures measure(const Run& run) {
 }
 
 std::optional<Figures> measure(std::unique_ptr<ir::Module> prepared, Options options,
-                               Layouts layouts) {
+                               Layouts layouts, bool figures_only) {
   options.layouts = layouts;
   try {
-    return measure(*run_prepared(std::move(prepared), options));
+    return measure(*run_prepared(std::move(prepared), options, false, figures_only));
   } catch (const InternalError&) {
     throw;
   } catch (const Error&) {
@@ -172,7 +172,7 @@ class Search {
     if (fresh && confirms_left_-- > 0) {
       std::unique_ptr<ir::Module> module = run_.prepared->clone();
       if (apply(module.get(), edit))
-        it->second = measure(std::move(module), options_, options_.layouts);
+        it->second = measure(std::move(module), options_, options_.layouts, false);
     }
     return it->second ? &*it->second : nullptr;
   }
@@ -206,7 +206,7 @@ class Search {
       --left_;
       std::unique_ptr<ir::Module> module = run_.prepared->clone();
       if (apply(module.get(), edit))
-        it->second = measure(std::move(module), options_, Layouts::propagated);
+        it->second = measure(std::move(module), options_, Layouts::propagated, true);
     }
     ++*tried;
     return it->second ? &*it->second : nullptr;

@@ -9,12 +9,13 @@
 #include "src/ir/hlo/text_out.h"
 #include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
+#include "src/sharding/axes/device_order.h"
 #include "src/sharding/axes/tiling.h"
 
 namespace tessera::ir {
 namespace {
 
-/// Lists of more devices than these are printed by mesh axes.
+/// Groups of more devices than these are printed as a transposed array of them, if they are one.
 constexpr std::int64_t kListedDevices = 64;
 
 struct Writer {
@@ -132,9 +133,10 @@ struct Writer {
       return;
     }
     if (g.symbolic() && g.mesh->device_ids.empty() && g.mesh->num_devices() > kListedDevices) {
-      return iota(g);
+      return iota(digits_of(g), g.group_size(partitions), g.mesh->num_devices());
     }
-    std::vector<std::vector<std::int64_t>> lists = g.expand(partitions);
+    const std::vector<std::vector<std::int64_t>> lists = g.expand(partitions);
+    if (iota(lists)) return;
     out += '{';
     for (std::size_t i = 0; i < lists.size(); ++i) {
       if (i > 0) out += ',';
@@ -143,31 +145,49 @@ struct Writer {
     out += '}';
   }
 
-  /// `[groups,size]<=[axes]T(axes of the groups, axes within one)`: as long for any number of
+  /// The axes of the groups, then those within one, as digits of the devices' numbers.
+  static std::vector<Digit> digits_of(const DeviceGroups& g) {
+    const Dims strides = g.mesh->strides();
+    std::vector<Digit> digits;
+    const auto add = [&](int axis) {
+      digits.push_back({g.mesh->axes[std::size_t(axis)].size, strides[std::size_t(axis)]});
+    };
+    for (int a = 0; a < int(strides.size()); ++a) {
+      if (!contains(g.axes, a)) add(a);
+    }
+    for (const int a : g.axes) add(a);
+    return joined_digits(digits);
+  }
+
+  /// `[groups,size]<=[dims]T(order)`, with as few dims as there can be: as long for any number of
   /// devices.
-  void iota(const DeviceGroups& g) {
-    Dims sizes, order;
-    std::int64_t within = 1;
-    for (std::size_t a = 0; a < g.mesh->axes.size(); ++a) {
-      sizes.push_back(g.mesh->axes[a].size);
-      const bool member = contains(g.axes, int(a));
-      if (!member) order.push_back(std::int64_t(a));
-    }
-    for (int a : g.axes) {
-      order.push_back(a);
-      within *= sizes[std::size_t(a)];
-    }
+  void iota(const std::vector<Digit>& digits, std::int64_t within, std::int64_t devices) {
+    Dims sizes;
+    IndexList order;
+    iota_of_digits(digits, &sizes, &order);
     out += '[';
-    append_int(out, g.mesh->num_devices() / within);
+    append_int(out, devices / within);
     out += ',';
     append_int(out, within);
     out += "]<=[";
     join(sizes);
     out += ']';
-    if (std::is_sorted(order.begin(), order.end())) return;
+    if (order.empty()) return;
     out += "T(";
-    join(order);
+    join(Dims(order.begin(), order.end()));
     out += ')';
+  }
+  /// False for lists that are short, or no transposed array of all numbers.
+  bool iota(const std::vector<std::vector<std::int64_t>>& lists) {
+    std::vector<std::int64_t> all;
+    for (const auto& list : lists) {
+      if (list.empty() || list.size() != lists[0].size()) return false;
+      all.insert(all.end(), list.begin(), list.end());
+    }
+    if (std::int64_t(all.size()) <= kListedDevices) return false;
+    const std::optional<std::vector<Digit>> digits = digits_of_list(all);
+    if (digits) iota(*digits, std::int64_t(lists[0].size()), std::int64_t(all.size()));
+    return digits.has_value();
   }
   void join(const Dims& list) {
     for (std::size_t i = 0; i < list.size(); ++i) {

@@ -395,17 +395,25 @@ ClassesId parameter_classes(const TensorSharding* s, ClassesTable* table) {
   const std::int64_t n = table->num_devices();
   if (n == 1) return table->uniform();
   if (s == nullptr || s->kind != TensorSharding::Kind::axes) return table->distinct();
-  std::vector<std::vector<std::int64_t>> keys;
-  for (std::int64_t d = 0; d < n; ++d) {
-    std::vector<std::int64_t> key;
-    if (s->mesh) {
-      key = s->shard_coordinates(d);
-      for (const int a : s->unreduced) key.push_back(s->mesh->coordinate(d, a));
-      for (const int a : s->manual) key.push_back(s->mesh->coordinate(d, a));
+  if (!s->mesh) return table->uniform();
+  const bool reordered = !s->mesh->device_ids.empty();
+  if (reordered && s->mesh->num_devices() != n) return table->distinct();
+  IndexList axes;
+  for (const DimSharding& dim : s->dims) axes.insert(axes.end(), dim.axes.begin(), dim.axes.end());
+  axes.insert(axes.end(), s->unreduced.begin(), s->unreduced.end());
+  axes.insert(axes.end(), s->manual.begin(), s->manual.end());
+  const Dims strides = s->mesh->strides();
+  std::vector<std::int64_t> shards(static_cast<std::size_t>(n), 0);
+  // By position: finding a device's position is a search.
+  for (std::int64_t position = 0; position < n; ++position) {
+    std::int64_t shard = 0;
+    for (const int a : axes) {
+      const std::int64_t size = s->mesh->axes[std::size_t(a)].size;
+      shard = shard * size + position / strides[std::size_t(a)] % size;
     }
-    keys.push_back(std::move(key));
+    shards[std::size_t(s->mesh->device_at(position))] = shard;
   }
-  return table->intern(DeviceClasses::by_key(keys));
+  return table->intern(by_number(shards));
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ class Steps {
 
   /// Other orders that hold less at a time.
   void order() {
-    if (large()) return;
+    if (large() || !options_.order) return;
     for (const bool shrink_early : {false, true}) {
       attempt(kWorthOrdering, [&](ir::Module* m) { return schedule_for_memory(m, shrink_early); });
     }
@@ -151,6 +151,7 @@ void optimize_collectives(std::unique_ptr<ir::Module>* module, const CollectiveO
     combine.max_bytes /= 16;
     combine.max_copied_bytes /= 16;
   }
+  if (!options.order) return;
   steps.order();
   steps.take(schedule_collectives_early);
 }

@@ -57,6 +57,8 @@ struct CollectiveOptions {
   /// Peak memory of a device; nothing is kept that raises it. About (peak_memory.h) if
   /// not set.
   std::function<double(const ir::Module&)> peak;
+  /// Orders as well; without, what is received is the same.
+  bool order = true;
   /// Told of collectives that were found needless, if set.
   std::function<void(const ir::Instruction&)> removed;
   /// Makes instructions that compute the same one, if set, and says how many went: what comes out

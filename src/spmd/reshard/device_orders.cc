@@ -15,13 +15,21 @@ constexpr std::int64_t kSearchWork = 1 << 20;
 
 /// The shard that each device has, row-major.
 std::vector<std::int64_t> shards_of(const TensorSharding& s, std::int64_t devices) {
-  const Dims counts = s.shards();
-  std::vector<std::int64_t> out;
-  for (std::int64_t device = 0; device < devices; ++device) {
-    const Dims at = s.shard_coordinates(device);
+  std::vector<std::int64_t> out(static_cast<std::size_t>(devices), 0);
+  if (!s.mesh) return out;
+  TESSERA_CHECK(s.mesh->device_ids.empty() || s.mesh->num_devices() == devices,
+                "a device order of another number of devices");
+  const Dims strides = s.mesh->strides();
+  // By position: finding a device's position is a search.
+  for (std::int64_t position = 0; position < devices; ++position) {
     std::int64_t index = 0;
-    for (std::size_t d = 0; d < counts.size(); ++d) index = index * counts[d] + at[d];
-    out.push_back(index);
+    for (const DimSharding& dim : s.dims) {
+      for (const int a : dim.axes) {
+        const std::int64_t size = s.mesh->axes[std::size_t(a)].size;
+        index = index * size + position / strides[std::size_t(a)] % size;
+      }
+    }
+    out[std::size_t(s.mesh->device_at(position))] = index;
   }
   return out;
 }

@@ -74,8 +74,8 @@ ir::Instruction* ShardBuilder::position() {
   if (!mesh_->device_ids.empty()) {
     Literal table(Shape(s32, {devices_}));
     auto data = table.mutable_data<std::int32_t>();
-    for (std::int64_t d = 0; d < devices_; ++d) {
-      data[std::size_t(d)] = std::int32_t(mesh_->position_of(d));
+    for (std::int64_t p = 0; p < devices_; ++p) {
+      data[std::size_t(mesh_->device_at(p))] = std::int32_t(p);
     }
     position_ = b().reshape(b().dynamic_slice(b().constant(table), {position_}, {1}), {});
   }
