@@ -84,8 +84,10 @@ std::optional<FactorRule> gather(const ir::Instruction& instruction) {
   for (std::int64_t d = 0; d < std::int64_t(operand.size()); ++d) {
     std::int64_t size = operand[std::size_t(d)], taken = a.slice_sizes[std::size_t(d)];
     if (contains(a.operand_batching_dims, d)) continue;
-    // Some rows of many: who has them gives them, the others add nothing.
-    FactorKind picked = size > 1 ? FactorKind::reduction : FactorKind::need_replication;
+    // Some rows of many: who has them gives them, the others add nothing. Those that no index
+    // names are the first ones.
+    const bool named = contains(a.start_index_map, d);
+    FactorKind picked = size > 1 && named ? FactorKind::reduction : FactorKind::need_replication;
     if (contains(a.collapsed_slice_dims, d)) {
       rule.private_operand(0, d, picked);
       continue;
