@@ -57,11 +57,37 @@ class Binder {
 
   void run() {
     if (!any_) return;
+    free_results();
     visit(module_->entry(), {});
     module_->remove_dead_computations();
   }
 
  private:
+  /// What the program says of its results is no statement about what per-device code gives.
+  void free_results() {
+    ir::Computation* entry = module_->entry();
+    Instruction* root = entry->root();
+    const bool element =
+        root->is(Opcode::get_tuple_element) && ir::is_manual_computation(*root->operand(0));
+    if (!root->has_sharding() || (!element && !ir::is_manual_computation(*root))) return;
+    std::vector<TensorSharding> stated;
+    stated.swap(root->sharding);
+    ir::Builder b(entry);
+    b.metadata = root->metadata;
+    if (root->shape.is_tuple) {
+      std::vector<Instruction*> leaves;
+      for (std::size_t k = 0; k < root->shape.elements.size(); ++k) {
+        leaves.push_back(b.get_tuple_element(root, std::int64_t(k)));
+      }
+      root = b.tuple(leaves);
+    } else {
+      root = b.emit_shaped(Opcode::sharding_constraint, root->shape, {root},
+                           ir::ShardingConstraintAttrs{});
+    }
+    root->sharding = std::move(stated);
+    entry->set_root(root);
+  }
+
   /// Calls of a computation that runs with `outer` axes manual.
   void visit(ir::Computation* c, const Axes& outer) {
     if (!visited_.insert(c).second) return;
@@ -339,6 +365,9 @@ class Binder {
 
 }  // namespace
 
-void bind(ir::Module* module) { Binder(module).run(); }
+void bind(ir::Module* module) {
+  drop_tokens(module);
+  Binder(module).run();
+}
 
 }  // namespace tessera::spmd::manual

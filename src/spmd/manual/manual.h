@@ -25,6 +25,9 @@ void raise(ir::Module* module);
 /// user's line).
 void bind(ir::Module* module);
 
+/// Manual computations neither take nor give tokens any more.
+void drop_tokens(ir::Module* module);
+
 /// Of a call that is_partly_manual: the manual axes, on `mesh`, which refines the body's; those of
 /// the calls around it included.
 IndexList axes_of(const ir::Instruction& call, const MeshRef& mesh);

@@ -149,7 +149,8 @@ Crossings crossings_of(PartitionContext& p, const ir::Instruction& source) {
   }
   const std::vector<TensorSharding> locals = p.module.shardings_of(*body.root());
   const std::vector<Shape> shapes = flatten(body.root()->shape);
-  out.results = p.source.shardings(source);
+  // Its own, not what is requested of what it gives.
+  out.results = p.module.shardings_of(source);
   for (std::size_t k = 0; k < out.results.size(); ++k) {
     check_even(source, locals[k], shapes[k]);
     out.results[k] = crossing(out.results[k], locals[k], inner);
