@@ -26,7 +26,38 @@ bool same_layout(const TensorSharding& a, const TensorSharding& b) {
   IndexList ua = wide_axes(a, a.unreduced), ub = wide_axes(b, b.unreduced);
   std::sort(ua.begin(), ua.end());
   std::sort(ub.begin(), ub.end());
-  return ua == ub;
+  return ua == ub && (ua.empty() || a.reduction == b.reduction);
+}
+
+bool reduced_differently(const TensorSharding& a, const TensorSharding& b) {
+  return a.reduction != b.reduction && !wide_axes(a, a.unreduced).empty() &&
+         !wide_axes(b, b.unreduced).empty();
+}
+
+ir::Opcode opcode_of(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::max:
+      return ir::Opcode::maximum;
+    case Reduction::min:
+      return ir::Opcode::minimum;
+    case Reduction::sum:
+    case Reduction::other:
+      break;
+  }
+  return ir::Opcode::add;
+}
+
+Reduction reduction_of(ir::Opcode op) {
+  switch (op) {
+    case ir::Opcode::add:
+      return Reduction::sum;
+    case ir::Opcode::maximum:
+      return Reduction::max;
+    case ir::Opcode::minimum:
+      return Reduction::min;
+    default:
+      return Reduction::other;
+  }
 }
 
 bool uneven(const TensorSharding& s, const Dims& global) {
@@ -43,7 +74,13 @@ TensorSharding without_dims(TensorSharding s, const Dims& dims) {
 
 TensorSharding reduced(TensorSharding s) {
   s.unreduced.clear();
+  s.reduction = Reduction::sum;
   return s;
+}
+
+std::vector<TensorSharding> reduced(std::vector<TensorSharding> all) {
+  for (TensorSharding& s : all) s = reduced(std::move(s));
+  return all;
 }
 
 IndexList axes_on(const TensorSharding& s, const Dims& dims) {

@@ -3,21 +3,30 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "src/base/contains.h"
 #include "src/base/shape.h"
+#include "src/ir/opcode.h"
 #include "src/sharding/axes/tensor_sharding.h"
 
 namespace tessera::spmd {
 
-/// Same axes on the same dims and the same unreduced axes, but for axes of size 1.
+/// Same axes on the same dims and the same unreduced axes, of the same kind, but for axes of
+/// size 1.
 bool same_layout(const TensorSharding& a, const TensorSharding& b);
+/// Both are partial values, of different kinds: no partial value of one is one of the other.
+bool reduced_differently(const TensorSharding& a, const TensorSharding& b);
+/// What joins partial values, and what a sharding says of that.
+ir::Opcode opcode_of(Reduction reduction);
+Reduction reduction_of(ir::Opcode op);
 /// Some dim of the array is split unevenly.
 bool uneven(const TensorSharding& s, const Dims& global);
 /// The sharding without axes on these dims.
 TensorSharding without_dims(TensorSharding s, const Dims& dims);
-/// Without partial sums.
+/// Without partial values.
 TensorSharding reduced(TensorSharding s);
+std::vector<TensorSharding> reduced(std::vector<TensorSharding> all);
 /// Axes of `s` on these dims, one dim after the other.
 IndexList axes_on(const TensorSharding& s, const Dims& dims);
 /// Among how many devices the array is shared out.

@@ -251,6 +251,9 @@ TEST_F(ExplicitSums, PartialSumsTimesReducedFactors) {
   const auto times = [](Array v, Array w, Array f) {
     return matmul(v, w, P().with_unreduced({"x"})) * f;
   };
+  // Each device multiplies its part.
+  const std::string text = jit(times).lower(a, b, factor).compile().as_text();
+  EXPECT_EQ(collectives(text), 0u) << text;
   // The factor's gradient is a partial sum, that of the product is reduced once.
   const auto loss = [&](Array v, Array w, Array f) {
     return sum(square(reshard(times(v, w, f), P())));

@@ -186,6 +186,16 @@ class Simulation {
           shards_[device] =
               part(sum(collect([&](std::size_t m) { return grow(m, dim); })), dim, parts, self);
           break;
+        case Kind::unshard:
+          shards_[device] = joined(collect([&](std::size_t m) {
+                                     Local x = before[m];
+                                     for (auto& v : x.values) {
+                                       v = m == device || v == kPadding ? v : 0;
+                                     }
+                                     return x;
+                                   }),
+                                   dim);
+          break;
         case Kind::permute:
           break;
       }
@@ -202,7 +212,7 @@ class Simulation {
     }
     now_ = s.after;
     // ... or last.
-    if (s.kind == Kind::all_gather || s.kind == Kind::all_to_all) {
+    if (s.kind == Kind::all_gather || s.kind == Kind::all_to_all || s.kind == Kind::unshard) {
       reblock(now_, dim_of(s.dim), s.padded[dim_of(s.dim)] / s.after.shards(s.dim));
     }
     padded_ = s.padded;
@@ -329,6 +339,7 @@ double received(const ReshardStep& s, const MeshRef& mesh, double before, double
   for (int a : s.axes) n *= double(mesh->axes[std::size_t(a)].size);
   switch (s.kind) {
     case Kind::slice:
+    case Kind::unshard:
       return 0;
     case Kind::all_gather:
       return before * (n - 1);
@@ -384,7 +395,8 @@ void run(const TensorSharding& from, const TensorSharding& to, const Dims& dims)
     double after = double(simulation.bytes());
     // A gather's figure is before the rows at its boundaries move; so is its result.
     bytes += received(step, mesh, before, after, simulation.sent()) + simulation.extra_bytes();
-    collectives += (step.kind != Kind::slice) + simulation.extra_collectives();
+    collectives +=
+        (step.kind != Kind::slice && step.kind != Kind::unshard) + simulation.extra_collectives();
   }
   EXPECT_EQ(simulation.now().shards(), to.shards());
   for (std::int64_t device = 0; device < mesh->num_devices(); ++device) {
@@ -510,6 +522,11 @@ TEST(Planner, PicksTheExpectedCollective) {
             (V{Kind::reduce_scatter, Kind::reduce_scatter}));
   EXPECT_EQ(kinds(plan(with(m, {{}, {}}, {0, 1}), with(m, {{0, 1}, {}}))), V{Kind::reduce_scatter});
   EXPECT_EQ(kinds(plan(with(m, {{}, {}}), with(m, {{}, {}}, {1}))), V{Kind::slice});
+  EXPECT_EQ(kinds(plan(with(m, {{1}, {}}), with(m, {{}, {}}, {1}))), V{Kind::unshard});
+  EXPECT_EQ(kinds(plan(with(m, {{}, {1}}), with(m, {{}, {}}, {0, 1}))),
+            (V{Kind::slice, Kind::unshard}));
+  EXPECT_EQ(kinds(plan(with(m, {{}, {}}, {0}), with(m, {{}, {}}, {1}))),
+            (V{Kind::slice, Kind::all_reduce, Kind::unshard}));
   // Slicing first makes the rest cheaper.
   ReshardPlan swap = plan(with(m, {{0}, {}}), with(m, {{1}, {}}));
   EXPECT_EQ(swap.steps.front().kind, Kind::slice);

@@ -444,6 +444,10 @@ std::string canonical_sharding_text(const Instruction& i) {
     }
     axes("replicated", s.replicated);
     axes("unreduced", s.unreduced);
+    if (!s.unreduced.empty() && s.reduction != Reduction::sum) {
+      out += ' ';
+      out += to_string(s.reduction);
+    }
     axes("manual", s.manual);
     if (s.shard_group >= 0) {
       out += s.shard_like ? " like " : " as ";

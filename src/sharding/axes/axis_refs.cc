@@ -162,6 +162,7 @@ TensorSharding resolve_axes(const NamedAxesSharding& s, const MeshRef& mesh) {
   add(s.replicated, &out.replicated);
   add(s.unreduced, &out.unreduced);
   add(s.manual, &out.manual);
+  out.reduction = s.reduction;
   return out;
 }
 

@@ -29,6 +29,7 @@ struct NamedAxesSharding {
   };
   std::vector<Dim> dims;
   std::vector<AxisRef> replicated, unreduced, manual;
+  Reduction reduction = Reduction::sum;
 };
 
 /// ShardingError if the axes aren't written in the one form that Shardy takes: a sub-axis is larger

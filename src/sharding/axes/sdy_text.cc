@@ -103,8 +103,12 @@ class SdyParser {
         s.replicated = axis_list(nullptr);
       } else if (in_.accept("unreduced")) {
         in_.expect("=");
-        if (in_.peek() != '{' && !in_.accept("sum")) {
-          in_.fail("unreduced values other than sums are not supported");
+        if (in_.accept("max")) {
+          s.reduction = Reduction::max;
+        } else if (in_.accept("min")) {
+          s.reduction = Reduction::min;
+        } else if (in_.peek() != '{' && !in_.accept("sum")) {
+          in_.fail("expected sum, max or min, or the axes as in unreduced={\"x\"}");
         }
         s.unreduced = axis_list(nullptr);
       } else if (in_.accept("manual")) {

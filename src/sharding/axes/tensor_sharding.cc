@@ -62,6 +62,20 @@ std::string comma(const std::vector<std::string>& parts) {
 
 }  // namespace
 
+const char* to_string(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum:
+      return "sum";
+    case Reduction::max:
+      return "max";
+    case Reduction::min:
+      return "min";
+    case Reduction::other:
+      break;
+  }
+  return "other";
+}
+
 TensorSharding TensorSharding::replicated_on(MeshRef mesh, std::int64_t rank) {
   TensorSharding s;
   s.mesh = std::move(mesh);
@@ -179,7 +193,9 @@ bool TensorSharding::same_placement(const TensorSharding& other) const {
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (joined(*mesh, dims[i].axes) != joined(*other.mesh, other.dims[i].axes)) return false;
   }
-  return joined_set(*mesh, unreduced) == joined_set(*other.mesh, other.unreduced) &&
+  const std::vector<MeshAxis> parts = joined_set(*mesh, unreduced);
+  return parts == joined_set(*other.mesh, other.unreduced) &&
+         (parts.empty() || reduction == other.reduction) &&
          joined_set(*mesh, manual) == joined_set(*other.mesh, other.manual);
 }
 
@@ -242,11 +258,12 @@ std::string TensorSharding::to_string() const {
   auto list = [&](const char* what, IndexList axes) {
     if (axes.empty()) return;
     std::sort(axes.begin(), axes.end());
-    out += std::string(", ") + what + "={" + comma(axis_texts(m, axes, true)) + "}";
+    out += std::string(", ") + what + "{" + comma(axis_texts(m, axes, true)) + "}";
   };
-  list("replicated", replicated);
-  list("unreduced", unreduced);
-  list("manual", manual);
+  const std::string kind = reduction == Reduction::sum ? "" : tessera::to_string(reduction);
+  list("replicated=", replicated);
+  list(("unreduced=" + kind).c_str(), unreduced);
+  list("manual=", manual);
   return out + ">";
 }
 
@@ -277,6 +294,9 @@ std::string TensorSharding::to_spec_string() const {
     parts.push_back(std::string(what) + "={" + quote(axis_texts(m, axes, false)) + "}");
   };
   set("unreduced", unreduced);
+  if (!unreduced.empty() && reduction != Reduction::sum) {
+    parts.push_back(std::string("unreduced_kind=") + tessera::to_string(reduction));
+  }
   set("manual", manual);
   return "P(" + comma(parts) + ")";
 }
@@ -284,8 +304,9 @@ std::string TensorSharding::to_spec_string() const {
 bool operator==(const TensorSharding& a, const TensorSharding& b) {
   const bool meshes = a.mesh == b.mesh || (a.mesh && b.mesh && *a.mesh == *b.mesh);
   return meshes && a.kind == b.kind && a.dims == b.dims && a.replicated == b.replicated &&
-         a.unreduced == b.unreduced && a.manual == b.manual && a.device == b.device &&
-         a.shard_group == b.shard_group && a.shard_like == b.shard_like;
+         a.unreduced == b.unreduced && (a.unreduced.empty() || a.reduction == b.reduction) &&
+         a.manual == b.manual && a.device == b.device && a.shard_group == b.shard_group &&
+         a.shard_like == b.shard_like;
 }
 
 }  // namespace tessera

@@ -18,6 +18,12 @@ struct DimSharding {
   friend bool operator==(const DimSharding&, const DimSharding&) = default;
 };
 
+/// What joins the parts that devices hold along unreduced axes. `other`: something that no text can
+/// say, as products; within the compiler only.
+enum class Reduction : std::uint8_t { sum, max, min, other };
+/// "sum", "max" or "min"
+const char* to_string(Reduction reduction);
+
 /// How one array is sharded over a mesh. Each axis occurs at most once in dims, replicated,
 /// unreduced and manual together.
 struct TensorSharding {
@@ -30,10 +36,11 @@ struct TensorSharding {
   MeshRef mesh;  ///< null: replicated on any mesh
   std::vector<DimSharding> dims;
   IndexList replicated;     ///< axes that propagation must not put on any dim
-  IndexList unreduced;      ///< axes over which the value is a partial sum
+  IndexList unreduced;      ///< axes over which the value is a partial sum, or another reduction
   IndexList manual;         ///< axes along which the program is per device
   std::int64_t device = 0;  ///< the device of a maximal sharding
-  int shard_group = -1;     ///< shard_as / shard_like group; -1: none
+  Reduction reduction = Reduction::sum;  ///< over the unreduced axes; means nothing without any
+  int shard_group = -1;                  ///< shard_as / shard_like group; -1: none
   bool shard_like = false;
 
   static TensorSharding replicated_on(MeshRef mesh, std::int64_t rank);

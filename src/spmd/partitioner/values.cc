@@ -9,16 +9,6 @@
 
 namespace tessera::spmd {
 
-namespace {
-
-/// Some axis is unreduced after, but not before.
-bool adds_unreduced(const TensorSharding& before, const TensorSharding& after) {
-  return std::any_of(after.unreduced.begin(), after.unreduced.end(),
-                     [&](int a) { return !contains(before.unreduced, a); });
-}
-
-}  // namespace
-
 std::string operand_reason(const ir::Instruction& source, std::size_t i) {
   return "operand " + std::to_string(i) + " of " + op_label(source);
 }
@@ -48,6 +38,7 @@ Value* Values::make(ir::Instruction* local, TensorSharding sharding, const Shape
     local->sharding = {module_.as_annotation(sharding)};
   }
   v.sharding = std::move(sharding);
+  v.partial_op = opcode_of(v.sharding.reduction);
   v.shape = global;
   v.shape.layout.clear();
   v.origin = emit_.current();
@@ -187,18 +178,19 @@ Value* Values::cheapest_materialization(Value* v, const TensorSharding& to, doub
   Value* best = nullptr;
   double least = 0;
   for (Value* m : v->original->materializations) {
-    // A replicated value becomes a partial sum by masking; a partial one gets no further axes.
-    if (adds_unreduced(m->sharding, to) &&
-        (!m->sharding.unreduced.empty() || m->partial_op != ir::Opcode::add)) {
-      continue;
+    double p = 0;
+    if (reduced_differently(m->sharding, to)) {
+      const TensorSharding whole = reduced(m->sharding);
+      p = module_.reshard_cost(m->sharding, whole, v->shape) +
+          module_.reshard_cost(whole, to, v->shape);
+    } else if (!same_layout(m->sharding, to)) {
+      p = module_.reshard_cost(m->sharding, to, v->shape);
     }
-    double p = same_layout(m->sharding, to) ? 0 : module_.reshard_cost(m->sharding, to, v->shape);
     if (!best || p < least) {
       best = m;
       least = p;
     }
   }
-  TESSERA_CHECK(best, "no form of the value can be brought to " + to.to_spec_string());
   *price = least;
   return best;
 }
@@ -238,6 +230,16 @@ ir::Instruction* Values::explicit_reshard(const Value& from, const ReshardReason
 
 ir::Instruction* Values::lowered_reshard(const Value& from, const TensorSharding& to,
                                          const ReshardReason& reason) {
+  if (!reduced_differently(from.sharding, to)) return planned_reshard(from, to, reason);
+  // Partial values of one kind are none of another: they are completed in between.
+  Value whole = from;
+  whole.sharding = reduced(from.sharding);
+  whole.local = planned_reshard(from, whole.sharding, reason);
+  return planned_reshard(whole, to, reason);
+}
+
+ir::Instruction* Values::planned_reshard(const Value& from, const TensorSharding& to,
+                                         const ReshardReason& reason) {
   const ReshardPlan plan = module_.plan_reshard(from.sharding, to, from.shape);
   ReshardReason full = ReshardReason::between(from.sharding, to, reason.text);
   full.full_gather = reason.full_gather;
@@ -245,7 +247,9 @@ ir::Instruction* Values::lowered_reshard(const Value& from, const TensorSharding
     full.array = {from.origin, std::size_t(std::max<std::ptrdiff_t>(leaf_of(from), 0)), from.shape,
                   from.sharding, to};
   }
-  return reshards_.emit(plan, from.local, from.sharding, to, from.shape, from.partial_op, full);
+  const bool partial = !from.sharding.unreduced.empty();
+  return reshards_.emit(plan, from.local, from.sharding, to, from.shape,
+                        partial ? from.partial_op : opcode_of(to.reduction), full);
 }
 
 Value* Values::reshard(Value* v, const TensorSharding& to, const ReshardReason& reason) {
@@ -261,7 +265,9 @@ Value* Values::reshard(Value* v, const TensorSharding& to, const ReshardReason& 
                            ? explicit_reshard(*from, reason)
                            : lowered_reshard(*from, to, reason);
   Value* made = add_materialization(v, x, to);
-  made->partial_op = from->partial_op;
+  if (!from->sharding.unreduced.empty() && !reduced_differently(from->sharding, to)) {
+    made->set_partial_op(from->partial_op);
+  }
   return made;
 }
 

@@ -26,7 +26,8 @@ struct Value {
   ir::Instruction* local = nullptr;         ///< in the program that is made: a shard, or all of it
   TensorSharding sharding;                  ///< closed, on the module's mesh
   Shape shape;                              ///< global
-  ir::Opcode partial_op = ir::Opcode::add;  ///< joins the partial values of unreduced axes
+  ir::Opcode partial_op = ir::Opcode::add;  ///< joins the partial values of unreduced axes; the
+                                            ///< sharding's `reduction`, as far as that can say it
   const ir::Instruction* origin = nullptr;  ///< in the source program
   Value* original = nullptr;                ///< the layout that the array was computed in
   std::vector<Value*> materializations;     ///< of `original`: the array in all layouts so far
@@ -36,6 +37,10 @@ struct Value {
   /// iotas, broadcast scalars).
   std::function<ir::Instruction*(const TensorSharding&)> recompute;
 
+  void set_partial_op(ir::Opcode op) {
+    partial_op = op;
+    sharding.reduction = reduction_of(op);
+  }
   bool is_recomputable() const { return bool(original->recompute); }
 };
 
@@ -104,6 +109,8 @@ class Values {
   ir::Instruction* explicit_reshard(const Value& from, const ReshardReason& reason);
   /// The same in one device's program.
   ir::Instruction* lowered_reshard(const Value& from, const TensorSharding& to,
+                                   const ReshardReason& reason);
+  ir::Instruction* planned_reshard(const Value& from, const TensorSharding& to,
                                    const ReshardReason& reason);
   Value* add_materialization(Value* v, ir::Instruction* local, const TensorSharding& layout);
 

@@ -440,7 +440,10 @@ ReshardPlan ReshardPlanner::plan(const TensorSharding& from, const TensorShardin
   if (same_lists(from, to)) return {};
   const MeshRef& mesh = to.mesh ? to.mesh : from.mesh;
   ReshardPlan plan = planned(from, to, mesh, dims, element_bytes, machine);
-  for (ReshardStep& step : plan.steps) step.after.mesh = mesh;
+  for (ReshardStep& step : plan.steps) {
+    step.after.mesh = mesh;
+    step.after.reduction = to.reduction;
+  }
   return plan;
 }
 
@@ -465,6 +468,10 @@ double reshard_lower_bound(const TensorSharding& from, const TensorSharding& to,
     erase_if(axes, [&](int a) { return mesh->axes[std::size_t(a)].size == 1; });
     return axes;
   };
+  // Devices may have any part of what is to be a sum, whatever they have now.
+  for (const int a : to.unreduced) {
+    if (!contains(from.unreduced, a)) return 0;
+  }
   const IndexList sums = splitting(from.unreduced);
   bool nested =
       std::all_of(sums.begin(), sums.end(), [&](int a) { return contains(to.unreduced, a); });

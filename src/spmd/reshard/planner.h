@@ -23,6 +23,8 @@ struct ReshardStep {
     permute,         ///< shards change owners, shapes stay: from `before` to `after`
     all_reduce,      ///< `axes` leave the unreduced set
     reduce_scatter,  ///< `axes` leave the unreduced set and are appended to `dim`
+    unshard,         ///< the minor-most `axes` of `dim` become unreduced: each device's rows stand
+                     ///< in their place among neutral elements
   };
   Kind kind = Kind::slice;
   int dim = 0;  ///< -1 where none is meant
@@ -44,8 +46,9 @@ struct ReshardPlan {
 };
 
 /// Both shardings are on one mesh (the same LogicalMesh, refined in the same way) and closed.
-/// `dims` may be uneven: shards are padded to ceil(dim / ways). `unreduced` of `from` may shrink,
-/// never grow, except that a replicated value becomes unreduced by `slice`-like masking (free).
+/// `dims` may be uneven: shards are padded to ceil(dim / ways). What is unreduced may
+/// change in any way, as long as both ends are partial values of the same kind: by reductions, and
+/// for free by masks (slice) and neutral elements (unshard).
 ///
 /// Memory: no step needs more than the source and the target shard together, if any sequence of
 /// steps can do with that; the cheapest such sequence is taken. all_gathers of several dims in a

@@ -127,6 +127,8 @@ class Search {
   /// Bytes that the busiest device must yet receive, at least, however they are sent.
   double estimate(const Placement& p) const {
     Lists s(problem_, p);
+    // Devices may have any part of what is to be a sum, whatever they have now.
+    if (target_.unreduced & ~s.unreduced) return 0;
     double left;
     if (s.unreduced & ~target_.unreduced) {
       left = target_bytes_;
@@ -217,6 +219,7 @@ class Search {
     const double bytes = shard_bytes(problem_, state);
     slices(index, state, s, bytes);
     masks(index, state, s, bytes);
+    unshards(index, state, s, bytes);
     for (int d = 0; d < problem_.dims; ++d) all_to_alls(index, state, s, bytes, d);
     Move gather;
     gather.kind = Kind::all_gather;
@@ -284,6 +287,30 @@ class Search {
       move.axis_count = 1;
       move.operand_bytes = bytes;
       reach(next, index, move);
+    }
+  }
+
+  /// Shards become parts of a sum: each device has its rows, and neutral elements for the others'.
+  void unshards(int index, const Placement& state, const Lists& s, double bytes) {
+    for (int d = 0; d < problem_.dims; ++d) {
+      Placement next = state;
+      std::int64_t parts = 1;
+      for (int first = s.count[d] - 1; first >= 0; --first) {
+        const int a = s.axes[d][first];
+        if (!(target_.unreduced >> a & 1)) break;
+        next.axis[a] = Placement::kUnreduced;
+        parts *= problem_.axis_size[a];
+        Move move;
+        move.kind = Kind::unshard;
+        move.dim = move.to_dim = d;
+        move.axes = s.axes[d].data() + first;
+        move.axis_count = s.count[d] - first;
+        move.operand_bytes = bytes;
+        const std::int64_t ways = s.ways[d] / parts;
+        add_reblock(&move, s, d, ways, rows(s, d) * parts, ceil_div(problem_.size[d], ways),
+                    row(s, d, bytes));
+        reach(next, index, move);
+      }
     }
   }
 

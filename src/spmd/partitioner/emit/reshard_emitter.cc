@@ -139,6 +139,16 @@ bool joined_by_collectives(ir::Opcode op, DType dtype) {
   return dtype == DType::pred || (op != ir::Opcode::and_ && op != ir::Opcode::or_);
 }
 
+/// Joining a value with itself changes nothing.
+bool is_idempotent(ir::Opcode op) {
+  return op == ir::Opcode::maximum || op == ir::Opcode::minimum || op == ir::Opcode::and_ ||
+         op == ir::Opcode::or_;
+}
+
+ir::Instruction* neutral(ir::Builder& b, ir::Opcode op, DType dtype) {
+  return b.constant(*ir::identity_of(op, dtype));
+}
+
 ir::Instruction* joined(ir::Builder& b, ir::Instruction* parts, std::int64_t dim, ir::Opcode op) {
   const DType dtype = parts->shape.dtype;
   return b.reduce(parts, b.constant(*ir::identity_of(op, dtype)), {dim},
@@ -226,19 +236,39 @@ ir::Instruction* ReshardEmitter::step(const ReshardStep& step, ir::Instruction* 
     }
     case Kind::slice:
       if (step.dim < 0) {
-        // All but the first device along these axes add nothing.
+        // All but the first device along these axes add nothing. What only compares needs no mask.
+        if (is_idempotent(moved.partial_op)) return x;
         ir::Instruction* first =
             b.compare(ir::Direction::eq, emit_.coordinate(step.axes), emit_.index(0));
         const Dims& dims = x->shape.dims;
         return b.select(b.splat(first, dims), x,
-                        b.splat(emit_.constant_scalar(x->shape.dtype, 0), dims));
+                        b.splat(neutral(b, moved.partial_op, x->shape.dtype), dims));
       }
       break;
+    case Kind::unshard:
+      return unshard(step, x, before, padded, moved);
     case Kind::all_gather:
     case Kind::reduce_scatter:
       break;
   }
   return change_blocks(step, x, before, padded, moved);
+}
+
+ir::Instruction* ReshardEmitter::unshard(const ReshardStep& step, ir::Instruction* x,
+                                         const TensorSharding& before, const Dims& padded,
+                                         const Moved& moved) {
+  ir::Builder& b = emit_.b();
+  const std::size_t d = std::size_t(step.dim);
+  const std::int64_t k = emit_.ways(step.axes);
+  const std::int64_t old_block = padded[d] / before.shards(step.dim);
+  const std::int64_t new_block = step.padded[d] / step.after.shards(step.dim);
+  Dims dims = x->shape.dims, starts;
+  dims[d] = k * old_block;
+  for (std::int64_t c = 0; c < k; ++c) starts.push_back(c * old_block);
+  std::vector<ir::Instruction*> at(dims.size(), emit_.index(0));
+  at[d] = emit_.lookup(starts, step.axes);
+  x = b.dynamic_update_slice(b.splat(neutral(b, moved.partial_op, x->shape.dtype), dims), x, at);
+  return reblock(x, step.dim, step.after.dims[d].axes, k * old_block, new_block, moved);
 }
 
 ir::Instruction* ReshardEmitter::all_reduce(const ReshardStep& step, ir::Instruction* x,

@@ -48,6 +48,9 @@ class ReshardEmitter {
                                  const Moved& moved);
   /// Completes partial values on all devices along the axes.
   ir::Instruction* all_reduce(const ReshardStep& step, ir::Instruction* x, const Moved& moved);
+  /// Shards become parts of a sum, or of whatever joins them.
+  ir::Instruction* unshard(const ReshardStep& step, ir::Instruction* x,
+                           const TensorSharding& before, const Dims& padded, const Moved& moved);
   ir::Instruction* all_to_all(const ReshardStep& step, ir::Instruction* x,
                               const TensorSharding& before, const Dims& padded, const Moved& moved);
   /// All-to-alls in a row that don't touch each other's dims, as one. Returns how many; none if

@@ -127,7 +127,7 @@ OpPlan plan_by_rule(PartitionContext& p, const ir::Instruction& source) {
     const Value* v = p.values.operand(*source.operand(i));
     if (!gathers_for_lack_of_form(p, source, i, *v, layout)) continue;
     plan.operands[i] = v->sharding;
-    plan.results = p.source.shardings(source);
+    plan.results = reduced(p.source.shardings(source));
   }
   return plan;
 }

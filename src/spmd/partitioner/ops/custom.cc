@@ -93,7 +93,7 @@ void partition_custom_partitioning(PartitionContext& p, const ir::Instruction& s
   for (const ir::Instruction* o : source.operands()) {
     args.push_back({o->shape, propagation::coarsened(p.source.sharding(*o), mesh)});
   }
-  const std::vector<TensorSharding> requested = p.source.shardings(source);
+  const std::vector<TensorSharding> requested = reduced(p.source.shardings(source));
   for (std::size_t i = 0; i < results.size(); ++i) {
     outs.push_back({results[i], propagation::coarsened(requested[i], mesh)});
   }

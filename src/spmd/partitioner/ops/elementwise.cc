@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops whose result elements depend on the elements at the same place, and relabellings of dims.
 #include <algorithm>
+#include <optional>
 
 #include "src/base/check.h"
 #include "src/spmd/partitioner/families.h"
@@ -9,24 +10,50 @@ namespace tessera::spmd {
 
 namespace {
 
-/// Partial sums over the same axes can be added before they are completed: one reduction, not two.
-bool adds_partial_sums(PartitionContext& p, const ir::Instruction& source) {
-  if (!source.is(ir::Opcode::add) && !source.is(ir::Opcode::subtract)) return false;
+/// Partial values over the same axes can be joined before they are completed: one reduction, not
+/// two. Sums are added and subtracted, maxima and minima joined by themselves.
+bool joins_partial_values(PartitionContext& p, const ir::Instruction& source) {
+  const bool subtracts = source.is(ir::Opcode::subtract);
+  const ir::Opcode joined_by = subtracts ? ir::Opcode::add : source.opcode;
+  if (reduction_of(joined_by) == Reduction::other) return false;
   if (source.shape.dtype == DType::pred) return false;
   const ir::Instruction &a = *source.operand(0), &b = *source.operand(1);
   if (&a == &b || p.source.user_count(a) != 1 || p.source.user_count(b) != 1) return false;
   Value *va = p.values.computed(a), *vb = p.values.computed(b);
   return !va->sharding.unreduced.empty() && same_layout(va->sharding, vb->sharding) &&
-         va->partial_op == ir::Opcode::add && vb->partial_op == ir::Opcode::add;
+         va->partial_op == joined_by && vb->partial_op == joined_by;
+}
+
+/// The position of the factor that is a partial sum over the axes over which the product is to be
+/// one: each device multiplies its term by the other factor, which it has whole.
+std::optional<std::size_t> scaled_partial_sum(PartitionContext& p, const ir::Instruction& source) {
+  const TensorSharding& requested = p.source.sharding(source);
+  if (!source.is(ir::Opcode::multiply) || source.shape.dtype == DType::pred) return std::nullopt;
+  if (requested.unreduced.empty()) return std::nullopt;
+  for (std::size_t k = 0; k < 2; ++k) {
+    const Value& term = *p.values.computed(*source.operand(k));
+    const Value& other = *p.values.computed(*source.operand(1 - k));
+    if (term.sharding.unreduced == requested.unreduced && other.sharding.unreduced.empty() &&
+        term.partial_op == ir::Opcode::add && requested.reduction == Reduction::sum) {
+      return k;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 OpPlan plan_elementwise(PartitionContext& p, const ir::Instruction& source) {
   if (source.shape.is_tuple || source.operands().empty()) return plan_by_rule(p, source);
-  if (adds_partial_sums(p, source)) {
+  if (joins_partial_values(p, source)) {
     const TensorSharding& s = p.values.computed(*source.operand(0))->sharding;
     return {{s, s}, {s}};
+  }
+  if (const auto term = scaled_partial_sum(p, source)) {
+    const TensorSharding& s = p.values.computed(*source.operand(*term))->sharding;
+    OpPlan plan{{reduced(s), reduced(s)}, {s}};
+    plan.operands[*term] = s;
+    return plan;
   }
   const TensorSharding& requested = p.source.sharding(source);
   bool agree = requested.unreduced.empty();
@@ -56,7 +83,9 @@ void partition_elementwise(PartitionContext& p, const ir::Instruction& source) {
       p.emit.local_op(source, std::move(operands), local_shape(source.shape, result));
   Value* made = p.values.make(x, result, source.shape);
   if (!result.unreduced.empty()) {
-    made->partial_op = p.values.declared(*source.operand(0))->partial_op;
+    const Value* first = p.values.declared(*source.operand(0));
+    const bool is_term = !first->sharding.unreduced.empty();
+    made->set_partial_op((is_term ? first : p.values.declared(*source.operand(1)))->partial_op);
   }
   p.values.define(source, made);
 }

@@ -162,7 +162,7 @@ SplitFft split_fft(PartitionContext& p, const ir::Instruction& source) {
   const Value* v = p.values.operand(*source.operand(0));
   const std::int64_t rank = in.rank(), count = std::int64_t(attrs.lengths.size());
   const TensorSharding from = v->is_recomputable() ? p.source.replicated(rank) : v->sharding;
-  const TensorSharding to = p.source.sharding(source);
+  const TensorSharding to = reduced(p.source.sharding(source));
   bool split = false;
   for (std::int64_t d = rank - count; d < rank; ++d) {
     split |= from.shards(d) > 1 || to.shards(d) > 1;

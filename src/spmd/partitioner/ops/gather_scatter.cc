@@ -353,7 +353,7 @@ void partition_scatter(PartitionContext& p, const ir::Instruction& source) {
   std::vector<Value*> results;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     results.push_back(p.values.make(parts[i], layout.results[i], shapes[i]));
-    if (op) results.back()->partial_op = *op;
+    if (op) results.back()->set_partial_op(*op);
   }
   p.values.define(source, results);
 }

@@ -9,7 +9,8 @@ namespace tessera::spmd {
 OpPlan planned(const ComputeLayout& layout) { return {layout.operands, layout.results}; }
 
 OpPlan plan_at_boundary(PartitionContext& p, const ir::Instruction& source) {
-  OpPlan plan{{}, p.source.shardings(source)};
+  // What propagation declares to be partial values is made of whole ones, by a reshard.
+  OpPlan plan{{}, reduced(p.source.shardings(source))};
   for (const ir::Instruction* o : source.operands()) {
     plan.operands.push_back(o->shape.is_array() ? p.source.sharding(*o) : TensorSharding());
   }
@@ -32,10 +33,14 @@ std::vector<Value*> place_on(PartitionContext& p, const ir::Instruction& source,
                              std::vector<ir::Instruction*> operands, const OpPlan& plan) {
   ir::Instruction* x = p.emit.local_op(source, std::move(operands), source.shape);
   x->frontend_attributes = source.frontend_attributes;  // its rule, if that is stated
-  p.values.define(source, x, plan.results);
+  std::vector<TensorSharding> results = plan.results;
+  for (std::size_t i = 0; i < plan.partial_ops.size(); ++i) {
+    results[i].reduction = reduction_of(plan.partial_ops[i]);
+  }
+  p.values.define(source, x, results);
   const std::vector<Value*>& leaves = p.values.computed_leaves(source);
   for (std::size_t i = 0; i < plan.partial_ops.size(); ++i) {
-    leaves[i]->partial_op = plan.partial_ops[i];
+    leaves[i]->set_partial_op(plan.partial_ops[i]);
   }
   return leaves;
 }

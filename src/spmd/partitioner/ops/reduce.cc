@@ -89,11 +89,11 @@ std::vector<Value*> reduce_monoids(PartitionContext& p, const ir::Instruction& s
   inputs.insert(inputs.end(), neutral.begin(), neutral.end());
   ir::Instruction* x = p.emit.local_op(source, inputs, local_tuple(source.shape, layout));
   std::vector<Value*> out = p.values.make(p.emit.unpack(x), layout, flatten(source.shape));
-  const std::vector<TensorSharding> requested = p.source.shardings(source);
+  const std::vector<TensorSharding> requested = reduced(p.source.shardings(source));
   for (std::size_t i = 0; i < count; ++i) {
-    out[i]->partial_op = monoids.ops[i];
+    out[i]->set_partial_op(monoids.ops[i]);
     if (is_literal(*source.operand(count + i), monoids.identities[i])) continue;
-    Value* sum = p.values.reshard(out[i], reduced(requested[i]), "result of " + op_label(source));
+    Value* sum = p.values.reshard(out[i], requested[i], "result of " + op_label(source));
     ir::Instruction* init = b.splat(values[count + i]->local, sum->local->shape.dims);
     x = b.binary(monoids.ops[i], init, sum->local);
     out[i] = p.values.make(x, sum->sharding, out[i]->shape);
@@ -211,9 +211,8 @@ OpPlan plan_reduce(PartitionContext& p, const ir::Instruction& source) {
   }
   OpPlan plan = planned(p.layouts.choose(source, rule));
   if (reduced_axes(source, plan.operands[0]).empty()) return plan;
-  const std::vector<TensorSharding> requested = p.source.shardings(source);
   if (!monoids) {
-    plan.results = requested;
+    plan.results = reduced(p.source.shardings(source));
     return plan;
   }
   plan.partial_ops = monoids->ops;

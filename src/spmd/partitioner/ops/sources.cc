@@ -17,7 +17,7 @@ void place_source(PartitionContext& p, const ir::Instruction& source) {
                                 const ShardBuilder::OpScope scope(p.emit, source);
                                 return p.emit.local_op(source, {}, source.shape);
                               },
-                              p.source.sharding(source), source.shape));
+                              reduced(p.source.sharding(source)), source.shape));
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ void partition_rng(PartitionContext& p, const ir::Instruction& source) {
     if (!contains(manual, a)) partial.unreduced.push_back(a);
   }
   v = p.values.reshard(v, partial, "random numbers of the first device");
-  define_sum_of_bits(p, source, v->local, partial, p.source.sharding(source));
+  define_sum_of_bits(p, source, v->local, partial, reduced(p.source.sharding(source)));
 }
 
 }  // namespace tessera::spmd

@@ -143,7 +143,7 @@ std::optional<SplitTopK> split_top_k(PartitionContext& p, const ir::Instruction&
   if (ways == 1) return std::nullopt;
   const std::vector<Shape> results = flatten(source.shape);
   const std::int64_t k = std::min(source.get<ir::TopKAttrs>().k, ceil_div(in.dim(dim), ways));
-  const std::vector<TensorSharding> requested = p.source.shardings(source);
+  const std::vector<TensorSharding> requested = reduced(p.source.shardings(source));
   std::vector<Shape> candidates = results;
   for (Shape& c : candidates) c.dims[std::size_t(dim)] = ways * k;
   ComputeLayout last = layout_of_step(p, {dim}, candidates, std::vector(2, s), results, requested);
