@@ -66,6 +66,33 @@ std::optional<TextForm> text_form(std::string_view text) {
   return std::nullopt;
 }
 
+namespace {
+
+/// For how many devices a text without a count is: those of its largest mesh, and those that
+/// something is on.
+std::int64_t devices_named(const ir::Module& module) {
+  std::int64_t devices = module.mesh ? module.mesh->num_devices() : 1;
+  const auto add = [&](const std::vector<TensorSharding>& shardings) {
+    for (const TensorSharding& s : shardings) {
+      if (s.kind == TensorSharding::Kind::maximal) devices = std::max(devices, s.device + 1);
+      if (s.mesh) devices = std::max(devices, s.mesh->num_devices());
+    }
+  };
+  for (const auto& computation : module.computations()) {
+    for (const auto& i : computation->instructions()) {
+      add(i->sharding);
+      if (const auto* manual = i->attrs.get_if<ir::ManualComputationAttrs>()) {
+        add(manual->in_shardings);
+        add(manual->out_shardings);
+        if (manual->mesh) devices = std::max(devices, manual->mesh->num_devices());
+      }
+    }
+  }
+  return devices;
+}
+
+}  // namespace
+
 std::unique_ptr<ir::Module> read_module(std::string_view text, const std::string& file,
                                         std::optional<TextForm> form) {
   const std::optional<TextForm> met = text_form(text);
@@ -81,9 +108,7 @@ std::unique_ptr<ir::Module> read_module(std::string_view text, const std::string
   } else {
     module = text::parse_stablehlo(text, file);
   }
-  if (module->num_partitions == 1 && module->mesh) {
-    module->num_partitions = module->mesh->num_devices();
-  }
+  if (module->num_partitions == 1) module->num_partitions = devices_named(*module);
   return module;
 }
 

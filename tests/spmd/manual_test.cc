@@ -325,11 +325,5 @@ TEST(Manual, AutomaticAxesOfTwoMeshesAreRefused) {
       {"another order"});
 }
 
-TEST(Manual, CollectivesOutsideAreRefused) {
-  expect_error<NotImplementedError>(
-      "", R"(ROOT p = u32[] partition-id(), metadata={source_file="model.cc" source_line=12})",
-      {"per-device code"});
-}
-
 }  // namespace
 }  // namespace tessera::testing

@@ -71,7 +71,6 @@ struct Verifier {
   const Module& module;
   bool check_names;
   std::unordered_set<const Computation*> owned;
-  mutable std::int64_t mesh_devices = 0;  ///< of the shardings seen so far
 
   [[noreturn]] void fail(const Instruction& i, const std::string& what) const {
     throw ValueError("instruction " + i.describe() + " of " + i.parent->name() + ": " + what,
@@ -126,14 +125,9 @@ struct Verifier {
     if (s.mesh == nullptr) return;
     std::int64_t devices = s.mesh->num_devices();
     if (devices == 1) return;
-    if (module.num_partitions > 1 && devices != module.num_partitions) {
+    if (module.num_partitions > 1 && devices > module.num_partitions) {
       fail(i, "sharding on a mesh of " + std::to_string(devices) + " devices in a module of " +
                   std::to_string(module.num_partitions) + " partitions");
-    }
-    if (mesh_devices == 0) mesh_devices = devices;
-    if (devices != mesh_devices) {
-      fail(i, "sharding on a mesh of " + std::to_string(devices) +
-                  " devices, and others of the module are on " + std::to_string(mesh_devices));
     }
   }
 
@@ -256,7 +250,7 @@ struct Verifier {
 }  // namespace
 
 void verify_structure(const Module& module, bool check_names) {
-  Verifier v{module, check_names, {}, 0};
+  Verifier v{module, check_names, {}};
   if (module.entry() == nullptr) throw ValueError("module " + module.name + " has no entry");
   if (module.num_partitions < 1 || module.replica_count < 1) {
     throw ValueError("module " + module.name + " is for " + std::to_string(module.num_partitions) +

@@ -15,6 +15,7 @@
 #include "src/spmd/propagation/graph.h"
 #include "src/spmd/propagation/meshes.h"
 #include "src/spmd/propagation/provenance.h"
+#include "src/spmd/submeshes.h"
 
 namespace tessera::spmd {
 namespace propagation {
@@ -441,6 +442,8 @@ Propagation::Propagation(ir::Module* module, bool once) : state_(std::make_uniqu
   }
   normalize_custom_calls(module);
   manual::raise(module);
+  extend_submeshes(module);
+  settle_one_device_values(module);
   manual::bind(module);
   fold_moves(module);
   free_roots(module);

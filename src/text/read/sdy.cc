@@ -80,12 +80,13 @@ void Reader::check_sizes_of_meshes() {
   if (module_->num_partitions == 1) return;
   for (const auto& [name, text] : meshes_) {
     const std::int64_t devices = parse_sdy_mesh(text, std::string(name))->num_devices();
-    if (devices == 1 || devices == module_->num_partitions) continue;
+    // One of fewer devices is on the first ones.
+    if (devices <= module_->num_partitions) continue;
     const std::string partitions = std::to_string(module_->num_partitions);
     in_.fail_at(text.data(), "mesh @" + std::string(name) + " = " + std::string(text) + " has " +
                                  std::to_string(devices) +
                                  " devices, and the module's mhlo.num_partitions is " + partitions +
-                                 "; valid: a mesh of " + partitions +
+                                 "; valid: a mesh of at most " + partitions +
                                  " devices, or mhlo.num_partitions = " + std::to_string(devices));
   }
 }

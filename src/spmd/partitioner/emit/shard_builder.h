@@ -10,6 +10,7 @@
 
 #include "src/ir/module.h"
 #include "src/ir/rewrite/builder.h"
+#include "src/spmd/bits.h"
 #include "src/sharding/axes/tensor_sharding.h"
 
 namespace tessera::spmd {
@@ -137,12 +138,5 @@ std::vector<TensorSharding> layouts_to_try(const ShardBuilder& emit, const Dims&
 Shape local_shape(const Shape& global, const TensorSharding& s);
 /// A tuple shape with local leaves.
 Shape local_tuple(const Shape& shape, const std::vector<TensorSharding>& s);
-
-/// A value that holds zeros wherever another device's part is, so that partial sums move it
-/// exactly: floats as integers of the same bits. `from_bits` brings the sum back.
-ir::Instruction* as_bits(ir::Builder& b, ir::Instruction* x);
-ir::Instruction* from_bits(ir::Builder& b, ir::Instruction* x, DType dtype);
-/// The type that as_bits gives.
-DType bits_type(DType dtype);
 
 }  // namespace tessera::spmd

@@ -21,15 +21,7 @@ void by_plan(PartitionContext& p, const ir::Instruction& source) {
 }
 
 void partition_partition_id(PartitionContext& p, const ir::Instruction& source) {
-  if (p.source.manual_axes().empty() && p.module.devices() > 1) {
-    refuse(source, "which device it is belongs into per-device code");
-  }
   replicate(p, source, "");
-}
-
-void partition_manual_collective(PartitionContext& p, const ir::Instruction& source) {
-  if (p.source.manual_axes().empty()) refuse(source, "collectives belong into per-device code");
-  partition_collective(p, source);
 }
 
 void refuse_host(PartitionContext&, const ir::Instruction& source) {
@@ -95,7 +87,7 @@ Handlers handlers_of(const ir::Instruction& op) {
   for (const Row& row : kRows) {
     if (row.opcode == op.opcode) return row.handlers;
   }
-  if (ir::is_collective(op.opcode)) return {place_collective, partition_manual_collective};
+  if (ir::is_collective(op.opcode)) return {place_collective, partition_collective};
   if (ir::has_side_effect(op.opcode)) return {by_plan<plan_at_boundary>, refuse_host};
   // Of elements that are cut into others, or joined, a dim is about the parts.
   const bool cuts_elements =

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values as their bits.
+#include "src/spmd/bits.h"
+
+namespace tessera::spmd {
+
+DType bits_type(DType dtype) {
+  if (is_complex(dtype)) return dtype;
+  switch (byte_size(dtype)) {
+    case 1:
+      return is_floating(dtype) || dtype == DType::pred ? u8 : dtype;
+    case 2:
+      return u16;
+    case 4:
+      return u32;
+    default:
+      return u64;
+  }
+}
+
+ir::Instruction* as_bits(ir::Builder& b, ir::Instruction* x) {
+  const DType from = x->shape.dtype, to = bits_type(from);
+  if (from == to) return x;
+  if (from == DType::pred) return b.convert(x, to);
+  return b.emit_shaped(ir::Opcode::bitcast_convert, Shape(to, x->shape.dims), {x});
+}
+
+ir::Instruction* from_bits(ir::Builder& b, ir::Instruction* x, DType dtype) {
+  if (x->shape.dtype == dtype) return x;
+  if (dtype == DType::pred) return b.convert(x, dtype);
+  return b.emit_shaped(ir::Opcode::bitcast_convert, Shape(dtype, x->shape.dims), {x});
+}
+
+}  // namespace tessera::spmd

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shardings on some of a program's devices become shardings on all of them.
+#include "src/spmd/submeshes.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <unordered_set>
+
+#include "src/ir/analysis/device_computations.h"
+#include "src/ir/rewrite/builder.h"
+#include "src/spmd/bits.h"
+
+namespace tessera::spmd {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+/// The mesh with an axis in front, of as many copies as there are devices for. Null if its devices
+/// don't divide them.
+MeshRef extended(const MeshRef& mesh, std::int64_t devices) {
+  const std::int64_t own = mesh->num_devices();
+  if (devices % own != 0) return nullptr;
+  auto out = std::make_shared<LogicalMesh>(*mesh);
+  std::string name = "copies";
+  const auto taken = [&](const MeshAxis& a) { return a.name == name; };
+  while (std::any_of(mesh->axes.begin(), mesh->axes.end(), taken)) name += "_";
+  const std::int64_t copies = devices / own;
+  out->axes.insert(out->axes.begin(), MeshAxis{name, copies, 1, copies});
+  out->device_ids.clear();
+  for (std::int64_t k = 0; !mesh->device_ids.empty() && k < copies; ++k) {
+    for (const std::int64_t id : mesh->device_ids) out->device_ids.push_back(k * own + id);
+  }
+  return out;
+}
+
+/// Axes by number, behind one that was put in front.
+void shift(IndexList* axes) {
+  for (int& a : *axes) ++a;
+}
+
+TensorSharding on_mesh(TensorSharding s, const MeshRef& mesh) {
+  if (mesh == nullptr) {
+    TensorSharding all = TensorSharding::replicated_on(nullptr, s.rank());
+    return all;
+  }
+  s.mesh = mesh;
+  for (DimSharding& d : s.dims) shift(&d.axes);
+  for (IndexList* axes : {&s.replicated, &s.unreduced, &s.manual}) shift(axes);
+  return s;
+}
+
+bool is_on_part(const TensorSharding& s, std::int64_t devices) {
+  return s.kind == TensorSharding::Kind::axes && s.mesh && s.mesh->num_devices() < devices;
+}
+
+class Extender {
+ public:
+  explicit Extender(ir::Module* module) : module_(module), devices_(module->num_partitions) {}
+
+  void run() {
+    for (const auto& c : module_->computations()) {
+      for (const auto& i : c->instructions()) {
+        extend(&i->sharding);
+        if (ir::is_manual_computation(*i)) extend_manual(i.get());
+      }
+    }
+    if (module_->mesh) module_->mesh = mesh(module_->mesh);
+  }
+
+ private:
+  MeshRef mesh(const MeshRef& m) {
+    if (m->num_devices() >= devices_) return m;
+    auto [it, fresh] = meshes_.try_emplace(m);
+    if (fresh) it->second = extended(m, devices_);
+    return it->second;
+  }
+
+  void extend(std::vector<TensorSharding>* shardings) {
+    for (TensorSharding& s : *shardings) {
+      if (is_on_part(s, devices_)) s = on_mesh(s, mesh(s.mesh));
+    }
+  }
+
+  void extend_manual(Instruction* call) {
+    const auto& attrs = call->get<ir::ManualComputationAttrs>();
+    MeshRef own = attrs.mesh;
+    for (const auto* list : {&attrs.in_shardings, &attrs.out_shardings}) {
+      for (const TensorSharding& s : *list) {
+        if (!own && s.kind == TensorSharding::Kind::axes) own = s.mesh;
+      }
+    }
+    if (!own || own->num_devices() >= devices_) return;
+    const MeshRef all = mesh(own);
+    if (all == nullptr) {
+      throw NotImplementedError("the manual computation " + call->name + " is on mesh @" +
+                                    own->name + " of " + std::to_string(own->num_devices()) +
+                                    " devices in a program of " + std::to_string(devices_) +
+                                    "; valid: meshes whose number of devices divides that",
+                                call->location());
+    }
+    auto* edited = call->attrs.edit_if<ir::ManualComputationAttrs>();
+    extend(&edited->in_shardings);
+    extend(&edited->out_shardings);
+    if (edited->mesh) edited->mesh = all;
+    shift(&edited->manual_axes);
+    std::unordered_set<ir::Computation*> seen;
+    for (ir::Computation* body : call->called()) extend_body(body, *own, all, &seen);
+  }
+
+  /// Code for the devices of a mesh does the same among those of each copy.
+  void extend_body(ir::Computation* body, const LogicalMesh& own, const MeshRef& all,
+                   std::unordered_set<ir::Computation*>* seen) {
+    if (!seen->insert(body).second) return;
+    const std::int64_t count = own.num_devices();
+    std::vector<Instruction*> ids;
+    for (const auto& i : body->instructions()) {
+      if (i->is(Opcode::partition_id)) ids.push_back(i.get());
+      if (auto* groups = i->attrs.edit_if<ir::CollectiveAttrs>()) extend(&groups->groups, count);
+      if (auto* permute = i->attrs.edit_if<ir::PermuteAttrs>()) {
+        const auto pairs = permute->source_target_pairs;
+        for (std::int64_t k = 1; k < devices_ / count && !permute->batch; ++k) {
+          for (const auto& [from, to] : pairs) {
+            permute->source_target_pairs.emplace_back(from + k * count, to + k * count);
+          }
+        }
+      }
+      for (ir::Computation* callee : i->called()) extend_body(callee, own, all, seen);
+    }
+    for (Instruction* id : ids) {
+      ir::Builder b(body);
+      b.metadata = id->metadata;
+      Instruction* within = b.binary(Opcode::remainder, id, b.scalar(u32, double(count)));
+      body->replace_all_uses({{id, within}});
+      within->set_operand(0, id);
+    }
+    if (!ids.empty()) body->sort_topologically();
+  }
+
+  void extend(ir::DeviceGroups* groups, std::int64_t count) {
+    if (groups->batch) return;
+    if (groups->symbolic()) {
+      const MeshRef all = mesh(groups->mesh);
+      if (all == groups->mesh || all == nullptr) return;
+      groups->mesh = all;
+      shift(&groups->axes);
+      return;
+    }
+    if (groups->lists.empty()) {
+      groups->lists.emplace_back(std::size_t(count));
+      std::iota(groups->lists[0].begin(), groups->lists[0].end(), 0);
+    }
+    const auto lists = groups->lists;
+    for (std::int64_t k = 1; k < devices_ / count; ++k) {
+      for (std::vector<std::int64_t> list : lists) {
+        for (std::int64_t& device : list) device += k * count;
+        groups->lists.push_back(std::move(list));
+      }
+    }
+  }
+
+  ir::Module* module_;
+  const std::int64_t devices_;
+  std::map<MeshRef, MeshRef> meshes_;
+};
+
+/// Puts code per device in which all arrays are whole into a module.
+class WholeArrays {
+ public:
+  explicit WholeArrays(ir::Module* module) : module_(module), mesh_(module->mesh) {
+    if (!mesh_ || mesh_->num_devices() != module->num_partitions) {
+      mesh_ = make_logical_mesh({{"devices", module->num_partitions}});
+    }
+  }
+
+  /// `body` of the operands. Its root is an array or a tuple of arrays.
+  Instruction* call(ir::Computation* c, const Instruction& like, ir::Computation* body,
+                    std::vector<Instruction*> operands) {
+    ir::ManualComputationAttrs attrs;
+    attrs.mesh = mesh_;
+    attrs.manual_axes.resize(mesh_->axes.size());
+    std::iota(attrs.manual_axes.begin(), attrs.manual_axes.end(), 0);
+    for (const Instruction* o : operands) attrs.in_shardings.push_back(whole(o->shape));
+    for (const Shape& s : flatten(body->root()->shape)) attrs.out_shardings.push_back(whole(s));
+    auto made = std::make_unique<Instruction>();
+    made->opcode = Opcode::manual_computation;
+    made->shape = body->root()->shape;
+    made->name = like.name + ".per_device";
+    made->metadata = like.metadata;
+    made->attrs = std::move(attrs);
+    made->set_operands(std::move(operands));
+    made->set_called({body});
+    return c->add(std::move(made));
+  }
+
+  /// An op as code per device.
+  Instruction* call_of(Instruction* op) {
+    ir::Computation* body = module_->add_computation(op->name + ".per_device");
+    ir::Builder b(body);
+    b.metadata = op->metadata;
+    std::vector<Instruction*> parameters;
+    for (std::size_t k = 0; k < op->operands().size(); ++k) {
+      parameters.push_back(b.parameter(std::int64_t(k), op->operand(k)->shape));
+    }
+    body->set_root(b.emit_shaped(op->opcode, op->shape, parameters, op->attrs, op->called()));
+    return call(op->parent, *op, body, op->operands());
+  }
+
+  /// What one device has of `x`, on all devices.
+  Instruction* from_device(Instruction* x, std::int64_t device) {
+    ir::Computation* body = module_->add_computation(x->name + ".from_device");
+    ir::Builder b(body);
+    b.metadata = x->metadata;
+    Instruction* bits = as_bits(b, b.parameter(0, x->shape));
+    Instruction* here =
+        b.compare(ir::Direction::eq, b.partition_id(), b.scalar(u32, double(device)));
+    const Dims& dims = bits->shape.dims;
+    bits = b.select(b.splat(here, dims), bits, b.splat(b.scalar(bits->shape.dtype, 0), dims));
+    bits = b.all_reduce(bits, ir::scalar_computation(module_, Opcode::add, bits->shape.dtype),
+                        ir::DeviceGroups::over(mesh_, all_axes()));
+    body->set_root(from_bits(b, bits, x->shape.dtype));
+    return call(x->parent, *x, body, {x});
+  }
+
+  TensorSharding whole(const Shape& shape) const {
+    return TensorSharding::replicated_on(mesh_, shape.rank());
+  }
+
+ private:
+  IndexList all_axes() const {
+    IndexList axes(mesh_->axes.size());
+    std::iota(axes.begin(), axes.end(), 0);
+    return axes;
+  }
+
+  ir::Module* module_;
+  MeshRef mesh_;
+};
+
+bool is_maximal(const TensorSharding& s) { return s.kind == TensorSharding::Kind::maximal; }
+
+/// Whether all members of a collective's only group are all devices, so that all have the same
+/// after it.
+bool joins_all(const Instruction& i, std::int64_t devices) {
+  if (!i.is(Opcode::all_reduce) && !i.is(Opcode::all_gather)) return false;
+  return i.get<ir::CollectiveAttrs>().groups.group_size(devices) == devices;
+}
+
+class OneDevice {
+ public:
+  explicit OneDevice(ir::Module* module) : module_(module), per_device_(module) {}
+
+  void run() {
+    for (ir::Computation* c : ir::device_computations(*module_)) settle(c);
+    // Callees stand before what calls them again.
+    if (changed_) module_->remove_dead_computations();
+  }
+
+ private:
+  void settle(ir::Computation* c) {
+    if (c != module_->entry() && is_partly_manual_body(c)) return;
+    std::vector<Instruction*> all;
+    for (const auto& i : c->instructions()) all.push_back(i.get());
+    std::unordered_map<Instruction*, Instruction*> replaced;
+    std::unordered_set<const Instruction*> varies;
+    for (Instruction* i : all) {
+      // What talks to the host has its own way to be on one device.
+      if (i->has_side_effect()) continue;
+      const bool about_devices =
+          i->is(Opcode::partition_id) || (ir::is_collective(i->opcode) && !is_async(*i));
+      const bool reads_varying =
+          std::any_of(i->operands().begin(), i->operands().end(),
+                      [&](const Instruction* o) { return varies.count(o) > 0; });
+      const bool varying =
+          reads_varying || (about_devices && !joins_all(*i, module_->num_partitions));
+      if (varying) varies.insert(i);
+      const bool computes = about_devices || (reads_varying && !only_passes(*i));
+      if (computes) replaced[i] = per_device_.call_of(i);
+      if (std::none_of(i->sharding.begin(), i->sharding.end(), is_maximal)) continue;
+      if (varying && i->shape.is_array()) {
+        Instruction* value = computes ? replaced[i] : i->operand(0);
+        replaced[i] = per_device_.from_device(value, i->sharding.front().device);
+        varies.erase(i);
+      }
+      const std::vector<Shape> leaves = flatten(i->shape);
+      for (std::size_t k = 0; k < i->sharding.size() && k < leaves.size(); ++k) {
+        if (is_maximal(i->sharding[k])) i->sharding[k] = per_device_.whole(leaves[k]);
+      }
+    }
+    if (replaced.empty()) return;
+    changed_ = true;
+    c->replace_all_uses(replaced);
+    if (const auto root = replaced.find(c->root()); root != replaced.end()) {
+      root->second->sharding = c->root()->sharding;
+      c->set_root(root->second);
+    }
+    c->sort_topologically();
+    c->remove_dead();
+  }
+
+  /// Gives its operands, or parts of them, as they are.
+  static bool only_passes(const Instruction& i) {
+    return i.is(Opcode::tuple) || i.is(Opcode::get_tuple_element) ||
+           i.is(Opcode::sharding_constraint) || i.is(Opcode::opt_barrier) ||
+           i.is(Opcode::propagation_barrier) || ir::is_manual_computation(i);
+  }
+
+  static bool is_async(const Instruction& i) {
+    switch (i.opcode) {
+      case Opcode::all_reduce_start:
+      case Opcode::all_reduce_done:
+      case Opcode::all_gather_start:
+      case Opcode::all_gather_done:
+      case Opcode::collective_permute_start:
+      case Opcode::collective_permute_done:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  bool is_partly_manual_body(const ir::Computation* c) {
+    if (!bodies_known_) {
+      bodies_known_ = true;
+      for (const auto& other : module_->computations()) {
+        for (const auto& i : other->instructions()) {
+          if (!ir::is_manual_computation(*i)) continue;
+          for (ir::Computation* body : i->called()) add_body(body);
+        }
+      }
+    }
+    return bodies_.count(c) > 0;
+  }
+
+  void add_body(const ir::Computation* c) {
+    if (!bodies_.insert(c).second) return;
+    for (const auto& i : c->instructions()) {
+      for (const ir::Computation* callee : i->called()) add_body(callee);
+    }
+  }
+
+  ir::Module* module_;
+  WholeArrays per_device_;
+  bool bodies_known_ = false, changed_ = false;
+  std::unordered_set<const ir::Computation*> bodies_;
+};
+
+}  // namespace
+
+TensorSharding on_all_devices(const TensorSharding& sharding, std::int64_t devices) {
+  if (is_maximal(sharding)) return TensorSharding::replicated_on(nullptr, sharding.rank());
+  if (!is_on_part(sharding, devices)) return sharding;
+  return on_mesh(sharding, extended(sharding.mesh, devices));
+}
+
+void extend_submeshes(ir::Module* module) { Extender(module).run(); }
+
+void settle_one_device_values(ir::Module* module) { OneDevice(module).run(); }
+
+}  // namespace tessera::spmd
