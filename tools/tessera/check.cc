@@ -12,6 +12,7 @@
 #include <regex>
 
 #include "src/base/env.h"
+#include "src/ir/rewrite/whole_arrays.h"
 #include "tools/tessera/execution.h"
 #include "tools/tessera/placement.h"
 
@@ -64,6 +65,7 @@ void check_one(const fs::path& folder, const fs::path& program, const CheckArgum
     PlacementFlags placement;
     placement.devices = options.devices;
     place(loaded.module.get(), placement);
+    ir::take_whole_arrays(loaded.module.get());
     check_memory(*loaded.module);
     const std::vector<Literal> inputs = read_inputs(*loaded.module, folder.string());
     const Outcome outcome =

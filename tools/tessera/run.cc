@@ -12,6 +12,7 @@
 
 #include "src/base/env.h"
 #include "src/base/npy.h"
+#include "src/ir/rewrite/whole_arrays.h"
 #include "tools/tessera/execution.h"
 #include "tools/tessera/open_batch.h"
 #include "tools/tessera/placement.h"
@@ -107,6 +108,7 @@ int run_module(const RunArguments& options) {
   }
   refuse_open_batch(*loaded.module);
   place(loaded.module.get(), options.placement);
+  ir::take_whole_arrays(loaded.module.get());
   check_memory(*loaded.module);
   const std::vector<Literal> inputs = options.inputs.empty()
                                           ? random_inputs(*loaded.module, options.seed)

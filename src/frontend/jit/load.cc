@@ -15,6 +15,8 @@
 #include "src/frontend/run/shardings.h"
 #include "src/frontend/trace/trace.h"
 #include "src/ir/rewrite/drop_shardings.h"
+#include "src/ir/rewrite/whole_arrays.h"
+#include "src/spmd/submeshes.h"
 
 namespace tessera {
 
@@ -36,6 +38,8 @@ struct LoadedState {
   /// Empty: the file has no shardings.
   std::vector<std::optional<TensorSharding>> parameter_shardings, result_shardings;
   std::int64_t devices = 1;  ///< number that the shardings require
+  /// Of results that the file has on some of the devices, or on one.
+  std::vector<std::optional<TensorSharding>> results_on_part;
 
   /// State that depends on devices, set at the first call: loading must not fix the number of
   /// devices.
@@ -44,6 +48,7 @@ struct LoadedState {
     Mesh mesh;
     Sharding everywhere;
     std::vector<std::optional<Sharding>> parameters, results;
+    std::vector<std::optional<Sharding>> results_on_part;
   };
   mutable std::mutex mutex;
   mutable std::unique_ptr<const Placed> placed_;
@@ -119,6 +124,19 @@ const LoadedState::Placed& LoadedState::placed(Location where) const {
     };
     add(parameter_shardings, parameter_shapes, &out->parameters);
     add(result_shardings, result_shapes, &out->results);
+    for (std::size_t i = 0; i < results_on_part.size(); ++i) {
+      out->results_on_part.emplace_back();
+      const std::optional<TensorSharding>& s = results_on_part[i];
+      if (!s || !s->splits_evenly(result_shapes[i].dims)) continue;
+      if (s->kind == TensorSharding::Kind::maximal) {
+        out->results_on_part[i] = SingleDeviceSharding(all[std::size_t(s->device)]);
+      } else {
+        const std::vector<Device> first(all.begin(), all.begin() + s->mesh->num_devices());
+        out->results_on_part[i] =
+            frontend::sharding_of_result(*s, first, user_mesh(s->mesh, first));
+      }
+      out->results[i] = out->results_on_part[i];
+    }
   } else {
     out->parameters.resize(parameter_shapes.size());
     out->results.resize(result_shapes.size());
@@ -204,6 +222,19 @@ std::vector<std::optional<TensorSharding>> take_shardings(ir::Instruction* value
   return out;
 }
 
+/// Those of a root's shardings that are on fewer devices than the program.
+std::vector<std::optional<TensorSharding>> on_part_of_devices(const ir::Instruction& root,
+                                                              std::int64_t devices) {
+  std::vector<std::optional<TensorSharding>> out(flatten(root.shape).size());
+  for (std::size_t i = 0; i < out.size() && i < root.sharding.size(); ++i) {
+    const TensorSharding& s = root.sharding[i];
+    const bool on_mesh = s.kind == TensorSharding::Kind::axes && s.mesh && !s.fully_open() &&
+                         s.mesh->num_devices() < devices;
+    if (on_mesh || s.kind == TensorSharding::Kind::maximal) out[i] = s;
+  }
+  return out;
+}
+
 /// `left_out`: by LoadOptions; otherwise the module is for one partition.
 void drop_shardings(ir::Module* module, bool left_out, const std::string& file, Location where) {
   ir::drop_shardings(module, [&](const ir::Instruction* i) {
@@ -232,8 +263,14 @@ LoadedFunction load(const std::string& path, compiler::TextForm form, const Load
   }
   state->name = module->name;
   if (!options.shardings) drop_shardings(module.get(), true, path, where);
+  ir::take_whole_arrays(module.get());
   const bool keep = options.shardings && module->num_partitions > 1;
   state->devices = keep ? module->num_partitions : 1;
+  std::vector<std::optional<TensorSharding>> on_part;
+  if (keep) {
+    on_part = on_part_of_devices(*module->entry()->root(), state->devices);
+    spmd::extend_submeshes(module.get());
+  }
   for (ir::Instruction* p : module->entry()->parameters()) {
     if (!p->shape.is_array()) {
       throw NotImplementedError(path + ": parameter '" + p->name + "' is a " +
@@ -246,6 +283,7 @@ LoadedFunction load(const std::string& path, compiler::TextForm form, const Load
     state->parameter_shardings.push_back(take_shardings(p, keep)[0]);
   }
   ir::Instruction* root = module->entry()->root();
+  state->results_on_part = std::move(on_part);
   for (const Shape& s : root->shape.is_tuple ? root->shape.elements : flatten(root->shape)) {
     if (!s.is_array()) {
       throw NotImplementedError(path + ": a result is a " + s.to_string() +
@@ -314,7 +352,12 @@ std::vector<Array> LoadedFunction::call_at(Location location,
     given[i] = internal::make_device_array(
         impl.shape, *requested, frontend::buffers_as(given[i], *requested, where), true, impl.weak);
   }
-  return state_->eager->call_at(where, given);
+  std::vector<Array> results = state_->eager->call_at(where, given);
+  for (std::size_t i = 0; i < place.results_on_part.size(); ++i) {
+    const std::optional<Sharding>& part = place.results_on_part[i];
+    if (part) results[i] = device_put(results[i], *part, {}, where);
+  }
+  return results;
 }
 
 LoadedFunction load_stablehlo(const std::string& path, const LoadOptions& options,

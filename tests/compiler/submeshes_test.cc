@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that say which devices arrays are on: one, some of them, or as parts that are to be
+// joined; and those that ask which device they run on outside of per-device code.
+#include <gtest/gtest.h>
+
+#include "src/base/literal_util.h"
+#include "src/compiler/read_module.h"
+#include "src/ir/rewrite/whole_arrays.h"
+#include "tests/compiler/run_executable.h"
+#include "tests/support/shards.h"
+
+namespace tessera::testing {
+namespace {
+
+Literal floats(const Dims& dims, std::vector<float> values) {
+  return make_literal(DType::f32, dims, std::move(values));
+}
+Literal numbers(const Dims& dims, std::vector<std::int32_t> values) {
+  return make_literal(DType::s32, dims, std::move(values));
+}
+
+/// The results, each whole, as on every device that has a part of them.
+void expect_results(const std::string& text, const std::vector<Literal>& arguments,
+                    const std::vector<Literal>& wanted) {
+  for (const Layouts layouts : {Layouts::solved, Layouts::propagated}) {
+    auto module = compiler::read_module(text, "t.mlir", std::nullopt);
+    ir::take_whole_arrays(module.get());
+    compiler::Options options;
+    options.layouts = layouts;
+    const auto executable = compiler::compile(std::move(module), options);
+    std::vector<std::vector<Literal>> shards{arguments};
+    if (executable->num_devices() > 1) {
+      shards = shard_arguments(executable->partitioned(), arguments);
+    }
+    compiler::DeviceArrays buffers = to_device_arrays(shards);
+    const std::vector<bool> donated(buffers.size(), true);
+    const auto results = executable->run(std::move(buffers), donated);
+    const Literal whole = executable->partitioned().entry()->root()->shape.is_tuple
+                              ? Literal::tuple(wanted)
+                              : wanted.at(0);
+    const auto fault =
+        difference(to_literals(*executable, results), whole, executable->result_shardings(), 0);
+    EXPECT_FALSE(fault.has_value()) << *fault << "\n" << text;
+  }
+}
+
+TEST(Submeshes, OpsOnOneDeviceGiveTheirValueToAll) {
+  expect_results(R"(sdy.mesh @on_3 = <[], device_ids=[3]>
+sdy.mesh @on_7 = <[], device_ids=[7]>
+func.func public @main(%arg0: tensor<2x2xf32> {sdy.sharding = #sdy.sharding<@on_3, []>}) -> tensor<2x2xf32> {
+  %0 = stablehlo.add %arg0, %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@on_7, []>]>} : tensor<2x2xf32>
+  return %0 : tensor<2x2xf32>
+}
+)",
+                 {floats({2, 2}, {1, 2, 3, 4})}, {floats({2, 2}, {2, 4, 6, 8})});
+  expect_results(R"(HloModule m, num_partitions=4
+ENTRY e {
+  p = f32[4] parameter(0), sharding={maximal device=2}
+  q = f32[4] parameter(1), sharding={devices=[4]<=[4]}
+  s = f32[4] multiply(p, p), sharding={maximal device=1}
+  ROOT r = f32[4] add(s, q), sharding={devices=[4]<=[4]}
+}
+)",
+                 {floats({4}, {1, 2, 3, 4}), floats({4}, {10, 20, 30, 40})},
+                 {floats({4}, {11, 24, 39, 56})});
+}
+
+TEST(Submeshes, AnOpOnOneDeviceSeesThatDevicesNumber) {
+  expect_results(R"(sdy.mesh @mesh = <["x"=4]>
+sdy.mesh @one = <[], device_ids=[1]>
+sdy.mesh @two = <[], device_ids=[2]>
+func.func public @main(%arg0: tensor<4xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<4xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) {
+  %0 = stablehlo.partition_id : tensor<ui32>
+  %1 = stablehlo.convert %0 : (tensor<ui32>) -> tensor<i32>
+  %2 = stablehlo.broadcast_in_dim %1, dims = [] : (tensor<i32>) -> tensor<4xi32>
+  %3 = stablehlo.add %arg0, %2 {sdy.sharding = #sdy.sharding_per_value<[<@two, []>]>} : tensor<4xi32>
+  %c = stablehlo.constant dense<10> : tensor<4xi32>
+  %4 = stablehlo.multiply %2, %c : tensor<4xi32>
+  %5 = stablehlo.add %3, %4 {sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>} : tensor<4xi32>
+  return %5 : tensor<4xi32>
+}
+)",
+                 {numbers({4}, {1, 2, 3, 4})}, {numbers({4}, {13, 14, 15, 16})});
+}
+
+TEST(Submeshes, CollectivesOutsideOfPerDeviceCodeSeeWholeArrays) {
+  expect_results(R"(sdy.mesh @mesh = <["x"=4]>
+func.func public @main(%arg0: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<4xf32>, tensor<16xf32>) {
+  %0 = "stablehlo.all_reduce"(%arg0) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids, channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %2 = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = "stablehlo.all_gather"(%arg0) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids, channel_handle = #stablehlo.channel_handle<handle = 2, type = 0>}> : (tensor<4xf32>) -> tensor<16xf32>
+  return %0, %1 : tensor<4xf32>, tensor<16xf32>
+}
+)",
+                 {floats({4}, {1, 2, 3, 4})},
+                 {floats({4}, {4, 8, 12, 16}),
+                  floats({16}, {1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4})});
+}
+
+TEST(Submeshes, MeshesOfSeveralSizesStandInOneModule) {
+  // 4 of 8 devices, in an order of their own, code per device among them, and 3, which don't
+  // divide 8.
+  expect_results(R"(sdy.mesh @all = <["x"=2, "y"=4]>
+sdy.mesh @half = <["z"=4], device_ids=[2, 0, 3, 1]>
+sdy.mesh @three = <["w"=3]>
+func.func public @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@all, [{"y"}]>}, %arg1: tensor<8xf32> {sdy.sharding = #sdy.sharding<@half, [{"z"}]>}) -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@half, [{"z"}]>}, tensor<8xf32>, tensor<3xf32>) {
+  %0 = stablehlo.add %arg0, %arg1 : tensor<8xf32>
+  %1 = sdy.manual_computation(%0) in_shardings=[<@half, [{"z"}]>] out_shardings=[<@half, [{"z"}]>] manual_axes={"z"} (%arg2: tensor<2xf32>) {
+    %5 = "stablehlo.all_reduce"(%arg2) <{replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, use_global_device_ids, channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %6 = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %6 : tensor<f32>
+    }) : (tensor<2xf32>) -> tensor<2xf32>
+    sdy.return %5 : tensor<2xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = stablehlo.slice %1 [0:3] : (tensor<8xf32>) -> tensor<3xf32>
+  %3 = sdy.sharding_constraint %2 <@three, [{"w"}]> : tensor<3xf32>
+  return %0, %1, %3 : tensor<8xf32>, tensor<8xf32>, tensor<3xf32>
+}
+)",
+                 {floats({8}, {1, 2, 3, 4, 5, 6, 7, 8}), floats({8}, {1, 1, 1, 1, 1, 1, 1, 1})},
+                 {floats({8}, {2, 3, 4, 5, 6, 7, 8, 9}),
+                  floats({8}, {20, 24, 20, 24, 20, 24, 20, 24}), floats({3}, {20, 24, 20})});
+}
+
+TEST(Submeshes, PerDeviceCodeOnDevicesThatDontDivideIsRefused) {
+  auto module = compiler::read_module(R"(sdy.mesh @all = <["x"=8]>
+sdy.mesh @three = <["w"=3]>
+func.func public @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@all, [{"x"}]>}, %arg1: tensor<3xf32>) -> (tensor<8xf32>, tensor<3xf32>) {
+  %0 = sdy.manual_computation(%arg1) in_shardings=[<@three, [{"w"}]>] out_shardings=[<@three, [{"w"}]>] manual_axes={"w"} (%arg2: tensor<1xf32>) {
+    sdy.return %arg2 : tensor<1xf32>
+  } : (tensor<3xf32>) -> tensor<3xf32>
+  return %arg0, %0 : tensor<8xf32>, tensor<3xf32>
+}
+)",
+                                      "t.mlir", std::nullopt);
+  try {
+    compiler::compile(std::move(module), {});
+    ADD_FAILURE() << "accepted";
+  } catch (const NotImplementedError& e) {
+    const std::string text = e.what();
+    EXPECT_NE(text.find("mesh @three of 3 devices in a program of 8"), std::string::npos) << text;
+    EXPECT_NE(text.find("t.mlir:4"), std::string::npos) << text;
+  }
+}
+
+TEST(Unreduced, FilesHoldValues) {
+  expect_results(R"(sdy.mesh @mesh = <["x"=4]>
+func.func public @main(%arg0: tensor<2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={"x"}>}, %arg1: tensor<2x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>})
+    -> (tensor<2xf32>, tensor<2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={"x"}>}, tensor<2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={"x"}>}) {
+  %0 = stablehlo.add %arg0, %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}], unreduced={"x"}>]>} : tensor<2xf32>
+  %1 = sdy.sharding_constraint %0 <@mesh, [{}]> : tensor<2xf32>
+  %c = stablehlo.constant dense<0.0> : tensor<f32>
+  %2 = stablehlo.reduce(%arg1 init: %c) applies stablehlo.add across dimensions = [1] {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}], unreduced={"x"}>]>} : (tensor<2x8xf32>, tensor<f32>) -> tensor<2xf32>
+  return %1, %2, %arg0 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}
+)",
+                 {floats({2}, {1, 2}), floats({2, 8}, std::vector<float>(16, 1))},
+                 {floats({2}, {2, 4}), floats({2}, {8, 8}), floats({2}, {1, 2})});
+}
+
+TEST(Unreduced, MaximaAndMinimaAreJoinedAsSuch) {
+  for (const std::string kind : {"max", "min"}) {
+    const std::string op = kind == "max" ? "maximum" : "minimum";
+    const std::string identity = kind == "max" ? "0xFF800000" : "0x7F800000";
+    expect_results(
+        R"(sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func public @main(%arg0: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}, %arg1: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %c = stablehlo.constant dense<)" +
+            identity +
+            R"(> : tensor<f32>
+  %0 = stablehlo.reduce(%arg0 init: %c) applies stablehlo.)" +
+            op +
+            R"( across dimensions = [1] {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}], unreduced=)" +
+            kind + R"({"x"}>]>} : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+  %1 = sdy.reshard %0 <@mesh, [{"y"}]> : tensor<4xf32>
+  %2 = sdy.reshard %arg1 <@mesh, [{"y"}], unreduced=)" +
+            kind + R"({"x"}> : tensor<4xf32>
+  %3 = sdy.reshard %2 <@mesh, [{}], unreduced=)" +
+            kind + R"({"x", "y"}> : tensor<4xf32>
+  %4 = sdy.reshard %3 <@mesh, [{"x"}]> : tensor<4xf32>
+  %5 = sdy.reshard %3 <@mesh, [{}], unreduced={"y"}> : tensor<4xf32>
+  %6 = sdy.reshard %5 <@mesh, [{}]> : tensor<4xf32>
+  return %1, %4, %6 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+)",
+        {floats({4, 4}, {1, -2, 3, -4, -5, -6, -7, -8, 9, 9, 9, 9, 0, -1, 2, 1}),
+         floats({4}, {-1, 2, -3, 4})},
+        {kind == "max" ? floats({4}, {3, -5, 9, 2}) : floats({4}, {-4, -8, 9, -1}),
+         floats({4}, {-1, 2, -3, 4}), floats({4}, {-1, 2, -3, 4})});
+  }
+}
+
+TEST(Unreduced, AnyAxesBecomeUnreduced) {
+  expect_results(R"(sdy.mesh @mesh = <["x"=2, "y"=2, "z"=4]>
+func.func public @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={"x", "y"}>}, %arg1: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %arg2: tensor<6x5xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<6x5xf32>) {
+  %0 = sdy.reshard %arg0 <@mesh, [{}], unreduced={"x", "z":(1)2}> : tensor<8xf32>
+  %1 = sdy.reshard %arg1 <@mesh, [{}], unreduced={"x", "z":(2)2}> : tensor<8xf32>
+  %2 = sdy.reshard %0 <@mesh, [{}]> : tensor<8xf32>
+  %3 = sdy.reshard %1 <@mesh, [{"z"}]> : tensor<8xf32>
+  %4 = sdy.sharding_constraint %arg2 <@mesh, [{"z"}, {"x"}]> : tensor<6x5xf32>
+  %5 = sdy.reshard %4 <@mesh, [{}, {}], unreduced={"x", "z"}> : tensor<6x5xf32>
+  %6 = sdy.reshard %5 <@mesh, [{"y"}, {"z"}]> : tensor<6x5xf32>
+  return %2, %3, %6 : tensor<8xf32>, tensor<8xf32>, tensor<6x5xf32>
+}
+)",
+                 {floats({8}, {1, 2, 3, 4, 5, 6, 7, 8}), floats({8}, {8, 7, 6, 5, 4, 3, 2, 1}),
+                  floats({6, 5}, std::vector<float>(30, 3))},
+                 {floats({8}, {1, 2, 3, 4, 5, 6, 7, 8}), floats({8}, {8, 7, 6, 5, 4, 3, 2, 1}),
+                  floats({6, 5}, std::vector<float>(30, 3))});
+}
+
+TEST(Unreduced, WhatMakesWholeValuesIsMadePartial) {
+  // A constant, an iota and a sort that are to be unreduced count once.
+  expect_results(R"(sdy.mesh @mesh = <["x"=4]>
+func.func public @main(%arg0: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) {
+  %0 = stablehlo.constant {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}], unreduced={"x"}>]>} dense<[1, 2, 3, 4]> : tensor<4xi32>
+  %1 = stablehlo.iota dim = 0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}], unreduced={"x"}>]>} : tensor<4xi32>
+  %2 = "stablehlo.sort"(%arg0) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+    %8 = stablehlo.compare LT, %a, %b : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %8 : tensor<i1>
+  }) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}], unreduced={"x"}>]>} : (tensor<4xi32>) -> tensor<4xi32>
+  %3 = stablehlo.negate %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}], unreduced={"x"}>]>} : tensor<4xi32>
+  %4 = sdy.reshard %0 <@mesh, [{}]> : tensor<4xi32>
+  %5 = sdy.reshard %1 <@mesh, [{"x"}]> : tensor<4xi32>
+  %6 = sdy.reshard %2 <@mesh, [{}]> : tensor<4xi32>
+  %7 = sdy.reshard %3 <@mesh, [{"x"}]> : tensor<4xi32>
+  return %4, %5, %6, %7 : tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>
+}
+)",
+                 {numbers({4}, {3, 1, 4, 2})},
+                 {numbers({4}, {1, 2, 3, 4}), numbers({4}, {0, 1, 2, 3}),
+                  numbers({4}, {1, 2, 3, 4}), numbers({4}, {-3, -1, -4, -2})});
+}
+
+TEST(ManualComputations, ResultsOfTheProgramHaveTheirOwnShardings) {
+  expect_results(R"(sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func public @main(%arg0: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) -> (tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) {
+  %0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"x", "y"}]>] out_shardings=[<@mesh, [{"x", "y"}]>] manual_axes={"x"} (%arg1: tensor<8xf32>) {
+    %1 = func.call @twice(%arg1) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}]>]>} : (tensor<8xf32>) -> tensor<8xf32>
+    sdy.return %1 : tensor<8xf32>
+  } : (tensor<16xf32>) -> tensor<16xf32>
+  return %0 : tensor<16xf32>
+}
+func.func private @twice(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) attributes {sdy.func_manual_axes = #sdy<manual_axes{"x"}>} {
+  %0 = stablehlo.add %arg0, %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}]>]>} : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+)",
+                 {floats({16}, std::vector<float>(16, 3))},
+                 {floats({16}, std::vector<float>(16, 6))});
+  // All axes manual, and the body gives its parameter.
+  expect_results(R"(sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func public @main(%arg0: tensor<8xf32>) -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) {
+  %0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x", "y"} (%arg1: tensor<4xf32>) {
+    sdy.return %arg1 : tensor<4xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+)",
+                 {floats({8}, {1, 2, 3, 4, 5, 6, 7, 8})}, {floats({8}, {1, 2, 3, 4, 5, 6, 7, 8})});
+}
+
+TEST(ManualComputations, TokensPassAndAreNothing) {
+  expect_results(R"(sdy.mesh @mesh = <["x"=2]>
+func.func public @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  %t = stablehlo.create_token : !stablehlo.token
+  %0:2 = sdy.manual_computation(%t, %arg0) in_shardings=[<@mesh, []>, <@mesh, [{"x"}]>] out_shardings=[<@mesh, []>, <@mesh, [{"x"}]>] manual_axes={"x"} (%arg1: !stablehlo.token, %arg2: tensor<4xf32>) {
+    %1 = stablehlo.negate %arg2 : tensor<4xf32>
+    sdy.return %arg1, %1 : !stablehlo.token, tensor<4xf32>
+  } : (!stablehlo.token, tensor<8xf32>) -> (!stablehlo.token, tensor<8xf32>)
+  return %0#1 : tensor<8xf32>
+}
+)",
+                 {floats({8}, {1, 2, 3, 4, 5, 6, 7, 8})},
+                 {floats({8}, {-1, -2, -3, -4, -5, -6, -7, -8})});
+}
+
+TEST(Gathers, RowsThatNoIndexNamesAreTheFirstOnes) {
+  std::vector<float> values(32);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = float(i);
+  expect_results(R"(sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func public @main(%arg0: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}, %arg1: tensor<2xi32>) -> tensor<2x1xf32> {
+  %0 = "stablehlo.gather"(%arg0, %arg1) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [1], index_vector_dim = 1>, slice_sizes = array<i64: 1, 1>}> : (tensor<4x8xf32>, tensor<2xi32>) -> tensor<2x1xf32>
+  return %0 : tensor<2x1xf32>
+}
+)",
+                 {floats({4, 8}, values), numbers({2}, {5, 1})}, {floats({2, 1}, {5, 1})});
+}
+
+TEST(WholeArrays, TokensTakeNoArgument) {
+  expect_results(
+      R"(func.func public @main(%arg0: !stablehlo.token, %arg1: tensor<4xf32>) -> (!stablehlo.token, tensor<4xf32>) {
+  %0 = stablehlo.negate %arg1 : tensor<4xf32>
+  return %arg0, %0 : !stablehlo.token, tensor<4xf32>
+}
+)",
+      {floats({4}, {1, 2, 3, 4})}, {floats({4}, {-1, -2, -3, -4})});
+}
+
+}  // namespace
+}  // namespace tessera::testing
