@@ -10,8 +10,8 @@
 
 #include "src/ir/module.h"
 #include "src/ir/rewrite/builder.h"
-#include "src/spmd/bits.h"
 #include "src/sharding/axes/tensor_sharding.h"
+#include "src/spmd/bits.h"
 
 namespace tessera::spmd {
 
