@@ -249,13 +249,19 @@ TEST(HloModuleErrors, ShardingBeyondThePartitions) {
 }
 
 TEST(HloModuleErrors, MeshesOfDifferentSizes) {
-  EXPECT_THROW(
-      parse_hlo(R"(HloModule m, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=4]>}}
+  const auto with = [](const std::string& header) {
+    return "HloModule m, " + header +
+           R"(frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=4]>}}
 ENTRY e {
   a = f32[8] parameter(0), sharding={devices=[8]<=[8]}
   ROOT b = f32[8] copy(a), frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\"x\"}]>"}
-})"),
-      ValueError);
+})";
+  };
+  // The smaller one is on the first devices.
+  const auto module = parse_hlo(with(""));
+  EXPECT_EQ(module->entry()->root()->sharding[0].mesh->num_devices(), 4);
+  EXPECT_EQ(module->entry()->parameter(0)->sharding[0].mesh->num_devices(), 8);
+  EXPECT_THROW(parse_hlo(with("num_partitions=4, ")), ParseError);
 }
 
 TEST(HloModuleErrors, NotSupportedYet) {
