@@ -4,6 +4,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/ir/limits.h"
+#include "src/sharding/axes/axis_refs.h"
 #include "src/sharding/axes/sdy_text.h"
 #include "src/text/read/reader.h"
 
@@ -32,51 +33,78 @@ std::optional<std::int64_t> Reader::channel(const Operation& op) {
   return id;
 }
 
-ir::DeviceGroups Reader::groups(const Operation& op) {
-  const Attribute& a = need(op, "replica_groups");
-  std::string_view value = expanded(a.value);
-  ir::DeviceGroups out;
-  if (value.find("mesh_axes") != std::string_view::npos) {
-    // #stablehlo.replica_group_mesh_axes<mesh_name = @mesh, axes = ["x", ...]>
-    const Operation parts = fields_of(op, a);
-    const Attribute* mesh = parts.find("mesh_name");
-    if (mesh == nullptr) mesh = parts.find("mesh");
-    if (mesh == nullptr) in_.fail_at(value.data(), "expected mesh_name = @mesh");
-    std::string_view name = expanded(mesh->value);
-    if (!name.empty() && name[0] == '@') name.remove_prefix(1);
-    MeshRef found = mesh_in_place(op, *mesh);
-    for (const auto& [known, text] : meshes_) {
-      if (known == name) found = parse_sdy_mesh(text, std::string(known));
-    }
-    if (!found) in_.fail_at(mesh->value.data(), "there is no mesh @" + std::string(name));
-    const char* back = in_.position();
-    in_.seek(need(parts, "axes").value.data());
-    in_.expect('[', "before the axes");
-    std::vector<int> axes;
-    if (!in_.accept(']')) {
-      do {
-        in_.skip();
-        const char* at = in_.position();
-        std::string_view axis = in_.value();
-        int index = -1;
-        for (std::size_t n = 0; n < found->axes.size(); ++n) {
-          if (axis.find("\"" + found->axes[n].name + "\"") != std::string_view::npos) {
-            index = int(n);
-          }
-        }
-        if (index < 0 || axis.find("sub_axis") != std::string_view::npos) {
-          in_.not_supported_at(at, "groups over '" + std::string(axis) +
-                                       "' are not supported; valid: names of whole axes of @" +
-                                       std::string(name));
-        }
-        axes.push_back(index);
-      } while (in_.accept(','));
-      in_.expect(']', "after the axes");
-    }
-    in_.seek(back);
-    out.lists = ir::DeviceGroups::over(found, axes).expand(module_->num_partitions);
+AxisRef Reader::axis_of_group(const Operation& op, std::string_view written) {
+  AxisRef out;
+  if (!written.empty() && written[0] == '"') {
+    out.name = unescape(written.substr(1, written.size() - 2));
     return out;
   }
+  if (written.find("axis_ref") == std::string_view::npos) {
+    in_.fail_at(written.data(),
+                "expected an axis such as #stablehlo.axis_ref<name = \"x\">, not '" +
+                    std::string(written) + "'");
+  }
+  const Operation parts = fields_of(op, Attribute{"axis", written});
+  out.name = text(parts, "name");
+  const Attribute* sub = parts.find("sub_axis_info");
+  if (sub == nullptr) return out;
+  // (2)4, also #stablehlo.sub_axis_info<(2)4>: after axes of a size of 2, one of 4.
+  const std::string_view value = expanded(sub->value);
+  const std::size_t open = value.find('(');
+  if (open == std::string_view::npos) {
+    in_.fail_at(value.data(), "expected a sub-axis such as (2)4: (the sizes before it)its size");
+  }
+  at_value(value.substr(open + 1), [&] {
+    out.pre = in_.integer("the product of the sizes before the sub-axis");
+    in_.expect(')', "after the sizes before the sub-axis");
+    out.size = in_.integer("the size of the sub-axis");
+  });
+  if (out.pre < 1 || out.size < 1) {
+    in_.fail_at(value.data(), "sizes of sub-axes are at least 1");
+  }
+  return out;
+}
+
+// #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "x">, ...]>
+ir::DeviceGroups Reader::groups_by_axes(const Operation& op, const Attribute& a) {
+  const Operation parts = fields_of(op, a);
+  const Attribute* mesh = parts.find("mesh_name");
+  if (mesh == nullptr) mesh = parts.find("mesh");
+  if (mesh == nullptr) in_.fail_at(expanded(a.value).data(), "expected mesh = @mesh");
+  std::string_view name = expanded(mesh->value);
+  if (!name.empty() && name[0] == '@') name.remove_prefix(1);
+  MeshRef found = mesh_in_place(op, *mesh);
+  for (const auto& [known, text] : meshes_) {
+    if (known == name) found = parse_sdy_mesh(text, std::string(known));
+  }
+  if (!found) in_.fail_at(mesh->value.data(), "there is no mesh @" + std::string(name));
+  const std::string_view axes = expanded(need(parts, "axes").value);
+  NamedAxesSharding named;
+  named.dims.emplace_back();
+  at_value(axes, [&] {
+    in_.expect('[', "before the axes");
+    in_.items(']', "after the axes", [&] {
+      in_.skip();
+      named.dims[0].axes.push_back(axis_of_group(op, expanded(in_.value())));
+    });
+  });
+  ir::DeviceGroups out;
+  try {
+    const TensorSharding split = resolve_axes(named, found);
+    out.lists =
+        ir::DeviceGroups::over(split.mesh, split.dims[0].axes).expand(module_->num_partitions);
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& e) {
+    in_.fail_at(axes.data(), "replica_groups: " + e.message());
+  }
+  return out;
+}
+
+ir::DeviceGroups Reader::groups(const Operation& op) {
+  const Attribute& a = need(op, "replica_groups");
+  if (expanded(a.value).find("mesh_axes") != std::string_view::npos) return groups_by_axes(op, a);
+  ir::DeviceGroups out;
   for (Dims& row : integer_rows(op, "replica_groups")) {
     // Groups of different sizes are filled up with -1.
     row.erase(std::remove(row.begin(), row.end(), -1), row.end());
@@ -163,7 +191,12 @@ void Reader::all_to_all(Operation& op) {
       for (std::int64_t d : permutation) moved.push_back(parted[std::size_t(d)]);
       x = add(op, Opcode::transpose, Shape(x->shape.dtype, moved), {x},
               ir::DimensionsAttrs{permutation});
-      x = add(op, Opcode::reshape, *op.results[n], {x});
+      moved.erase(moved.begin() + concat);
+      moved[std::size_t(concat)] *= count;
+      x = add(op, Opcode::reshape, Shape(x->shape.dtype, moved), {x});
+    }
+    if (!(x->shape == *op.results[n])) {
+      fail(op, "gives " + mlir_type(x->shape) + ", not " + mlir_type(*op.results[n]));
     }
     op.values.push_back(x);
   }

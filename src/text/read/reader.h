@@ -18,6 +18,10 @@
 #include "src/text/read/symbols.h"
 #include "src/text/read/types.h"
 
+namespace tessera {
+struct AxisRef;
+}
+
 namespace tessera::text {
 
 /// A function whose signature was read and whose body waits.
@@ -464,6 +468,8 @@ class Reader {
 
   // helpers of families
   ir::DeviceGroups groups(const Operation& op);
+  ir::DeviceGroups groups_by_axes(const Operation& op, const Attribute& a);
+  AxisRef axis_of_group(const Operation& op, std::string_view written);
   std::optional<std::int64_t> channel(const Operation& op);
   /// Where this device stands in its group, s32[]; -1 if it is in none.
   ir::Instruction* place_in_group(const Operation& op, const ir::CollectiveAttrs& a);

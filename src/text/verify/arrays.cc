@@ -2,6 +2,7 @@
 // Rules of operations on arrays.
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/text/verify/verifier.h"
 
 namespace tessera::text {
@@ -73,6 +74,23 @@ void Verifier::convolution_types() {
        "; valid: operands of one element type");
 }
 
+void Verifier::spatial_dims() {
+  if (op_.operands.size() < 2) return;
+  ir::ConvolutionAttrs a;
+  r_.convolution_numbers(op_, &a);
+  const Shape &x = op_.operands[0]->shape, &kernel = op_.operands[1]->shape;
+  if (x.rank() != kernel.rank()) {
+    fail("takes " + mlir_type(x) + " and " + mlir_type(kernel) + "; valid: operands of one rank");
+  }
+  const std::pair<const char*, const Dims*> parts[] = {
+      {"input", &a.input_spatial}, {"kernel", &a.kernel_spatial}, {"output", &a.output_spatial}};
+  for (const auto& [part, dims] : parts) {
+    if (std::int64_t(dims->size()) == x.rank() - 2) continue;
+    fail("names " + std::to_string(dims->size()) + " spatial dims of its " + part +
+         "; valid: " + std::to_string(x.rank() - 2) + ", all dims of " + mlir_type(x) + " but two");
+  }
+}
+
 void Verifier::precisions() {
   const Attribute* a = op_.find("precision_config");
   if (a == nullptr) return;
@@ -106,6 +124,61 @@ void Verifier::scan_size() {
          "; valid: " + std::to_string(shape.dim(dim)) + ", the size of dim " + std::to_string(dim) +
          " of " + mlir_type(shape));
   }
+}
+
+void Verifier::distinct_dims() {
+  const Dims dims = r_.integers(op_, "broadcast_dimensions");
+  Dims sorted = dims;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end()) return;
+  fail("has broadcast_dimensions " + list_text(dims) + "; valid: each dim once");
+}
+
+void Verifier::known_dims() {
+  if (op_.operands.empty()) return;
+  const std::int64_t rank = op_.operands[0]->shape.rank();
+  Dims seen;
+  for (std::string_view key : {"known_expanding_dimensions", "known_nonexpanding_dimensions"}) {
+    for (std::int64_t dim : r_.integers_or(op_, key, {})) {
+      if (dim < 0 || dim >= rank) {
+        fail("has dim " + std::to_string(dim) + " in " + std::string(key) +
+             "; valid: dims of its operand, 0 to " + std::to_string(rank - 1));
+      }
+      if (contains(seen, dim)) {
+        fail("has dim " + std::to_string(dim) +
+             " twice in known_expanding_dimensions and known_nonexpanding_dimensions; valid: each "
+             "dim once");
+      }
+      seen.push_back(dim);
+    }
+  }
+}
+
+void Verifier::types_kept() {
+  for (std::size_t n = 0; n < op_.operand_types.size() && n < op_.results.size(); ++n) {
+    if (*op_.operand_types[n] == *op_.results[n]) continue;
+    fail("takes " + mlir_type(*op_.operand_types[n]) + " as operand " + std::to_string(n) +
+         " and gives " + mlir_type(*op_.results[n]) + "; valid: results of the operands' types");
+  }
+}
+
+void Verifier::normal_of_floats() {
+  if (r_.keyword(op_, "rng_distribution") != "NORMAL") return;
+  const Shape& type = op_.operands[0]->shape;
+  if (is_floating(type.dtype)) return;
+  fail("takes " + mlir_type(type) + " for a normal distribution; valid: floating-point numbers");
+}
+
+void Verifier::generator_state() {
+  if (op_.operands.empty()) return;
+  const Shape& state = op_.operands[0]->shape;
+  if (state.rank() != 1 || state.dtype != DType::u64) return;
+  const std::string_view algorithm = r_.keyword(op_, "rng_algorithm");
+  const std::int64_t size = state.dim(0);
+  const bool threefry = algorithm == "THREE_FRY";
+  if (threefry ? size == 2 : algorithm != "PHILOX" || size == 2 || size == 3) return;
+  fail("has a state " + mlir_type(state) + "; valid: " + (threefry ? "2" : "2 or 3") +
+       " numbers for " + std::string(algorithm));
 }
 
 }  // namespace tessera::text

@@ -46,9 +46,9 @@ void Verifier::global_ids_need_channel() {
 
 void Verifier::groups_of_split_count() {
   bool by_axes = false;
-  const std::vector<Dims> lists = group_lists(&by_axes);
+  std::vector<Dims> lists = group_lists(&by_axes);
+  if (by_axes) lists = r_.groups(op_).lists;
   const std::int64_t count = r_.integer(op_, "split_count");
-  if (by_axes) return;
   if (lists.empty()) {
     fail("has no replica_groups; valid: groups of " + std::to_string(count) +
          " devices, as split_count says");
@@ -75,6 +75,35 @@ void Verifier::channel_type() {
        (!host   ? " (device to device)"
         : sends ? " (device to host)"
                 : " (host to device)"));
+}
+
+void Verifier::pairs_of_devices() {
+  if (op_.find("source_target_pairs") == nullptr) return;
+  const std::int64_t devices =
+      r_.channel(op_) ? r_.module_->num_partitions : r_.module_->replica_count;
+  Dims sources, targets;
+  for (const Dims& pair : r_.integer_rows(op_, "source_target_pairs")) {
+    if (pair.size() != 2) {
+      fail("has a row of " + std::to_string(pair.size()) +
+           " in source_target_pairs; valid: 2, a source and a target");
+    }
+    for (std::int64_t device : pair) {
+      // A count of 1 may only mean that the module doesn't say it.
+      if (device >= 0 && (device < devices || devices == 1)) continue;
+      fail("has source_target_pairs that name device " + std::to_string(device) +
+           "; valid: " + (devices == 1 ? "0 or more" : "0 to " + std::to_string(devices - 1)));
+    }
+    sources.push_back(pair[0]);
+    targets.push_back(pair[1]);
+  }
+  for (bool source : {true, false}) {
+    Dims& seen = source ? sources : targets;
+    std::sort(seen.begin(), seen.end());
+    const auto twice = std::adjacent_find(seen.begin(), seen.end());
+    if (twice == seen.end()) continue;
+    fail("has source_target_pairs with " + std::to_string(*twice) + " twice as a " +
+         (source ? "source" : "target") + "; valid: each device once");
+  }
 }
 
 void Verifier::async_body() {

@@ -126,6 +126,9 @@ void Verifier::axis_of_sum() {
     fail("has " + q->to_string() + " as operand " + std::to_string(n) + " and a result " +
          Reader::type_text(*op_.results[0], result) + "; valid: scales along the same dim");
   }
+  if (!per_axis(result) || per_axis(operand_quantized(0)) || per_axis(operand_quantized(1))) return;
+  fail("has a result " + Reader::type_text(*op_.results[0], result) +
+       " with scales along a dim, and no operand with such; valid: one scale");
 }
 
 void Verifier::axis_of_broadcast() {

@@ -24,6 +24,7 @@ class Verifier {
   void global_ids_need_channel();
   void groups_of_split_count();
   void channel_type();
+  void pairs_of_devices();
   void async_body();
 
   // arrays.cc
@@ -32,9 +33,15 @@ class Verifier {
   void sorted_dims();
   void window_dimensions();
   void convolution_types();
+  void spatial_dims();
   void precisions();
   void dot_algorithm();
   void scan_size();
+  void distinct_dims();
+  void known_dims();
+  void types_kept();
+  void normal_of_floats();
+  void generator_state();
 
   // calls.cc
   void data_then_token();
