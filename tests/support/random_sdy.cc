@@ -64,6 +64,14 @@ class Writer : OperationWriter {
     return v;
   }
 
+  /// An edge must be the only one to read its operand, which no operation of sdy may give.
+  std::string own_copy(const Value& x) {
+    const std::string copy = fresh();
+    text_[0] += copy + " = stablehlo.reshape " + x.annotated + " : (" + tensor(x.dims) + ") -> " +
+                tensor(x.dims) + "\n";
+    return copy;
+  }
+
   Value annotated(const Values& values) {
     const Value x = pick(values);
     switch (dice_.below(7)) {
@@ -77,7 +85,7 @@ class Writer : OperationWriter {
                              " allowed_direction=" + dice_.pick(kDirections));
       }
       case 3:
-        return passed(x, "sdy.data_flow_edge " + x.annotated +
+        return passed(x, "sdy.data_flow_edge " + own_copy(x) +
                              (dice_.chance(0.5) ? " sharding=" + mesh_.text(even(x.dims)) : ""));
       case 4: {
         if (unreduced_) return constraint(x);

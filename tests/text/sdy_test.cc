@@ -137,8 +137,10 @@ TEST(Sdy, ShardingsThatShardyRefusesAreRefused) {
 TEST(Sdy, EdgesAndBarriersPassTheirOperandOn) {
   auto m = read(kMesh + function(R"(
     %0 = sdy.func_data_flow_edge %a : tensor<8x16xf32>
-    %1 = sdy.data_flow_edge %0 sharding=<@mesh, [{"x"}, {?}]> : tensor<8x16xf32>
-    %2 = sdy.data_flow_edge %1 : tensor<8x16xf32>
+    %n = stablehlo.negate %0 : tensor<8x16xf32>
+    %1 = sdy.data_flow_edge %n sharding=<@mesh, [{"x"}, {?}]> : tensor<8x16xf32>
+    %m = stablehlo.negate %1 : tensor<8x16xf32>
+    %2 = sdy.data_flow_edge %m : tensor<8x16xf32>
     %3 = sdy.propagation_barrier %2 allowed_direction=FORWARD : tensor<8x16xf32>
     %4 = sdy.propagation_barrier %3 allowed_direction=BACKWARD : tensor<8x16xf32>
     %5 = sdy.propagation_barrier %4 allowed_direction=NONE {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}, {"y"}]>]>} : tensor<8x16xf32>

@@ -108,8 +108,13 @@ struct Resolver {
   void check_ranks(const PendingSharding& p, const std::vector<Shape>& leaves) {
     for (std::size_t n = 0; n < leaves.size(); ++n) {
       const TensorSharding& s = p.instruction->sharding[n];
-      if (s.kind != TensorSharding::Kind::axes || s.rank() == leaves[n].rank()) continue;
+      if (s.kind != TensorSharding::Kind::axes) continue;
       std::string_view at = p.tiling.empty() ? p.sdy_at : p.tiling;
+      if (!leaves[n].is_array() && !(s.replicated.empty() && s.unreduced.empty())) {
+        in.fail_at(at.data(), "a sharding with replicated or unreduced axes on " +
+                                  p.instruction->name + ", which is " + leaves[n].to_string());
+      }
+      if (s.rank() == leaves[n].rank()) continue;
       in.fail_at(at.data(), "a sharding of rank " + std::to_string(s.rank()) + " on " +
                                 p.instruction->name + ", which is " + leaves[n].to_string());
     }

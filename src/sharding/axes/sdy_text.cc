@@ -97,11 +97,13 @@ class SdyParser {
       } while (in_.accept(","));
       in_.expect("]");
     }
+    bool unreduced = false;
     while (in_.accept(",")) {
       if (s.replicated.empty() && in_.accept("replicated")) {
         in_.expect("=");
         s.replicated = axis_list(nullptr);
-      } else if (in_.accept("unreduced")) {
+      } else if (!unreduced && in_.accept("unreduced")) {
+        unreduced = true;
         in_.expect("=");
         if (in_.accept("max")) {
           s.reduction = Reduction::max;

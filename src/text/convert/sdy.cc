@@ -14,6 +14,7 @@ void Reader::sharding_constraint(Operation& op) {
   if (op.name == "sdy.reshard") attrs.kind = ir::ShardingConstraintAttrs::Kind::reshard;
   set(op, Opcode::sharding_constraint, op.operands, std::move(attrs));
   pend(op.values[0], expanded(need(op, "sharding").value), {});
+  resharded_.push_back({op.operands[0], op.values[0], op.info->name, op.at});
 }
 
 void Reader::sharding_group(Operation& op) {
@@ -126,6 +127,7 @@ void Reader::propagation_barrier(Operation& op) {
 }
 
 void Reader::data_flow_edge(Operation& op) {
+  check_data_flow_edge(op);
   const Attribute* sharding = op.find("sharding");
   if (sharding == nullptr) return identity(op);
   need_operands(op, 1, 1);
@@ -136,8 +138,11 @@ void Reader::data_flow_edge(Operation& op) {
 
 void Reader::sdy_collective(Operation& op) {
   need_operands(op, 1, 1);
+  SdyCollective c;
   if (const Attribute* reduction = op.find("reduction_op")) {
     const std::string_view kind = expanded(reduction->value);
+    if (kind.starts_with("max") || kind.starts_with('1')) c.reduction = Reduction::max;
+    if (kind.starts_with("min") || kind.starts_with('2')) c.reduction = Reduction::min;
     bool known = false;
     for (std::string_view one : {"sum", "max", "min", "0", "1", "2"}) {
       known |= kind == one || kind.starts_with(std::string(one) + " ");
@@ -146,7 +151,6 @@ void Reader::sdy_collective(Operation& op) {
       fail(op, "has the reduction " + std::string(kind) + "; valid: sum, max, min");
     }
   }
-  SdyCollective c;
   for (const char* key : {"axes", "gathering_axes", "slicing_axes", "params", "reduction_axes",
                           "reduce_scatter_axes"}) {
     if (const Attribute* a = op.find(key)) c.axes = expanded_sdy(a->value);

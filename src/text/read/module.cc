@@ -411,7 +411,7 @@ void Reader::add_parameter(const Function& f, std::size_t n) {
     }
   }
   note_quantized(p, types_.quantized(a.type));
-  if (!a.name.empty()) define(a.name, f.at, &p, 1);
+  if (!a.name.empty()) define(a.name, f.at, &p, 1, Origin::function_argument);
 }
 
 void Reader::check_returned(const Function& f, const std::vector<ir::Instruction*>& returned) {
@@ -531,6 +531,8 @@ void Reader::resolve() {
   }
   if (manual) ir::raise_manual_computations(module_.get(), std::move(*manual));
   check_sdy_collectives();
+  check_kinds_kept();
+  check_edges_of_shardings();
   for (const auto& holder : result_holders_) {
     ir::Instruction* root = holder->operands()[0];
     TensorSharding s = TensorSharding::open_on(module_->mesh, holder->shape.rank());

@@ -61,9 +61,10 @@ void Reader::define_results(const Operation& op, const ResultNames& names) {
     fail(op, "gives " + std::to_string(op.values.size()) + " results and " + std::to_string(named) +
                  " are named");
   }
+  const Origin origin = origin_of(*op.info);
   ir::Instruction* const* next = op.values.data();
   for (const ResultName& r : names) {
-    define(r.name, r.at, next, std::size_t(r.count));
+    define(r.name, r.at, next, std::size_t(r.count), origin);
     next += r.count;
   }
 }
@@ -123,6 +124,7 @@ void Reader::operation(bool* ended) {
   if (!op.attributes.empty()) {
     set_shardings(op);
     check_sharding_rule(op);
+    check_propagation_edges(op);
   }
   define_results(op, names);
   --depth_;
@@ -166,7 +168,7 @@ void Reader::operand(Operation& op) {
 }
 
 ir::Instruction* Reader::value(std::string_view name, const char* at, std::int64_t number) {
-  const Symbol* s = symbols_.find(name);
+  Symbol* s = symbols_.find(name);
   if (s == nullptr) {
     in_.fail_at(at, "value %" + std::string(name) + " is not defined before this use");
   }
@@ -186,6 +188,7 @@ ir::Instruction* Reader::value(std::string_view name, const char* at, std::int64
     in_.fail_at(at, "value %" + std::string(name) + " is a single result and has no #" +
                         std::to_string(number));
   }
+  if (++symbols_.reads_of(*s, number) > Symbols::kReadByEdge) fail_read_twice(at, name);
   for (std::size_t level = std::size_t(s->level) + 1; level < frames_.size(); ++level) {
     const Quantized* q = quantized(v);
     v = capture(*frames_[level], v, at);
@@ -239,15 +242,18 @@ ir::Instruction* Reader::capture(Frame& frame, ir::Instruction* outer, const cha
 }
 
 void Reader::define(std::string_view name, const char* at, ir::Instruction* const* values,
-                    std::size_t count) {
+                    std::size_t count, Origin origin) {
   Symbol& s = symbols_.slot(name);
   if (s.level >= 0) in_.fail_at(at, "value %" + std::string(name) + " is defined twice");
   s.level = int(frames_.size()) - 1;
   s.one = count == 1 ? values[0] : nullptr;
   s.count = std::uint32_t(count);
+  s.origin = origin;
+  s.reads = 0;
   if (count != 1) {
     s.first = std::uint32_t(symbols_.pool.size());
     symbols_.pool.insert(symbols_.pool.end(), values, values + count);
+    symbols_.reads.resize(symbols_.pool.size(), 0);
   }
   // Names of a function's body die with it.
   if (frames_.size() > 1) frame().names.push_back(name);

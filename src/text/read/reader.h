@@ -281,10 +281,34 @@ class Reader {
     const char* at;
     /// Shardings of what a region is given aren't written at its arguments.
     bool of_argument;
+    Reduction reduction = Reduction::sum;  ///< of an all-reduce or reduce-scatter
   };
   void check_sdy_collectives();
+  /// The mesh that the text of a value's sharding names; empty: none.
+  std::string named_mesh(const ir::Instruction* i) const;
   void check_sharding_groups();
   void check_sdy_collective(const SdyCollective& c);
+  /// A constraint or reshard. Along axes that are unreduced before and after it, how the parts are
+  /// joined must stay.
+  struct Resharded {
+    ir::Instruction *operand, *result;
+    std::string_view name;
+    const char* at;
+  };
+  void check_kinds_kept();
+
+  // verify_edges.cc: where data-flow edges may stand, and what attributes say of propagation
+  static Origin origin_of(const OpInfo& info);
+  [[noreturn]] void fail_read_twice(const char* at, std::string_view name);
+  void check_data_flow_edge(const Operation& op);
+  void check_propagation_edges(const Operation& op);
+  /// What an attribute says of an operation's values, one of which must have a sharding.
+  struct PropagationEdges {
+    std::vector<ir::Instruction*> values;
+    std::vector<std::string> axes;
+    const char* at;
+  };
+  void check_edges_of_shardings();
 
   // operations.cc: operations, regions, values
   void operations(Frame& frame);
@@ -305,7 +329,7 @@ class Reader {
   ir::Instruction* value(std::string_view name, const char* at, std::int64_t number);
   void check_operands(Operation& op);
   void define(std::string_view name, const char* at, ir::Instruction* const* values,
-              std::size_t count);
+              std::size_t count, Origin origin = Origin::other);
   ir::Instruction* capture(Frame& frame, ir::Instruction* outer, const char* at);
   void attribute_dict(std::vector<Attribute>* out, char close);
   /// A value in a short form: it ends before ':' too.
@@ -519,6 +543,8 @@ class Reader {
   };
   std::vector<GroupMember> groups_;
   std::vector<SdyCollective> collectives_;
+  std::vector<Resharded> resharded_;
+  std::vector<PropagationEdges> propagation_edges_;
   /// The manual axes of the manual computations around what is being read.
   std::vector<std::string> bound_axes_;
   /// The manual computation that is being read, by number; 0: none.

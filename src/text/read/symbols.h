@@ -11,12 +11,17 @@
 
 namespace tessera::text {
 
+/// What gives a value, as far as data-flow edges may ask.
+enum class Origin : std::uint8_t { other, function_argument, call, sdy };
+
 /// One name with its values. Names of a region that was left are dead until they come again.
 struct Symbol {
   std::string_view name;
   int level = -1;  ///< depth of the region that defines it; -1: dead
   ir::Instruction* one = nullptr;
   std::uint32_t first = 0, count = 0;  ///< in Symbols::pool, if there is not exactly one
+  Origin origin = Origin::other;
+  std::uint32_t reads = 0;  ///< of a single value; of others in Symbols::reads
 };
 
 /// Open addressing over names that live in the text.
@@ -34,16 +39,24 @@ class Symbols {
     }
     return slots_[i];
   }
-  const Symbol* find(std::string_view name) const {
-    const Symbol& s = slots_[place(name)];
+  Symbol* find(std::string_view name) {
+    Symbol& s = slots_[place(name)];
     return s.name.data() == nullptr || s.level < 0 ? nullptr : &s;
   }
   void clear() {
     for (std::uint32_t i : used_) slots_[i] = Symbol();
     used_.clear();
     pool.clear();
+    reads.clear();
   }
+  /// How often a value was read: kReadByEdge if by a data-flow edge, which must be alone.
+  std::uint32_t& reads_of(Symbol& s, std::int64_t number) {
+    return s.one != nullptr ? s.reads : reads[s.first + std::size_t(number)];
+  }
+  static constexpr std::uint32_t kReadByEdge = 1u << 31;
+
   std::vector<ir::Instruction*> pool;
+  std::vector<std::uint32_t> reads;  ///< one for each of pool
 
  private:
   static std::size_t hash(std::string_view s) {

@@ -284,6 +284,7 @@ struct RuleCheck {
       return "is for " + std::to_string(sides.size()) + " " + what + "s; there are " +
              std::to_string(shapes.size());
     }
+    if (sides.empty()) return std::string("has no ") + what + "s; it needs at least one";
     for (std::size_t t = 0; t < sides.size(); ++t) {
       const std::string name = std::string(what) + " " + std::to_string(t);
       if (shapes[t].is_array() && std::int64_t(sides[t].size()) != shapes[t].rank()) {
@@ -292,6 +293,7 @@ struct RuleCheck {
       }
       IndexList seen;
       for (const IndexList& dim : sides[t]) {
+        if (dim.empty()) return "has a dim of " + name + " without a factor";
         for (const int f : dim) {
           const std::string& symbol = spec.factor_names[std::size_t(f)];
           if (overlap({f}, seen)) return "names the factor " + symbol + " twice for " + name;
@@ -388,6 +390,16 @@ void Reader::check_sharding_groups() {
   }
 }
 
+std::string Reader::named_mesh(const ir::Instruction* i) const {
+  for (const ir::PendingSharding& p : pending_) {
+    if (p.instruction != i) continue;
+    const std::size_t at = p.sdy.find('@');
+    if (at == std::string::npos) return {};
+    return p.sdy.substr(at + 1, p.sdy.find_first_of(",> ", at) - at - 1);
+  }
+  return {};
+}
+
 void Reader::check_sdy_collectives() {
   for (const SdyCollective& c : collectives_) check_sdy_collective(c);
 }
@@ -413,6 +425,11 @@ void Reader::check_sdy_collective(const SdyCollective& c) {
     if (!same_axes(from.mesh, to.mesh)) {
       fail("goes from mesh @" + from.mesh->name + " to mesh @" + to.mesh->name +
            ", which has other axes");
+    }
+    const std::string before = named_mesh(c.operand), after = named_mesh(c.result);
+    if (before != after && from.mesh->device_ids == to.mesh->device_ids) {
+      fail("goes from mesh @" + before + " to mesh @" + after +
+           ", which has the same devices in the same order");
     }
     if (const std::string wrong = check_permute(from, to); !wrong.empty()) fail(wrong);
     return;
@@ -443,6 +460,31 @@ void Reader::check_sdy_collective(const SdyCollective& c) {
   s.from = from.on(s.axes.mesh);
   s.to = to.on(s.axes.mesh);
   if (const std::string wrong = check_sides(c.name, s); !wrong.empty()) fail(wrong);
+  if (c.name.ends_with("_to_unreduced") && to.reduction != Reduction::sum) {
+    fail(std::string("gives partial sums, and its out_sharding has unreduced=") +
+         to_string(to.reduction));
+  }
+  if (c.name != "sdy.all_reduce" && c.name != "sdy.reduce_scatter") return;
+  for (const int a : s.from.unreduced) {
+    if (overlap({a}, s.to.unreduced) || from.reduction == c.reduction) continue;
+    fail(std::string("joins parts by ") + to_string(c.reduction) +
+         ", and its operand has unreduced=" + to_string(from.reduction) + " over " +
+         s.name_of({a}));
+  }
+}
+
+void Reader::check_kinds_kept() {
+  for (const Resharded& r : resharded_) {
+    if (r.operand->sharding.size() != 1 || r.result->sharding.size() != 1) continue;
+    const TensorSharding &from = r.operand->sharding[0], &to = r.result->sharding[0];
+    if (from.unreduced.empty() || to.unreduced.empty() || from.reduction == to.reduction) continue;
+    if (!same_mesh(from.mesh, to.mesh)) continue;
+    const MeshRef both = common_refinement(from.mesh, to.mesh);
+    if (!both || !overlap(from.on(both).unreduced, to.on(both).unreduced)) continue;
+    in_.fail_at(r.at, std::string(r.name) + " goes from unreduced=" + to_string(from.reduction) +
+                          " to unreduced=" + to_string(to.reduction) +
+                          " along an axis that stays unreduced; the kind must stay, too");
+  }
 }
 
 void Reader::check_sharding_rule(const Operation& op) {
