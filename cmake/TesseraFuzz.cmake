@@ -17,7 +17,7 @@ endforeach()
 # Single sources of layers that aren't needed otherwise.
 add_library(tessera_part_rule OBJECT "${PROJECT_SOURCE_DIR}/src/frontend/custom/sharding_rule.cc")
 add_library(tessera_part_flags OBJECT "${PROJECT_SOURCE_DIR}/tools/tessera/placement.cc"
-  "${PROJECT_SOURCE_DIR}/src/runtime/storage.cc")
+  "${PROJECT_SOURCE_DIR}/src/runtime/small_blocks.cc" "${PROJECT_SOURCE_DIR}/src/runtime/storage.cc")
 add_library(tessera_part_facts OBJECT "${PROJECT_SOURCE_DIR}/tools/tessera/sharding_facts.cc")
 foreach(part IN ITEMS rule flags facts)
   target_link_libraries(tessera_part_${part} PRIVATE tessera_build_flags ${tessera_private_deps}
@@ -40,6 +40,9 @@ function(tessera_fuzzer target)
     Threads::Threads CLI11::CLI11 nlohmann_json::nlohmann_json)
   add_dependencies(tessera_fuzzers ${name})
 endfunction()
+
+# Its sources see types of layers that aren't linked.
+target_compile_options(tessera_part_flags PRIVATE -fno-sanitize=vptr)
 
 tessera_fuzzer(npy base)
 tessera_fuzzer(safetensors base)

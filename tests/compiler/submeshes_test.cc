@@ -3,6 +3,8 @@
 // joined; and those that ask which device they run on outside of per-device code.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "src/base/literal_util.h"
 #include "src/compiler/read_module.h"
 #include "src/ir/rewrite/whole_arrays.h"
@@ -211,6 +213,22 @@ func.func public @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh,
                   floats({6, 5}, std::vector<float>(30, 3))},
                  {floats({8}, {1, 2, 3, 4, 5, 6, 7, 8}), floats({8}, {8, 7, 6, 5, 4, 3, 2, 1}),
                   floats({6, 5}, std::vector<float>(30, 3))});
+}
+
+TEST(Unreduced, PartsOfASumKeepTheSignOfZeros) {
+  expect_results(R"(sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+  %one = stablehlo.constant dense<1.0> : tensor<4xf32>
+  %0 = stablehlo.multiply %arg0, %one {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} : tensor<4xf32>
+  %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}], unreduced={"y"}> : tensor<4xf32>
+  %2 = stablehlo.reverse %1, dims = [0] {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}], unreduced={"x", "y"}>]>} : tensor<4xf32>
+  %3 = sdy.sharding_constraint %2 <@mesh, [{}]> : tensor<4xf32>
+  %4 = stablehlo.divide %one, %3 : tensor<4xf32>
+  return %4 : tensor<4xf32>
+}
+)",
+                 {floats({4}, {-0.0F, 0, -0.0F, 2})},
+                 {floats({4}, {0.5, -INFINITY, INFINITY, -INFINITY})});
 }
 
 TEST(Unreduced, WhatMakesWholeValuesIsMadePartial) {

@@ -4,9 +4,11 @@
 #include "src/spmd/partitioner/emit/reshard_emitter.h"
 
 #include <algorithm>
+#include <complex>
 #include <map>
 
 #include "src/base/check.h"
+#include "src/base/literal_util.h"
 #include "src/spmd/reshard/device_orders.h"
 #include "src/spmd/sharding_util.h"
 
@@ -145,7 +147,14 @@ bool is_idempotent(ir::Opcode op) {
          op == ir::Opcode::or_;
 }
 
+/// What the other devices' parts are where one device keeps the array. Of sums of floats it is -0,
+/// as -0 + 0 would lose the sign.
 ir::Instruction* neutral(ir::Builder& b, ir::Opcode op, DType dtype) {
+  const bool has_sign = is_complex(dtype) || (is_floating(dtype) && byte_size(dtype) > 1);
+  if (op == ir::Opcode::add && has_sign) {
+    return b.constant(is_complex(dtype) ? Literal::scalar(dtype, std::complex<double>(-0.0, -0.0))
+                                        : Literal::scalar(dtype, -0.0));
+  }
   return b.constant(*ir::identity_of(op, dtype));
 }
 
