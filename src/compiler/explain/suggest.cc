@@ -4,12 +4,14 @@
 #include <map>
 #include <set>
 
+#include "src/base/task_pool.h"
 #include "src/compiler/explain/explain.h"
 #include "src/cost/collectives.h"
 #include "src/cost/count.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/spmd/auto_sharding/argument_views.h"
+#include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/communication_report.h"
 #include "src/spmd/propagation/meshes.h"
 #include "src/spmd/propagation/propagate.h"
@@ -123,7 +125,11 @@ std::optional<Figures> measure(std::unique_ptr<ir::Module> prepared, Options opt
 class Search {
  public:
   Search(const Run& run, const Why& why, const Options& options, int most)
-      : run_(run), why_(why), options_(options), left_(most) {}
+      : run_(run),
+        why_(why),
+        options_(options),
+        left_(most),
+        at_once_(!spmd::calls_back(*run.prepared)) {}
 
   void run(std::vector<Found>* entries) {
     base_ = measure(run_);
@@ -145,9 +151,14 @@ class Search {
       Figures figures;
     };
     Best free, priced;
+    choose_freed(*found);
     const std::vector<Edit> edits = candidates(*found);
+    try_out(edits);
     for (const Edit& edit : edits) {
-      const Figures* f = try_out(edit, &found->entry.tried);
+      const auto tried = results_.find(edit.key());
+      if (tried == results_.end()) continue;
+      ++found->entry.tried;
+      const std::optional<Figures>& f = tried->second;
       if (!f || f->bytes >= base_.bytes * 0.999) continue;
       if (f->flops > 1.05 * base_.flops || f->work > 1.1 * base_.work) continue;
       const auto then = f->by_movement.find(movement);
@@ -196,20 +207,31 @@ class Search {
     return s;
   }
 
-  const Figures* try_out(const Edit& edit, int* tried) {
-    auto [it, fresh] = results_.try_emplace(edit.key());
-    if (fresh) {
-      if (left_ <= 0) {
-        results_.erase(it);
-        return nullptr;
-      }
+  /// Measures the edits that weren't yet, as many as are left.
+  void try_out(const std::vector<Edit>& edits) {
+    std::vector<std::pair<const Edit*, std::optional<Figures>*>> fresh;
+    for (const Edit& edit : edits) {
+      if (left_ <= 0) break;
+      const auto [it, is_new] = results_.try_emplace(edit.key());
+      if (!is_new) continue;
       --left_;
-      std::unique_ptr<ir::Module> module = run_.prepared->clone();
-      if (apply(module.get(), edit))
-        it->second = measure(std::move(module), options_, Layouts::propagated, true);
+      fresh.emplace_back(&edit, &it->second);
     }
-    ++*tried;
-    return it->second ? &*it->second : nullptr;
+    for_all(fresh.size(), [&](std::size_t k) {
+      std::unique_ptr<ir::Module> module = run_.prepared->clone();
+      if (apply(module.get(), *fresh[k].first))
+        *fresh[k].second = measure(std::move(module), options_, Layouts::propagated, true);
+    });
+  }
+
+  /// Several at once; one after the other where the program calls functions of the user.
+  template <class F>
+  void for_all(std::size_t n, F f) const {
+    if (at_once_) {
+      parallel_for(std::int64_t(n), [&](std::int64_t k) { f(std::size_t(k)); });
+      return;
+    }
+    for (std::size_t k = 0; k < n; ++k) f(k);
   }
 
   /// What the user could write: on the program's own axes, closed.
@@ -277,17 +299,44 @@ class Search {
     return out;
   }
 
+  /// An annotation that is left open, alone or with another edit.
+  struct Freed {
+    Edit open;
+    Shape shape;
+    bool splits_evenly = false;  ///< nothing else may stand there
+    std::optional<Edit> with;
+    std::optional<Edit>* chosen = nullptr;  ///< where what propagation chooses is kept
+  };
+
+  /// Finds what propagation chooses for all annotations that `candidates` will leave open.
+  void choose_freed(const Found& found) {
+    std::vector<Freed> fresh;
+    fresh_ = &fresh;
+    candidates(found);
+    fresh_ = nullptr;
+    for_all(fresh.size(), [&](std::size_t k) { *fresh[k].chosen = choose(fresh[k]); });
+  }
+
   /// The annotation as propagation would choose it, without it and with another edit.
   std::optional<Edit> freed(const Annotation& a, const Edit* with) {
     Edit open{a.by->parent->name(), a.by->name, a.leaf, false, {}, why_.label(a)};
     const Shape leaf = flatten(a.by->shape)[a.leaf];
     if (left_ <= 0 || leaf.rank() == 0) return std::nullopt;
     open.sharding = TensorSharding::open_on(run_.prepared->mesh, leaf.rank());
-    const std::string key = open.key() + (with ? with->key() : "");
-    auto [it, fresh] = freed_.try_emplace(key);
-    if (!fresh) return it->second;
+    const auto [it, is_new] = freed_.try_emplace(open.key() + (with ? with->key() : ""));
+    if (is_new && fresh_) {
+      fresh_->push_back({std::move(open), leaf, why_.at_boundary(a),
+                         with ? std::optional(*with) : std::nullopt, &it->second});
+    }
+    return it->second;
+  }
+
+  std::optional<Edit> choose(const Freed& freed) const {
+    Edit open = freed.open;
     std::unique_ptr<ir::Module> module = run_.prepared->clone();
-    if (!apply(module.get(), open) || (with && !apply(module.get(), *with))) return std::nullopt;
+    if (!apply(module.get(), open) || (freed.with && !apply(module.get(), *freed.with))) {
+      return std::nullopt;
+    }
     try {
       spmd::propagate(module.get());
     } catch (const InternalError&) {
@@ -296,11 +345,10 @@ class Search {
       return std::nullopt;
     }
     const Instruction* i = find(module.get(), open.computation, open.instruction);
-    if (!i || i->sharding.size() <= a.leaf) return std::nullopt;
-    open.sharding = writable(i->sharding[a.leaf]);
-    if (why_.at_boundary(a) && !open.sharding.splits_evenly(leaf.dims)) return std::nullopt;
-    it->second = open;
-    return it->second;
+    if (!i || i->sharding.size() <= open.leaf) return std::nullopt;
+    open.sharding = writable(i->sharding[open.leaf]);
+    if (freed.splits_evenly && !open.sharding.splits_evenly(freed.shape.dims)) return std::nullopt;
+    return open;
   }
 
   /// The op's result left in the layout that its operand's sharding would give it.
@@ -335,10 +383,12 @@ class Search {
   const Why& why_;
   Options options_;
   int left_;
+  bool at_once_;
   Figures base_;
   std::map<std::string, std::optional<Figures>> results_, confirmed_;
   int confirms_left_ = 24;
   std::map<std::string, std::optional<Edit>> freed_;
+  std::vector<Freed>* fresh_ = nullptr;  ///< while annotations to be left open are gathered
 };
 
 }  // namespace
