@@ -184,9 +184,10 @@ func.func public @main(%arg0: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mes
   %3 = sdy.reshard %2 <@mesh, [{}], unreduced=)" +
             kind + R"({"x", "y"}> : tensor<4xf32>
   %4 = sdy.reshard %3 <@mesh, [{"x"}]> : tensor<4xf32>
-  %5 = sdy.reshard %3 <@mesh, [{}], unreduced={"y"}> : tensor<4xf32>
-  %6 = sdy.reshard %5 <@mesh, [{}]> : tensor<4xf32>
-  return %1, %4, %6 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  %5 = sdy.reshard %3 <@mesh, [{}]> : tensor<4xf32>
+  %6 = sdy.reshard %5 <@mesh, [{}], unreduced={"y"}> : tensor<4xf32>
+  %7 = sdy.reshard %6 <@mesh, [{}]> : tensor<4xf32>
+  return %1, %4, %7 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 )",
         {floats({4, 4}, {1, -2, 3, -4, -5, -6, -7, -8, 9, 9, 9, 9, 0, -1, 2, 1}),
