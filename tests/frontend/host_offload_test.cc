@@ -79,9 +79,10 @@ TEST_P(Offload, Behaviour_337_ResidualsWaitInHostMemory) {
   const Array x = input();
   const auto keeps = step(saved(), looped), offloads = step(offloaded(), looped);
   const Weights want = keeps(w, x), have = offloads(w, x);
-  // The same operations on the same numbers.
-  EXPECT_EQ(floats(have.first), floats(want.first));
-  EXPECT_EQ(floats(have.second), floats(want.second));
+  // The same operations on the same numbers; what is fused differs, and with it the last bits on
+  // some processors.
+  expect_close(have.first, want.first);
+  expect_close(have.second, want.second);
 
   const auto on_device = measured([&] { return keeps(w, x); });
   const auto apart = measured([&] { return offloads(w, x); });
@@ -106,8 +107,8 @@ TEST_P(Offload, DotsMayBeOffloaded) {
   const auto offloads =
       step(CheckpointPolicy::offload_dot_with_no_batch_dims("device", "unpinned_host"), looped);
   const Weights want = keeps(w, x), have = offloads(w, x);
-  EXPECT_EQ(floats(have.first), floats(want.first));
-  EXPECT_EQ(floats(have.second), floats(want.second));
+  expect_close(have.first, want.first);
+  expect_close(have.second, want.second);
   const MemoryAnalysis kept = keeps.lower(w, x).compile().memory_analysis(),
                        apart = offloads.lower(w, x).compile().memory_analysis();
   EXPECT_EQ(kept.peak_host_bytes_per_device, 0);
