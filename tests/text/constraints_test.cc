@@ -51,17 +51,6 @@ std::string whole(std::string program, const std::string& op) {
          program.substr(0, end) + " {\n" + program.substr(end + 1) + "return\n}\n";
 }
 
-std::string message_of(const std::string& text) {
-  try {
-    parse_stablehlo(text, "t.mlir");
-  } catch (const InternalError& e) {
-    return std::string("internal: ") + e.what();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-
 struct Row {
   std::string constraint, program, words, reason;
 };
@@ -100,13 +89,13 @@ void check_table(const std::string& table, Named* named) {
     ASSERT_NE(dashes, std::string::npos) << blocks[n];
     const std::string program = blocks[n].substr(first + 1, dashes - first);
     for (const std::string& op : split(blocks[n].substr(0, first), " ")) {
-      EXPECT_EQ(message_of(whole(program, op)), "") << whole(program, op);
+      EXPECT_EQ(error_of(whole(program, op)), "") << whole(program, op);
       for (const std::string& line : split(blocks[n].substr(dashes + 4), "\n")) {
         if (line.empty()) continue;
         const Row row = row_of(line, program);
         (*named)[op].insert(row.constraint);
         if (!row.reason.empty()) continue;
-        const std::string text = whole(row.program, op), error = message_of(text);
+        const std::string text = whole(row.program, op), error = error_of(text);
         EXPECT_NE(error.find(row.words), std::string::npos)
             << op << " " << line << "\n"
             << text << (error.empty() ? "is accepted" : error);

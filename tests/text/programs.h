@@ -15,6 +15,7 @@
 #include "src/base/npy.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/module.h"
+#include "src/text/read/stablehlo.h"
 
 namespace tessera::text {
 
@@ -24,6 +25,18 @@ inline std::string read_file(const std::string& path) {
   std::stringstream out;
   out << in.rdbuf();
   return out.str();
+}
+
+/// What reading the text `t.mlir` says is wrong; empty if it is read.
+inline std::string error_of(const std::string& text) {
+  try {
+    parse_stablehlo(text, "t.mlir");
+  } catch (const InternalError& e) {
+    return std::string("internal: ") + e.what();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
 }
 
 /// |got - want| <= tolerance (1 + |want|) for numbers with fractions, else equal; NaN where NaN is.
