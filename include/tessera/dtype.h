@@ -29,6 +29,8 @@ enum class DType : std::uint8_t {
   u32,
   u64,
   f4e2m1fn,
+  f6e2m3fn,
+  f6e3m2fn,
   f8e3m4,
   f8e4m3,
   f8e4m3b11fnuz,

@@ -33,6 +33,8 @@ constexpr std::array kRows = {
     Row{DType::u32, "u32", 4, Family::unsigned_int},
     Row{DType::u64, "u64", 8, Family::unsigned_int},
     Row{DType::f4e2m1fn, "f4e2m1fn", 1, Family::floating},
+    Row{DType::f6e2m3fn, "f6e2m3fn", 1, Family::floating},
+    Row{DType::f6e3m2fn, "f6e3m2fn", 1, Family::floating},
     Row{DType::f8e3m4, "f8e3m4", 1, Family::floating},
     Row{DType::f8e4m3, "f8e4m3", 1, Family::floating},
     Row{DType::f8e4m3b11fnuz, "f8e4m3b11fnuz", 1, Family::floating},

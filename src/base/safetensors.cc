@@ -171,6 +171,12 @@ SafetensorsEntry parse_entry(const std::string& name, const Json& json, const Js
     dtype = DType::f4e2m1fn;
     out.packed = true;
   }
+  if (type == "F6_E2M3" || type == "F6_E3M2") {
+    throw IoError(
+        mine + " has elements of type " + type +
+        ", four of which lie in three bytes, which isn't read; valid: U8 with one element "
+        "a byte, as tessera.dtypes in the metadata says");
+  }
   if (!dtype) {
     throw IoError(mine + " has elements of type " + type + ", which arrays here lack");
   }
@@ -290,6 +296,9 @@ void canonicalise(DType dtype, std::byte* elements, std::size_t count) {
     case DType::u4:
     case DType::f4e2m1fn:
       return each([](std::byte b) { return b & std::byte{15}; });
+    case DType::f6e2m3fn:
+    case DType::f6e3m2fn:
+      return each([](std::byte b) { return b & std::byte{63}; });
     default:
       return;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 8-bit and 4-bit float formats: their values and rounding to them.
+// The float formats of 4, 6 and 8 bits: their values and rounding to them.
 #include "src/base/small_floats.h"
 
 #include <cmath>
@@ -34,7 +34,11 @@ int small_float_mantissa_bits(DType t) {
   return t == DType::f8e8m0fnu ? 0 : small_float_form(t).mantissa_bits;
 }
 
-int small_float_width(DType t) { return t == DType::f4e2m1fn ? 4 : 8; }
+int small_float_width(DType t) {
+  if (t == DType::f8e8m0fnu) return 8;
+  const Form f = small_float_form(t);
+  return 1 + f.exponent_bits + f.mantissa_bits;
+}
 
 double small_float_value(DType t, std::uint8_t bits) {
   if (t == DType::f8e8m0fnu) return power_of_two(bits);

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// Whether the type is one of f4e2m1fn, f8e3m4, ..., f8e8m0fnu.
+/// Whether the type is one of f4e2m1fn, f6e2m3fn, ..., f8e8m0fnu.
 inline bool is_small_float(DType t) { return is_floating(t) && byte_size(t) == 1; }
 
 /// What the greatest codes of a format are.
@@ -18,7 +18,7 @@ enum class SmallFloatSpecial : std::uint8_t {
   ieee,      ///< the greatest exponent is infinity and NaN
   one_nan,   ///< "fn": NaN is all ones, no infinity
   neg_zero,  ///< "fnuz": the bits of -0 are NaN, no infinity
-  none,      ///< "fn" with four bits: neither NaN nor infinity
+  none,      ///< "fn" with four or six bits: neither NaN nor infinity
 };
 struct SmallFloatForm {
   int exponent_bits = 0, mantissa_bits = 0, bias = 0;
@@ -29,6 +29,10 @@ constexpr SmallFloatForm small_float_form(DType t) {
   switch (t) {
     case DType::f4e2m1fn:
       return {2, 1, 1, SmallFloatSpecial::none};
+    case DType::f6e2m3fn:
+      return {2, 3, 1, SmallFloatSpecial::none};
+    case DType::f6e3m2fn:
+      return {3, 2, 3, SmallFloatSpecial::none};
     case DType::f8e3m4:
       return {3, 4, 3, SmallFloatSpecial::ieee};
     case DType::f8e4m3:
@@ -50,7 +54,7 @@ constexpr SmallFloatForm small_float_form(DType t) {
 
 /// Number of mantissa bits stored by the type.
 int small_float_mantissa_bits(DType);
-/// Number of bits of the type: 4 or 8.
+/// Number of bits of the type: 4, 6 or 8.
 int small_float_width(DType);
 double small_float_value(DType, std::uint8_t bits);
 std::uint8_t small_float_bits(DType, double value);

@@ -251,7 +251,7 @@ void compare_total(ir::Direction d, DType t, const std::byte* a, const std::byte
                    std::byte* result, std::int64_t n) {
   const std::size_t size = byte_size(t);
   const std::int64_t step = std::int64_t(size);
-  const int width = int(size) * 8;
+  const int width = bit_width(t);
   std::uint64_t x[kBlock], y[kBlock];
   for_each_block(n, [&](std::int64_t begin, std::int64_t count) {
     load_bits(size, a + begin * step, count, x);

@@ -27,6 +27,9 @@ int bit_width(DType t) {
     case DType::u4:
     case DType::f4e2m1fn:
       return 4;
+    case DType::f6e2m3fn:
+    case DType::f6e3m2fn:
+      return 6;
     default:
       return int(byte_size(t) * 8);
   }

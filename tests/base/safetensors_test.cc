@@ -143,7 +143,9 @@ TEST(SafetensorsFormat, HostileHeadersAreErrorsThatNameTheFile) {
   expect_refused(file_of(R"({"a":1})"), "'dtype' is missing");
   expect_refused(file_of(R"({"a":{"dtype":"U8","shape":[2]}})", 2), "'data_offsets' is missing");
   expect_refused(with("3", "[2]", "[0,2]", 2), "'dtype' is no string");
-  expect_refused(with("\"F6_E2M3\"", "[4]", "[0,3]", 3), "F6_E2M3, which arrays here lack");
+  expect_refused(with("\"F6_E2M3\"", "[4]", "[0,3]", 3), "F6_E2M3, four of which lie in three");
+  expect_refused(with("\"F6_E3M2\"", "[4]", "[0,3]", 3), "F6_E3M2, four of which lie in three");
+  expect_refused(with("\"F7\"", "[4]", "[0,3]", 3), "F7, which arrays here lack");
   expect_refused(with("\"F4\"", "[3]", "[0,2]", 2), "odd number");
   expect_refused(with("\"U8\"", "2", "[0,2]", 2), "'shape' is no list");
   expect_refused(with("\"U8\"", "[-2]", "[0,2]", 2), "'shape' is no number from 0");
@@ -185,6 +187,10 @@ TEST(SafetensorsFormat, HostileHeadersAreErrorsThatNameTheFile) {
   };
   EXPECT_EQ(refusal_of(typed("I8", "[8]", R"({"a":"s4"})")), "read 1");
   EXPECT_EQ(refusal_of(typed("I8", "[8]", R"({"other":"s4"})")), "read 1");
+  EXPECT_EQ(refusal_of(typed("U8", "[8]", R"({"a":"f6e2m3fn"})")), "read 1");
+  EXPECT_EQ(refusal_of(typed("U8", "[8]", R"({"a":"f6e3m2fn"})")), "read 1");
+  expect_refused(typed("I8", "[8]", R"({"a":"f6e2m3fn"})"), "elements of I8 are f6e2m3fn");
+  expect_refused(typed("F6_E2M3", "[8]", R"({"a":"f6e2m3fn"})"), "elements of F6_E2M3 are");
   expect_refused(typed("I8", "[8]", R"({"a":"u4"})"), "elements of I8 are u4");
   expect_refused(typed("I8", "[8]", R"({"a":"f32"})"), "elements of I8 are f32");
   expect_refused(typed("I8", "[8]", R"({"a":"token"})"), "elements of I8 are token");
@@ -235,6 +241,8 @@ TEST(SafetensorsFormat, ElementsAreBroughtIntoForm) {
   EXPECT_EQ(of(DType::u2, 0xff), 3);
   EXPECT_EQ(of(DType::u1, 0xfe), 0);
   EXPECT_EQ(of(DType::f4e2m1fn, 0x9c), 0xc);
+  EXPECT_EQ(of(DType::f6e2m3fn, 0xe9), 0x29);
+  EXPECT_EQ(of(DType::f6e3m2fn, 0x7f), 0x3f);
   EXPECT_EQ(of(DType::u8, 0xff), 0xff);
 }
 

@@ -9,9 +9,10 @@
 namespace tessera::testing {
 namespace {
 
-const std::vector<DType> kSmall = {DType::f4e2m1fn,      DType::f8e3m4,     DType::f8e4m3,
-                                   DType::f8e4m3b11fnuz, DType::f8e4m3fn,   DType::f8e4m3fnuz,
-                                   DType::f8e5m2,        DType::f8e5m2fnuz, DType::f8e8m0fnu};
+const std::vector<DType> kSmall = {DType::f4e2m1fn,   DType::f6e2m3fn,   DType::f6e3m2fn,
+                                   DType::f8e3m4,     DType::f8e4m3,     DType::f8e4m3b11fnuz,
+                                   DType::f8e4m3fn,   DType::f8e4m3fnuz, DType::f8e5m2,
+                                   DType::f8e5m2fnuz, DType::f8e8m0fnu};
 
 /// Compiled, and by block functions.
 class SmallFloats : public ::testing::TestWithParam<const char*> {
@@ -86,7 +87,7 @@ TEST_P(SmallFloats, AreComputedWith) {
                                      Opcode::sign},
                             binary = {Opcode::add,    Opcode::subtract, Opcode::multiply,
                                       Opcode::divide, Opcode::maximum,  Opcode::minimum};
-  for (std::uint64_t seed = 0; seed < 54; ++seed) {
+  for (std::uint64_t seed = 0; seed < 66; ++seed) {
     Random r(seed);
     const DType t = kSmall[std::size_t(seed) % kSmall.size()];
     const Dims dims = {1 + r.below(300)};

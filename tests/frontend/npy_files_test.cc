@@ -41,6 +41,10 @@ TEST_F(NpyFiles, AllDtypesAndShardingsComeBack) {
   const Array back = load_npy(path("f8.npy"), {.raw_dtype = DType::f8e4m3fn});
   EXPECT_EQ(back.dtype(), DType::f8e4m3fn);
   expect_close(astype(back, f32), counting({2, 3}));
+  for (const DType t : {DType::f4e2m1fn, DType::f6e2m3fn, DType::f6e3m2fn}) {
+    save_npy(path("small.npy"), astype(counting({2, 2}), t));
+    expect_close(astype(load_npy(path("small.npy"), {.raw_dtype = t}), f32), counting({2, 2}));
+  }
   expect_error<IoError>([&] { load_npy(path("f8.npy")); },
                         {path("f8.npy"), "raw bytes of 1", "no type is requested", kNear});
 }

@@ -87,6 +87,10 @@ TEST(Promotion, OfDtypesAlone) {
   EXPECT_EQ(promote_types(u32, s32), s64);
   EXPECT_EQ(promote_types(f16, bf16), f32);
   EXPECT_EQ(promote_types(f64, c64), c128);
+  EXPECT_EQ(promote_types(DType::f6e2m3fn, s32), DType::f6e2m3fn);
+  EXPECT_EQ(promote_types(DType::f6e3m2fn, pred), DType::f6e3m2fn);
+  EXPECT_THROW(promote_types(DType::f6e2m3fn, DType::f6e3m2fn), DTypeError);
+  EXPECT_THROW(promote_types(DType::f6e2m3fn, f32), DTypeError);
   EXPECT_EQ(result_type({Array(1.0), ones({1}, s8)}), f32);
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "src/base/literal_util.h"
+#include "src/base/small_floats.h"
 #include "src/ir/hlo/literal_parser.h"
 #include "src/ir/hlo/literal_text.h"
 #include "tests/ir/text_cases.h"
@@ -145,7 +146,9 @@ TEST(SmallFloats, LiteralsReadAndPrint) {
                             {"f8e4m3fnuz", "{0, nan, 240, -0.4375, 0.5, 1, 2}"},
                             {"f8e3m4", "{15.5, -inf, 0.015625, nan, 1.0625, 3, 4}"},
                             {"f8e8m0fnu", "{1, 2, 0.5, nan, 1.1754944e-38, 1.7014118e+38, 4}"},
-                            {"f4e2m1fn", "{0.5, -6, 1.5, -0, 2, 3, 4}"}}) {
+                            {"f4e2m1fn", "{0.5, -6, 1.5, -0, 2, 3, 4}"},
+                            {"f6e2m3fn", "{0.125, -7.5, 1.875, -0, 2.25, 3.75, 4.5}"},
+                            {"f6e3m2fn", "{0.0625, -28, 1.75, -0, 0.4375, 20, 24}"}}) {
     const std::string line = std::string(type) + "[7]{0} constant(" + text + ")";
     const auto module = parse_body("ROOT c = " + line);
     EXPECT_EQ(last_line(*module), "c = " + line);
@@ -154,6 +157,18 @@ TEST(SmallFloats, LiteralsReadAndPrint) {
   expect_error<ParseError>(with_body("ROOT c = f8e5m2[] constant(1e9)"), "does not fit f8e5m2");
   expect_error<ParseError>(with_body("ROOT c = f4e2m1fn[] constant(100)"), "does not fit");
   expect_error<ParseError>(with_body("ROOT c = f4e2m1fn[] constant(nan)"), "no NaN");
+  for (const auto& [type, fits, beyond] : {std::tuple{DType::f4e2m1fn, "6.99", "7.01"},
+                                           {DType::f6e2m3fn, "7.74", "-7.76"},
+                                           {DType::f6e3m2fn, "29.9", "30.1"}}) {
+    const std::string name(tessera::name(type));
+    EXPECT_EQ(read(fits, Shape(type, {})).bytes()[0],
+              std::byte((1 << (small_float_width(type) - 1)) - 1));
+    for (const std::string text : {beyond, "inf", "-inf", "1e300"}) {
+      expect_error<ParseError>(with_body("ROOT c = " + name + "[] constant(" + text + ")"),
+                               "does not fit");
+    }
+    expect_error<ParseError>(with_body("ROOT c = " + name + "[] constant(-nan)"), "no NaN");
+  }
 }
 
 // The greatest power of two is 2^127; numbers that round beyond it have no bits of their own.

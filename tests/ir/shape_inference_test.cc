@@ -107,6 +107,8 @@ const Case kElementwise[] = {
     {"r = u8[4,6,4] bitcast-convert(x)", "u8[4,6,4]"},
     {"r = u64[] bitcast-convert(key)", "!the result is u64[2] and u64[] was declared"},
     {"r = f64[4] bitcast-convert(x)", "!the last dim must be 2, the number of parts"},
+    {"r = f6e2m3fn[4,6] bitcast-convert(h)", "!16 bits as ones of 6 (bf16 and f6e2m3fn); valid"},
+    {"r = f4e2m1fn[4,6,4] bitcast-convert(h)", "f4e2m1fn[4,6,4]"},
     {"r = pred[4,6] bitcast-convert(x)", "!pred has no bits"},
     {"r = f64[4,6] bitcast-convert(z)", "!between real and complex"},
     {"r = reduce-precision(x), exponent_bits=5, mantissa_bits=10", "f32[4,6]"},

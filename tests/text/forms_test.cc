@@ -183,6 +183,15 @@ TEST(Forms, SmallFloatsRoundToNearest) {
   EXPECT_EQ(bits("1.0", "f8E3M4"), 0x30);
   EXPECT_EQ(bits("1.0", "f4E2M1FN"), 0x2);
   EXPECT_EQ(bits("6.0", "f4E2M1FN"), 0x7);
+  EXPECT_EQ(bits("0xF", "f4E2M1FN"), 0xf);
+  EXPECT_EQ(bits("1.0", "f6E2M3FN"), 0x08);
+  EXPECT_EQ(bits("-7.5", "f6E2M3FN"), 0x3f);
+  EXPECT_EQ(bits("0.0625", "f6E2M3FN"), 0x00);  // halfway to the least
+  EXPECT_EQ(bits("9.0e+09", "f6E2M3FN"), 0x1f);
+  EXPECT_EQ(bits("1.0", "f6E3M2FN"), 0x0c);
+  EXPECT_EQ(bits("-28.0", "f6E3M2FN"), 0x3f);
+  EXPECT_EQ(bits("0x3F", "f6E3M2FN"), 0x3f);
+  EXPECT_EQ(bits("\"0x3F\"", "f6E3M2FN"), 0x3f);
   EXPECT_EQ(bits("2.0", "f8E8M0FNU"), 0x80);
   EXPECT_EQ(bits("0.0019531250", "f8E4M3FN"), 0x01);  // the least
   // Beyond the greatest power of two, 2^127, there is only NaN.
@@ -193,6 +202,24 @@ TEST(Forms, SmallFloatsRoundToNearest) {
   EXPECT_EQ(bits("1.0e+400", "f8E8M0FNU"), 0xff);  // read as infinity
   EXPECT_EQ(bits("0.0", "f8E8M0FNU"), 0xff);
   EXPECT_EQ(bits("1.0e-60", "f8E8M0FNU"), 0x00);
+  const auto refused = [&](const std::string& value, const std::string& type,
+                           const std::string& why) {
+    try {
+      bits(value, type);
+      ADD_FAILURE() << value << " was read as " << type;
+    } catch (const ParseError& e) {
+      EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();
+    }
+  };
+  refused("0x10", "f4E2M1FN", "the bits of a f4e2m1fn, of which there are 4");
+  refused("0x40", "f6E2M3FN", "the bits of a f6e2m3fn, of which there are 6");
+  refused("0x40", "f6E3M2FN", "the bits of a f6e3m2fn, of which there are 6");
+  refused("\"0x40\"", "f6E2M3FN", "elements of 6 bits, one a byte");
+  refused("\"0x1F\"", "f4E2M1FN", "elements of 4 bits, one a byte");
+  refused("0x100", "f8E5M2", "the bits of a f8e5m2");
+  refused("0x10", "i4", "the bits of a s4, of which there are 4");
+  EXPECT_EQ(bits("0xF", "i4"), 0xff);  // -1
+  EXPECT_EQ(bits("0xF", "ui4"), 0x0f);
 }
 
 TEST(Forms, ResourcesStandBehindTheModule) {

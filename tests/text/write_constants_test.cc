@@ -104,6 +104,8 @@ TEST(WriteConstants, EachBitPatternIsReadBack) {
     expect_bits_survive<std::uint8_t>(t, 0xff);
   }
   expect_bits_survive<std::uint8_t>(DType::f4e2m1fn, 15);
+  expect_bits_survive<std::uint8_t>(DType::f6e2m3fn, 63);
+  expect_bits_survive<std::uint8_t>(DType::f6e3m2fn, 63);
   // Special values in a list: subnormal, infinite, not a number with a payload.
   ir::Module module("t");
   ir::Computation* entry = module.add_computation("main");

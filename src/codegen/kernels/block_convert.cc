@@ -70,6 +70,10 @@ BlockFunction of_small_float(DType t) {
   switch (t) {
     case DType::f4e2m1fn:
       return F::template get<DType::f4e2m1fn>();
+    case DType::f6e2m3fn:
+      return F::template get<DType::f6e2m3fn>();
+    case DType::f6e3m2fn:
+      return F::template get<DType::f6e3m2fn>();
     case DType::f8e3m4:
       return F::template get<DType::f8e3m4>();
     case DType::f8e4m3:

@@ -38,11 +38,11 @@ const std::map<LatticeNode, std::vector<LatticeNode>>& edges() {
     e[strong(s32)] = {strong(s64)};
     e[strong(s64)] = {weak_float};
     e[weak_float] = {strong(bf16), strong(f16), weak_complex};
-    for (DType f8 :
-         {DType::f4e2m1fn, DType::f8e3m4, DType::f8e4m3, DType::f8e4m3b11fnuz, DType::f8e4m3fn,
-          DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz, DType::f8e8m0fnu}) {
-      e[weak_float].push_back(strong(f8));
-      e[strong(f8)] = {};
+    for (DType small : {DType::f4e2m1fn, DType::f6e2m3fn, DType::f6e3m2fn, DType::f8e3m4,
+                        DType::f8e4m3, DType::f8e4m3b11fnuz, DType::f8e4m3fn, DType::f8e4m3fnuz,
+                        DType::f8e5m2, DType::f8e5m2fnuz, DType::f8e8m0fnu}) {
+      e[weak_float].push_back(strong(small));
+      e[strong(small)] = {};
     }
     e[strong(bf16)] = {strong(f32)};
     e[strong(f16)] = {strong(f32)};

@@ -253,6 +253,16 @@ class LiteralReader {
     }
     in_.seek(text.data() + text.size());
   }
+  /// Of a type without infinity and NaN: whether a number is more than half a unit in the last
+  /// place above the greatest one.
+  static bool saturates(DType t, double v) {
+    const SmallFloatForm form = small_float_form(t);
+    if (form.special != SmallFloatSpecial::none) return false;
+    const int all_ones = (1 << (form.exponent_bits + form.mantissa_bits)) - 1;
+    const double greatest = small_float_value(t, std::uint8_t(all_ones)),
+                 before = small_float_value(t, std::uint8_t(all_ones - 1));
+    return std::fabs(v) > greatest + (greatest - before) / 2;
+  }
   void read_element(DType t, SmallFloat& out) {
     std::string_view text = number_text();
     std::uint64_t payload = 0;
@@ -276,9 +286,7 @@ class LiteralReader {
     auto wide = parse_float<double>(t, text);
     out.bits = small_float_bits(t, wide);
     const double kept = small_float_value(t, out.bits);
-    if (!std::isfinite(kept)
-            ? kept != wide
-            : (std::isinf(wide) || t == DType::f4e2m1fn) && std::fabs(wide) > std::fabs(kept) + 1) {
+    if (std::isfinite(kept) ? saturates(t, wide) : kept != wide) {
       in_.fail_at(text.data(), "'" + std::string(text) + "' does not fit " + std::string(name(t)));
     }
     in_.seek(text.data() + text.size());

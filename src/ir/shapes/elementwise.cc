@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise operations: equal dims in, the same dims out.
+#include <algorithm>
+
 #include "src/ir/shapes/inference_site.h"
 
 namespace tessera::ir::inference {
@@ -82,6 +84,9 @@ std::int64_t bit_width(DType t) {
     case DType::u4:
     case DType::f4e2m1fn:
       return 4;
+    case DType::f6e2m3fn:
+    case DType::f6e3m2fn:
+      return 6;
     default:
       return std::int64_t(byte_size(t)) * 8;
   }
@@ -99,6 +104,11 @@ Shape infer_bitcast_convert(const Site& site) {
                      std::string(name(in.dtype)) + " and " + std::string(name(out.dtype)) + ")");
   }
   std::int64_t from = bit_width(in.dtype), to = bit_width(out.dtype);
+  if (std::max(from, to) % std::min(from, to) != 0) {
+    site.dtype_error("can't reinterpret elements of " + std::to_string(from) + " bits as ones of " +
+                     std::to_string(to) + " (" + std::string(name(in.dtype)) + " and " +
+                     std::string(name(out.dtype)) + "); valid: one is a multiple of the other");
+  }
   Dims dims = in.dims;
   if (from > to) {
     dims.push_back(from / to);

@@ -105,15 +105,37 @@ class Elements {
     }
   }
 
+  // Bits of the type itself, which may be less than its byte has.
+  int width() const {
+    if (is_small_float(part_)) return small_float_width(part_);
+    if (part_ == DType::s4 || part_ == DType::u4) return 4;
+    if (part_ == DType::s2 || part_ == DType::u2) return 2;
+    if (part_ == DType::s1 || part_ == DType::u1) return 1;
+    return int(size_) * 8;
+  }
+
   void bit_pattern(const char* digits, bool negative) {
     std::uint64_t bits = 0;
     auto [stop, error] = std::from_chars(digits, in_.end(), bits, 16);
-    if (error != std::errc() || (size_ < 8 && (bits >> (size_ * 8)) != 0) ||
+    const int all = width();
+    if (error != std::errc() || (all < 64 && (bits >> all) != 0) ||
         (is_floating(part_) && negative)) {
-      in_.fail("expected the bits of a " + std::string(name(part_)));
+      in_.fail("expected the bits of a " + std::string(name(part_)) +
+               (all < 8 ? ", of which there are " + std::to_string(all) : ""));
     }
     in_.seek(stop);
-    put_bits(negative ? 0 - bits : bits);
+    put_whole(negative ? 0 - bits : bits);
+  }
+
+  // Signed numbers fill their byte with the sign.
+  void put_whole(std::uint64_t v) {
+    const int bits = width();
+    if (bits < 8 && is_signed_integer(part_)) {
+      v = std::uint64_t(std::int64_t(v << (64 - bits)) >> (64 - bits));
+    } else if (bits < 8) {
+      v &= (std::uint64_t(1) << bits) - 1;
+    }
+    put_bits(v);
   }
 
   template <class T>
@@ -151,10 +173,7 @@ class Elements {
     auto [stop, error] = std::from_chars(digits, in_.end(), magnitude);
     if (error != std::errc() || digits == stop) in_.fail("expected an integer that fits 64 bits");
     if (stop < in_.end() && (*stop == '.' || *stop == 'e')) in_.fail("expected an integer");
-    int bits = int(size_) * 8;
-    if (part_ == DType::s4 || part_ == DType::u4) bits = 4;
-    if (part_ == DType::s2 || part_ == DType::u2) bits = 2;
-    if (part_ == DType::s1 || part_ == DType::u1) bits = 1;
+    const int bits = width();
     // As MLIR: a signless type takes what its bits can hold, signed or not.
     std::uint64_t most = bits == 64 ? ~std::uint64_t(0) : (std::uint64_t(1) << bits) - 1;
     std::uint64_t least = std::uint64_t(1) << (bits - 1);
@@ -163,11 +182,7 @@ class Elements {
       in_.fail("expected an integer that fits " + std::string(name(part_)));
     }
     in_.seek(stop);
-    std::uint64_t v = negative ? 0 - magnitude : magnitude;
-    if (bits < 8 && is_signed_integer(part_)) {
-      v = std::uint64_t(std::int64_t(v << (64 - bits)) >> (64 - bits));
-    }
-    put_bits(v);
+    put_whole(negative ? 0 - magnitude : magnitude);
   }
 
   Cursor& in_;
@@ -335,6 +350,13 @@ Literal Reader::blob(std::string_view hex, const Shape& type, const char* at) {
   }
   std::size_t total = splat ? width : given;
   for (std::size_t i = 0; i < total; ++i) to[i] = std::byte(byte(i));
+  const int bits = is_small_float(type.dtype) ? small_float_width(type.dtype) : 8;
+  for (std::size_t i = 0; i < total && bits < 8; ++i) {
+    if (byte(i) >> bits != 0) {
+      in_.fail_at(hex.data() + 2 * i, "expected elements of " + std::to_string(bits) +
+                                          " bits, one a byte, for " + mlir_type(type));
+    }
+  }
   if (type.dtype == DType::pred) {
     for (std::size_t i = 0; i < total; ++i) to[i] = std::byte(to[i] != std::byte(0));
   }

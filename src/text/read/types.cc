@@ -36,6 +36,8 @@ constexpr std::pair<std::string_view, DType> kTypes[] = {
     {"si64", DType::s64},
     {"index", DType::s64},
     {"f4E2M1FN", DType::f4e2m1fn},
+    {"f6E2M3FN", DType::f6e2m3fn},
+    {"f6E3M2FN", DType::f6e3m2fn},
     {"f8E3M4", DType::f8e3m4},
     {"f8E4M3", DType::f8e4m3},
     {"f8E4M3B11FNUZ", DType::f8e4m3b11fnuz},

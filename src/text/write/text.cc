@@ -119,6 +119,9 @@ void append_element(std::string& out, DType t, const std::byte* p) {
       return append_element(out, load<std::complex<double>>(p));
     case DType::f4e2m1fn:
       return append_hex(out, load<std::uint8_t>(p) & 15, 1);
+    case DType::f6e2m3fn:
+    case DType::f6e3m2fn:
+      return append_hex(out, load<std::uint8_t>(p) & 63, 2);
     default:  // floats of 8 bits
       return append_hex(out, load<std::uint8_t>(p), 2);
   }
@@ -148,6 +151,8 @@ bool whole_bytes(DType t) {
     case DType::u2:
     case DType::u4:
     case DType::f4e2m1fn:
+    case DType::f6e2m3fn:
+    case DType::f6e3m2fn:
       return false;
     default:
       return true;
@@ -195,6 +200,10 @@ std::string_view element_type(DType t) {
       return "ui64";
     case DType::f4e2m1fn:
       return "f4E2M1FN";
+    case DType::f6e2m3fn:
+      return "f6E2M3FN";
+    case DType::f6e3m2fn:
+      return "f6E3M2FN";
     case DType::f8e3m4:
       return "f8E3M4";
     case DType::f8e4m3:
