@@ -8,7 +8,7 @@ namespace tessera::spmd {
 
 namespace {
 
-/// Floats that no integer has as many bits as, or none of a byte: bf16 holds them exactly.
+/// Floats of less than 8 bits, which integers of a byte can't be made of. bf16 holds them exactly.
 bool is_narrow_float(DType t) { return is_small_float(t) && small_float_width(t) < 8; }
 
 }  // namespace

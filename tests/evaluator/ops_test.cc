@@ -82,6 +82,48 @@ TEST(Elements, NegateKeepsANaNsPayload) {
   EXPECT_EQ(r.data<std::uint32_t>()[0], 0xff812345u);
 }
 
+Literal codes(DType t, const std::vector<int>& v) {
+  Literal out(Shape(t, {std::int64_t(v.size())}));
+  for (std::size_t i = 0; i < v.size(); ++i) out.mutable_bytes()[i] = std::byte(v[i]);
+  return out;
+}
+
+TEST(Elements, NarrowFloatsHaveTheirSignWhereTheyEnd) {
+  for (const DType t : {DType::f4e2m1fn, DType::f6e2m3fn, DType::f6e3m2fn}) {
+    SCOPED_TRACE(name(t));
+    const int sign = t == DType::f4e2m1fn ? 8 : 32;
+    // From the least number to -0, 0 and the greatest.
+    std::vector<int> order;
+    for (int n = sign; n-- > 0;) order.push_back(n | sign);
+    for (int n = 0; n < sign; ++n) order.push_back(n);
+    const std::vector<int> lower(order.begin(), order.end() - 1),
+        upper(order.begin() + 1, order.end());
+    Entry e;
+    Instruction* x = e.b.constant(codes(t, lower));
+    Instruction* y = e.b.constant(codes(t, upper));
+    const auto less = [&](Instruction* a, Instruction* b) {
+      return to_vector<int>(
+          e.run(e.b.compare(ir::Direction::lt, a, b, ir::ComparisonType::total_order)));
+    };
+    EXPECT_EQ(less(x, y), std::vector<int>(lower.size(), 1));
+    EXPECT_EQ(less(y, x), std::vector<int>(lower.size(), 0));
+    std::vector<int> negated;
+    for (const int code : lower) negated.push_back(code ^ sign);
+    EXPECT_EQ(e.run(e.b.unary(Opcode::negate, x)), codes(t, negated));
+  }
+}
+
+TEST(Elements, BitsOfSixAreCutAnew) {
+  Entry e;
+  Instruction* x = e.b.constant(codes(DType::f6e2m3fn, {0x3f, 0x24, 0x01}));
+  EXPECT_EQ(e.run(e.b.emit_shaped(Opcode::bitcast_convert, Shape(DType::f6e3m2fn, {3}), {x})),
+            codes(DType::f6e3m2fn, {0x3f, 0x24, 0x01}));
+  Instruction* parts = e.b.emit_shaped(Opcode::bitcast_convert, Shape(DType::u2, {3, 3}), {x});
+  EXPECT_EQ(to_vector<int>(e.run(parts)), (std::vector<int>{3, 3, 3, 0, 1, 2, 1, 0, 0}));
+  EXPECT_EQ(e.run(e.b.emit_shaped(Opcode::bitcast_convert, Shape(DType::f6e2m3fn, {3}), {parts})),
+            codes(DType::f6e2m3fn, {0x3f, 0x24, 0x01}));
+}
+
 /// (a, b) -> a > b ? a - b : a + b, with a branch: no plain list of scalar operations.
 ir::Computation* branching_reducer(ir::Module& module) {
   const Shape scalar(s32, {}), pair = Shape::tuple({scalar, scalar});

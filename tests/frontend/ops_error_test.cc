@@ -54,9 +54,9 @@ TEST_F(OpErrors, OfElementwiseOperations) {
   EXPECT_SAYS(DTypeError, erf_inv(z_), "erf_inv", "c64[2]");
   EXPECT_SAYS(ShapeError, where(flags_, f34_, 0.0), "where", "[2,3]", "[3,4]");
   EXPECT_SAYS(ShapeError, bitcast_convert(ones({3}, u8), u32), "bitcast_convert", "last dim");
-  EXPECT_SAYS(DTypeError, bitcast_convert(ones({3}, u8), DType::f6e2m3fn), "bitcast_convert",
+  EXPECT_SAYS(DTypeError, bitcast_convert(ones({3}, u8), DType::f6e2m3fn), "bitcast-convert",
               "8 bits as ones of 6", "u8 and f6e2m3fn");
-  EXPECT_SAYS(DTypeError, bitcast_convert(ones({3}, DType::f6e3m2fn), u8), "bitcast_convert",
+  EXPECT_SAYS(DTypeError, bitcast_convert(ones({3}, DType::f6e3m2fn), u8), "bitcast-convert",
               "6 bits as ones of 8");
   EXPECT_SAYS(ValueError, sqrt(Array()), "empty Array");
 }
