@@ -9,6 +9,7 @@
 #include "src/compiler/compile.h"
 #include "src/compiler/read_module.h"
 #include "src/ir/hlo/hlo_text.h"
+#include "src/text/read/stablehlo.h"
 
 namespace tessera::compiler {
 namespace {
@@ -95,6 +96,89 @@ TEST(ManyDevices, TransposedOrdersStayShort) {
   const std::string many = partitioned(layers({128, 32}, 1, order + "]"));
   EXPECT_EQ(groups(many), std::set<std::string>{"[128,32]<=[32,128]T(1,0)"});
   EXPECT_LT(many.size(), 20000u);
+}
+
+/// Some order of devices that is no transpose.
+std::string mixed_order(std::int64_t devices, std::int64_t step) {
+  std::string order = ", device_ids=[";
+  for (std::int64_t p = 0; p < devices; ++p) {
+    order += (p > 0 ? ", " : "") + std::to_string((p * step + 3) % devices);
+  }
+  return order + "]";
+}
+
+/// Each line of a module's text is that of its instruction alone, of which nothing was known.
+void expect_texts_of_instructions(const ir::Module& module, const ir::PrintOptions& options = {}) {
+  const std::string text = ir::to_string(module, options);
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      const std::string line =
+          (i.get() == c->root() ? "  ROOT " : "  ") + ir::to_string(*i, options) + "\n";
+      EXPECT_NE(text.find(line), std::string::npos) << line;
+    }
+  }
+}
+
+TEST(ManyDevices, ListsOfDevicesAreWrittenAsIfEachWereTheFirst) {
+  // Shardings on two orders whose axes are the same: also with groups, and several axes of a dim.
+  const std::string mesh = "[\"x\"=16, \"y\"=8]", x = "tensor<256x128xf32>";
+  const std::string text = "module @two {\n  sdy.mesh @one = <" + mesh + mixed_order(128, 45) +
+                           ">\n  sdy.mesh @other = <" + mesh + mixed_order(128, 77) +
+                           ">\n  func.func public @main(%a: " + x +
+                           " {sdy.sharding = #sdy.sharding<@one, [{\"x\"}, {\"y\"}]>}, %b: " + x +
+                           " {sdy.sharding = #sdy.sharding<@other, [{\"x\"}, {\"y\"}]>}, %c: " + x +
+                           " {sdy.sharding = #sdy.sharding<@one, [{}, {\"y\", \"x\"}]>}, %d: " + x +
+                           " {sdy.sharding = #sdy.sharding<@one, [{\"x\"}, {\"y\"}]>}, %e: " + x +
+                           " {sdy.sharding = #sdy.sharding<@one, [{\"x\", \"y\"}, {}]>}) -> " + x +
+                           " {\n    return %a : " + x + "\n  }\n}\n";
+  const std::unique_ptr<ir::Module> module = read_module(text, "two.mlir");
+  const auto& parameters = module->entry()->parameters();
+  std::set<std::string> tilings;
+  const std::regex form(R"(sharding=\{devices=\[\S+)");
+  for (const ir::Instruction* p : parameters) {
+    std::smatch found;
+    const std::string line = ir::to_string(*p);
+    ASSERT_TRUE(std::regex_search(line, found, form)) << line;
+    tilings.insert(found[0]);
+  }
+  EXPECT_EQ(tilings.size(), 4u);
+  expect_texts_of_instructions(*module);
+  std::string order;
+  for (const std::int64_t d : parameters[1]->sharding[0].mesh->device_ids) {
+    order += (order.empty() ? "ids{" : ",") + std::to_string(d);
+  }
+  ir::PrintOptions canonical;
+  canonical.canonical = true;
+  EXPECT_NE(ir::to_string(*module, canonical).find(order + "}"), std::string::npos);
+}
+
+TEST(ManyDevices, GroupsOnMixedOrdersAreListed) {
+  Options options;
+  options.runs = false;
+  options.layouts = Layouts::propagated;
+  const auto compiled = compile(layers({32, 8}, 1, mixed_order(256, 99)), options);
+  const ir::Module& module = compiled->partitioned();
+  expect_texts_of_instructions(module);
+  const std::string stable = text::to_stablehlo(module);
+  std::size_t met = 0;
+  for (const auto& i : module.entry()->instructions()) {
+    const auto* attrs = i->attrs.get_if<ir::CollectiveAttrs>();
+    if (attrs == nullptr) continue;
+    ++met;
+    std::string lists, rows;
+    for (const auto& list : attrs->groups.expand(256)) {
+      std::string members, row;
+      for (const std::int64_t d : list) {
+        members += (members.empty() ? "" : ",") + std::to_string(d);
+        row += (row.empty() ? "" : ", ") + std::to_string(d);
+      }
+      lists += (lists.empty() ? "{" : ",{") + members + "}";
+      rows += (rows.empty() ? "[" : ", [") + row + "]";
+    }
+    EXPECT_NE(ir::to_string(*i).find("replica_groups={" + lists + "}"), std::string::npos);
+    EXPECT_NE(stable.find("replica_groups = dense<[" + rows + "]>"), std::string::npos);
+  }
+  EXPECT_GT(met, 1u);
 }
 
 }  // namespace

@@ -3,24 +3,20 @@
 #include <algorithm>
 #include <charconv>
 
-#include "src/base/contains.h"
 #include "src/ir/hlo/attribute_text.h"
+#include "src/ir/hlo/device_texts.h"
 #include "src/ir/hlo/enum_text.h"
 #include "src/ir/hlo/text_out.h"
 #include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
-#include "src/sharding/axes/device_order.h"
-#include "src/sharding/axes/tiling.h"
 
 namespace tessera::ir {
 namespace {
 
-/// Groups of more devices than these are printed as a transposed array of them, if they are one.
-constexpr std::int64_t kListedDevices = 64;
-
 struct Writer {
   std::string& out;
   const Instruction& instruction;
+  DeviceTexts& texts;
 
   /// Writes what `fields` names; flags and lists that are optional only where they say something.
   struct FieldWriter {
@@ -125,75 +121,8 @@ struct Writer {
 
   void groups(const DeviceGroups& g) {
     if (g.batch) return batch_axis(g.batch);
-    std::int64_t partitions = 1;
-    if (instruction.parent != nullptr) partitions = instruction.parent->module()->num_partitions;
     key("replica_groups");
-    if (!g.symbolic() && g.lists.empty()) {
-      out += "{}";
-      return;
-    }
-    if (g.symbolic() && g.mesh->device_ids.empty() && g.mesh->num_devices() > kListedDevices) {
-      return iota(digits_of(g), g.group_size(partitions), g.mesh->num_devices());
-    }
-    const std::vector<std::vector<std::int64_t>> lists = g.expand(partitions);
-    if (iota(lists)) return;
-    out += '{';
-    for (std::size_t i = 0; i < lists.size(); ++i) {
-      if (i > 0) out += ',';
-      append_braced(out, lists[i]);
-    }
-    out += '}';
-  }
-
-  /// The axes of the groups, then those within one, as digits of the devices' numbers.
-  static std::vector<Digit> digits_of(const DeviceGroups& g) {
-    const Dims strides = g.mesh->strides();
-    std::vector<Digit> digits;
-    const auto add = [&](int axis) {
-      digits.push_back({g.mesh->axes[std::size_t(axis)].size, strides[std::size_t(axis)]});
-    };
-    for (int a = 0; a < int(strides.size()); ++a) {
-      if (!contains(g.axes, a)) add(a);
-    }
-    for (const int a : g.axes) add(a);
-    return joined_digits(digits);
-  }
-
-  /// `[groups,size]<=[dims]T(order)`, with as few dims as there can be: as long for any number of
-  /// devices.
-  void iota(const std::vector<Digit>& digits, std::int64_t within, std::int64_t devices) {
-    Dims sizes;
-    IndexList order;
-    iota_of_digits(digits, &sizes, &order);
-    out += '[';
-    append_int(out, devices / within);
-    out += ',';
-    append_int(out, within);
-    out += "]<=[";
-    join(sizes);
-    out += ']';
-    if (order.empty()) return;
-    out += "T(";
-    join(Dims(order.begin(), order.end()));
-    out += ')';
-  }
-  /// False for lists that are short, or no transposed array of all numbers.
-  bool iota(const std::vector<std::vector<std::int64_t>>& lists) {
-    std::vector<std::int64_t> all;
-    for (const auto& list : lists) {
-      if (list.empty() || list.size() != lists[0].size()) return false;
-      all.insert(all.end(), list.begin(), list.end());
-    }
-    if (std::int64_t(all.size()) <= kListedDevices) return false;
-    const std::optional<std::vector<Digit>> digits = digits_of_list(all);
-    if (digits) iota(*digits, std::int64_t(lists[0].size()), std::int64_t(all.size()));
-    return digits.has_value();
-  }
-  void join(const Dims& list) {
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      if (i > 0) out += ',';
-      append_int(out, list[i]);
-    }
+    texts.append_groups(out, g);
   }
 
   template <HasFields A>
@@ -303,7 +232,11 @@ struct Writer {
     out += '{';
     for (std::size_t i = 0; i < a.source_target_pairs.size(); ++i) {
       if (i > 0) out += ',';
-      append_braced(out, {a.source_target_pairs[i].first, a.source_target_pairs[i].second});
+      out += '{';
+      append_int(out, a.source_target_pairs[i].first);
+      out += ',';
+      append_int(out, a.source_target_pairs[i].second);
+      out += '}';
     }
     out += '}';
   }
@@ -348,9 +281,14 @@ struct Writer {
 
 }  // namespace
 
+void append_attributes(std::string& out, const Instruction& i, DeviceTexts& texts) {
+  if (is_printed_as_custom_call(i.opcode)) return append_attributes(out, as_custom_call(i), texts);
+  i.attrs.visit(Writer{out, i, texts});
+}
+
 void append_attributes(std::string& out, const Instruction& i) {
-  if (is_printed_as_custom_call(i.opcode)) return append_attributes(out, as_custom_call(i));
-  i.attrs.visit(Writer{out, i});
+  DeviceTexts texts;
+  append_attributes(out, i, texts);
 }
 
 bool has_own_text(const Instruction& i) {
@@ -388,18 +326,25 @@ std::vector<std::string_view> callee_keys(const Instruction& i) {
   }
 }
 
-std::string sharding_text(const Instruction& i) {
-  if (!i.shape.is_tuple && i.sharding.size() == 1) return to_tiling(i.sharding[0]).to_string();
-  std::string out = "{";
+void append_sharding(std::string& out, const Instruction& i, DeviceTexts& texts) {
+  if (!i.shape.is_tuple && i.sharding.size() == 1) return texts.append_tiling(out, i.sharding[0]);
+  out += '{';
   for (std::size_t n = 0; n < i.sharding.size(); ++n) {
     if (n > 0) out += ", ";
-    out += to_tiling(i.sharding[n]).to_string();
+    texts.append_tiling(out, i.sharding[n]);
   }
-  return out + "}";
+  out += '}';
 }
 
-std::string canonical_sharding_text(const Instruction& i) {
-  std::string out = "{";
+std::string sharding_text(const Instruction& i) {
+  std::string out;
+  DeviceTexts texts;
+  append_sharding(out, i, texts);
+  return out;
+}
+
+void append_canonical_sharding(std::string& out, const Instruction& i, DeviceTexts& texts) {
+  out += '{';
   auto axes = [&](const char* word, const IndexList& list) {
     if (list.empty()) return;
     out += ' ';
@@ -426,7 +371,7 @@ std::string canonical_sharding_text(const Instruction& i) {
       }
       if (!s.mesh->device_ids.empty()) {
         out += " ids";
-        append_braced(out, s.mesh->device_ids);
+        texts.append_order(out, s.mesh);
       }
     }
     for (const DimSharding& d : s.dims) {
@@ -455,7 +400,14 @@ std::string canonical_sharding_text(const Instruction& i) {
     }
     out += '>';
   }
-  return out + "}";
+  out += '}';
+}
+
+std::string canonical_sharding_text(const Instruction& i) {
+  std::string out;
+  DeviceTexts texts;
+  append_canonical_sharding(out, i, texts);
+  return out;
 }
 
 }  // namespace tessera::ir

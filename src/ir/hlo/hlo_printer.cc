@@ -86,6 +86,7 @@ class Printer {
   const PrintOptions& options_;
   std::unordered_map<const Computation*, std::int64_t> numbers_;
   SdyMeshNames meshes_;
+  DeviceTexts devices_;
 };
 
 void Printer::aliases(const Module& m) {
@@ -287,7 +288,7 @@ void Printer::right_side(const Instruction& i) {
     }
   }
   out_ += ')';
-  append_attributes(out_, i);
+  append_attributes(out_, i, devices_);
   callees(i);
   if (!i.control_predecessors().empty()) {
     out_ += ", control-predecessors={";
@@ -299,7 +300,11 @@ void Printer::right_side(const Instruction& i) {
   }
   if (options_.shardings && i.has_sharding()) {
     out_ += ", sharding=";
-    out_ += options_.canonical ? canonical_sharding_text(i) : sharding_text(i);
+    if (options_.canonical) {
+      append_canonical_sharding(out_, i, devices_);
+    } else {
+      append_sharding(out_, i, devices_);
+    }
   }
   if (options_.axis_names && options_.shardings && !options_.canonical && i.has_sharding()) {
     std::map<std::string, std::string> attributes = *i.frontend_attributes;

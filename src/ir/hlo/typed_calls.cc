@@ -66,30 +66,46 @@ void raise_barrier(Instruction* i, CallAttrs call) {
   i->attrs = std::move(a);
 }
 
+/// `mesh<["x"=2]>`. Shardings of one list are mostly on one mesh: its text is kept for the next.
+class MeshText {
+ public:
+  const std::string& of(const MeshRef& mesh) {
+    if (mesh == last_) return text_;
+    last_ = mesh;
+    text_ = "mesh<[";
+    const std::string* last = nullptr;
+    for (const MeshAxis& a : mesh->axes) {
+      if (a.pre != 1 || (last && *last == a.name)) continue;
+      text_ += (last ? ", \"" : "\"") + a.name + "\"=" + std::to_string(a.full);
+      last = &a.name;
+    }
+    text_ += "]";
+    if (!mesh->device_ids.empty()) text_ += ", device_ids=[" + join(mesh->device_ids) + "]";
+    text_ += ">";
+    return text_;
+  }
+
+ private:
+  MeshRef last_;
+  std::string text_;
+};
+
 /// `<mesh<["x"=2]>, [{"x"}, {?}], replicated={"y"}>`, or with `@mesh`.
-std::string sharding_text(const TensorSharding& s, bool names_mesh) {
+std::string sharding_text(const TensorSharding& s, bool names_mesh, MeshText* mesh) {
   const std::string text = s.to_string();
   const std::string prefix = "#sdy.sharding<@" + (s.mesh ? s.mesh->name : "empty_mesh");
   if (names_mesh || !s.mesh || s.kind != TensorSharding::Kind::axes || text.rfind(prefix, 0) != 0) {
     return text.substr(std::string_view("#sdy.sharding").size());
   }
-  std::string mesh = "mesh<[";
-  const std::string* last = nullptr;
-  for (const MeshAxis& a : s.mesh->axes) {
-    if (a.pre != 1 || (last && *last == a.name)) continue;
-    mesh += (last ? ", \"" : "\"") + a.name + "\"=" + std::to_string(a.full);
-    last = &a.name;
-  }
-  mesh += "]";
-  if (!s.mesh->device_ids.empty()) mesh += ", device_ids=[" + join(s.mesh->device_ids) + "]";
-  return "<" + mesh + ">" + text.substr(prefix.size());
+  return "<" + mesh->of(s.mesh) + text.substr(prefix.size());
 }
 
 std::string list_text(const std::vector<TensorSharding>& shardings, bool names_mesh) {
   std::string out = "[";
+  MeshText mesh;
   for (const TensorSharding& s : shardings) {
     if (out.size() > 1) out += ", ";
-    out += sharding_text(s, names_mesh);
+    out += sharding_text(s, names_mesh, &mesh);
   }
   return out + "]";
 }

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/ir/hlo/device_texts.h"
 #include "src/ir/module.h"
 #include "src/text/write/meshes.h"
 #include "src/text/write/stablehlo.h"
@@ -100,6 +102,8 @@ class Writer {
   Values constant(const ir::Instruction& i, const Literal& literal, bool decorated);
   const Shape* own(Shape shape);
   std::string sharding_text(const TensorSharding& s, std::int64_t rank) const;
+  /// As HLO has it.
+  std::string tiling_text(const ir::Instruction& i);
   Values constrained(const ir::Instruction& i, const Values& list);
   std::string precision(const std::vector<std::string>& words) const;
   std::string precision_config(const std::vector<std::string>& words) const;
@@ -154,8 +158,7 @@ class Writer {
   // ops_collective.cc
   Values collective(const ir::Instruction& i, const Values& xs, const Types& results);
   Values tuple_all_to_all(const ir::Instruction& i, const Values& xs);
-  std::string groups(const ir::Instruction& i, const ir::DeviceGroups& g,
-                     std::int64_t* group_size) const;
+  std::string groups(const ir::Instruction& i, const ir::DeviceGroups& g, std::int64_t* group_size);
 
   const ir::Module& module_;
   const WriteOptions options_;
@@ -174,6 +177,8 @@ class Writer {
   std::size_t indent_ = 0;
   int depth_ = 0;
   std::int32_t next_value_ = 0, next_argument_ = 0;
+  std::map<std::pair<const LogicalMesh*, IndexList>, std::string> group_texts_;
+  ir::DeviceTexts devices_;
   std::int64_t next_channel_;
   std::int64_t partitions_;  ///< as many as the module says, and as its meshes have devices
 };

@@ -22,7 +22,7 @@ std::string channel(std::int64_t id) {
 }  // namespace
 
 std::string Writer::groups(const Instruction& i, const ir::DeviceGroups& g,
-                           std::int64_t* group_size) const {
+                           std::int64_t* group_size) {
   const auto* a = i.attrs.get_if<ir::CollectiveAttrs>();
   const bool replicas = a != nullptr && !a->channel_id && module_.replica_count > 1;
   const std::int64_t devices = replicas ? module_.replica_count : partitions_;
@@ -32,6 +32,11 @@ std::string Writer::groups(const Instruction& i, const ir::DeviceGroups& g,
   const bool named = i.is(Opcode::all_gather) || i.is(Opcode::reduce_scatter) ||
                      i.is(Opcode::all_to_all) ||
                      (a != nullptr && a->channel_id && a->use_global_device_ids);
+  std::string* known = nullptr;  // symbolic groups are few, and their lists are long
+  if (g.symbolic()) {
+    known = &group_texts_[{g.mesh.get(), g.axes}];
+    if (!known->empty()) return *known;
+  }
   std::vector<Dims> rows;
   if (named && !g.symbolic() && g.lists.empty()) {
     rows.emplace_back();
@@ -41,6 +46,7 @@ std::string Writer::groups(const Instruction& i, const ir::DeviceGroups& g,
   const std::size_t columns = rows.empty() ? 0 : rows[0].size();  // all are of one size
   std::string out = "replica_groups = ";
   append_matrix(out, rows, std::int64_t(columns));
+  if (known != nullptr) *known = out;
   return out;
 }
 
@@ -76,11 +82,9 @@ Values Writer::tuple_all_to_all(const Instruction& i, const Values& xs) {
 
 Values Writer::collective(const Instruction& i, const Values& xs, const Types& types) {
   if (const auto* permute = i.attrs.get_if<ir::PermuteAttrs>()) {
-    std::vector<Dims> pairs;
-    for (const auto& [from, to] : permute->source_target_pairs) pairs.push_back({from, to});
     std::string p = permute->channel_id ? channel(*permute->channel_id) + ", " : "";
     p += "source_target_pairs = ";
-    append_matrix(p, pairs, 2);
+    append_pairs(p, permute->source_target_pairs);
     // A permute of several arrays is as many permutes.
     Values out;
     for (std::size_t n = 0; n < xs.size(); ++n) {

@@ -233,7 +233,7 @@ Values Writer::custom_call(const Instruction& i, const Values& xs) {
     for (auto& [key, text] : entries) {
       if (key != "sdy.sharding") continue;
       key = "mhlo.sharding";
-      text = quoted(ir::sharding_text(i));
+      text = quoted(tiling_text(i));
     }
   }
   const std::string_view version = api_version(a.api_version);

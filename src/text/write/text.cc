@@ -342,6 +342,21 @@ void append_matrix(std::string& out, const std::vector<Dims>& rows, std::int64_t
   append_type(out, Shape(DType::s64, {std::int64_t(rows.size()), columns}));
 }
 
+void append_pairs(std::string& out,
+                  const std::vector<std::pair<std::int64_t, std::int64_t>>& rows) {
+  out += "dense<";
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    out += i > 0 ? ", [" : "[[";
+    append_int(out, rows[i].first);
+    out += ", ";
+    append_int(out, rows[i].second);
+    out += ']';
+  }
+  if (!rows.empty()) out += ']';
+  out += "> : ";
+  append_type(out, Shape(DType::s64, {std::int64_t(rows.size()), 2}));
+}
+
 std::string unquoted(std::string_view text) {
   if (text.size() < 2 || text.front() != '"' || text.back() != '"') return std::string(text);
   text = text.substr(1, text.size() - 2);

@@ -2,8 +2,11 @@
 // MLIR's forms of types, names, strings and constants.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "src/base/literal.h"
 #include "src/base/shape.h"
@@ -28,6 +31,8 @@ void append_i64_array(std::string& out, const Dims& values);
 void append_dense(std::string& out, const Literal& array);
 /// "dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>" of rows of one length.
 void append_matrix(std::string& out, const std::vector<Dims>& rows, std::int64_t columns);
+/// The same of rows of two.
+void append_pairs(std::string& out, const std::vector<std::pair<std::int64_t, std::int64_t>>& rows);
 /// The text between HLO's quotes, escapes resolved; text without quotes as it stands.
 std::string unquoted(std::string_view text);
 

@@ -14,6 +14,7 @@ namespace tessera::text {
 
 using ir::append_int;
 using ir::Instruction;
+using ir::Opcode;
 
 namespace {
 
@@ -140,6 +141,12 @@ std::string Writer::sharding_text(const TensorSharding& s, std::int64_t rank) co
   return out;
 }
 
+std::string Writer::tiling_text(const Instruction& i) {
+  std::string out;
+  ir::append_sharding(out, i, devices_);
+  return out;
+}
+
 namespace {
 
 /// HLO text carries rules as strings, which may hold anything; an attribute of StableHLO may not.
@@ -178,7 +185,7 @@ Entries Writer::decorations(const Instruction& i) {
   if (!i.has_sharding()) return out;
   if (sdy_lacks(i.sharding)) {
     std::string text;
-    append_string(text, ir::sharding_text(i));
+    append_string(text, tiling_text(i));
     out.emplace_back("mhlo.sharding", std::move(text));
     return out;
   }
@@ -277,7 +284,7 @@ Values Writer::constrained(const Instruction& i, const Values& list) {
     value(list[n]);
     if (lacks) {
       out_ += ") {mhlo.sharding = ";
-      append_string(out_, ir::sharding_text(i));
+      append_string(out_, tiling_text(i));
       out_ += "} : (";
       append_type(out_, *list[n].type);
       out_ += ") -> ";
