@@ -2,6 +2,7 @@
 // The parser of HLO text; hlo_text.h is its front.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "src/ir/hlo/attribute_reader.h"
 #include "src/ir/hlo/hlo_lexer.h"
 #include "src/ir/module.h"
+#include "src/sharding/axes/sdy_text.h"
 
 namespace tessera::ir {
 
@@ -26,9 +28,13 @@ struct PendingSharding {
   std::string sdy;          ///< `#sdy.sharding<...>`; empty if absent
 };
 
-/// Turns the shardings of the text into axes on one mesh.
+/// Reads `#sdy.mesh<...>`, given the name.
+using ReadMesh = std::function<MeshRef(std::string_view, const std::string&)>;
+/// Turns the shardings of the text into axes on one mesh. `read_mesh`: of a caller that has read
+/// the meshes before, and need not do so again.
 void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSharding>& pending,
-                       std::string_view sdy_meshes, std::string_view meshes_at);
+                       std::string_view sdy_meshes, std::string_view meshes_at,
+                       const ReadMesh& read_mesh = parse_sdy_mesh);
 
 class HloParser {
  public:

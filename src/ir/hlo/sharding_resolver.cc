@@ -4,7 +4,6 @@
 #include <map>
 
 #include "src/ir/hlo/hlo_parser.h"
-#include "src/sharding/axes/sdy_text.h"
 #include "src/sharding/axes/tiling.h"
 
 namespace tessera::ir {
@@ -13,7 +12,8 @@ namespace {
 constexpr std::int64_t kMaxPartitions = 1 << 24;
 
 // `{mesh = #sdy.mesh<["x"=2]>, other = ...}`
-MeshTable read_meshes(HloLexer& in, std::string_view text, std::string_view at) {
+MeshTable read_meshes(HloLexer& in, std::string_view text, std::string_view at,
+                      const ReadMesh& read_mesh) {
   MeshTable table;
   HloLexer inner(text, "xla.sdy.meshes");
   try {
@@ -35,7 +35,7 @@ MeshTable read_meshes(HloLexer& in, std::string_view text, std::string_view at) 
           value = std::string(rest.substr(0, close + 1));
           inner.seek(start + close + 1);
         }
-        if (!table.emplace(name, parse_sdy_mesh(value, name)).second) {
+        if (!table.emplace(name, read_mesh(value, name)).second) {
           inner.fail_at(start, "mesh '" + name + "' stands twice");
         }
       } while (inner.accept(','));
@@ -169,9 +169,10 @@ struct CommonMesh {
 }  // namespace
 
 void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSharding>& pending,
-                       std::string_view sdy_meshes, std::string_view meshes_at) {
+                       std::string_view sdy_meshes, std::string_view meshes_at,
+                       const ReadMesh& read_mesh) {
   Resolver r{in, module, {}, {}};
-  if (!sdy_meshes.empty()) r.table = read_meshes(in, sdy_meshes, meshes_at);
+  if (!sdy_meshes.empty()) r.table = read_meshes(in, sdy_meshes, meshes_at, read_mesh);
 
   const std::int64_t devices = count_devices(r, pending);
 

@@ -49,11 +49,8 @@ class SdyParser {
         single->device_ids = ids;  // kept even for device 0: it marks the mesh as a single device
         return single;
       }
-      const MeshRef made = make_logical_mesh(std::move(axes), ids, name);
-      std::sort(ids.begin(), ids.end());
-      if (const auto twice = std::adjacent_find(ids.begin(), ids.end()); twice != ids.end()) {
-        in_.fail("device " + std::to_string(*twice) + " stands twice in device_ids");
-      }
+      MeshRef made = make_logical_mesh(std::move(axes), ids, name);
+      refuse_twice(std::move(ids));
       return made;
     } catch (const ShardingError& e) {
       in_.fail(e.message());
@@ -156,6 +153,20 @@ class SdyParser {
   }
 
  private:
+  void refuse_twice(std::vector<std::int64_t> ids) {
+    // A list of all devices, as nearly all are, need not be sorted to see it.
+    std::vector<char> met(ids.size(), 0);
+    if (std::all_of(ids.begin(), ids.end(), [&](std::int64_t id) {
+          return id >= 0 && id < std::int64_t(met.size()) && !met[std::size_t(id)]++;
+        })) {
+      return;
+    }
+    std::sort(ids.begin(), ids.end());
+    if (const auto twice = std::adjacent_find(ids.begin(), ids.end()); twice != ids.end()) {
+      in_.fail("device " + std::to_string(*twice) + " stands twice in device_ids");
+    }
+  }
+
   MeshRef find(const std::string& name) {
     constexpr std::string_view maximal = "maximal_mesh_";
     if (only_) return only_;

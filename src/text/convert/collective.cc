@@ -74,8 +74,8 @@ ir::DeviceGroups Reader::groups_by_axes(const Operation& op, const Attribute& a)
   std::string_view name = expanded(mesh->value);
   if (!name.empty() && name[0] == '@') name.remove_prefix(1);
   MeshRef found = mesh_in_place(op, *mesh);
-  for (const auto& [known, text] : meshes_) {
-    if (known == name) found = parse_sdy_mesh(text, std::string(known));
+  for (const DeclaredMesh& declared : meshes_) {
+    if (declared.name == name) found = declared.mesh;
   }
   if (!found) in_.fail_at(mesh->value.data(), "there is no mesh @" + std::string(name));
   const std::string_view axes = expanded(need(parts, "axes").value);

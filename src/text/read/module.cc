@@ -488,28 +488,41 @@ void Reader::entry_arguments(const Function& f) {
 
 void Reader::resolve() {
   std::unordered_set<std::string_view> names;
-  for (const auto& [name, text] : meshes_) {
-    if (!names.insert(name).second) {
+  for (const DeclaredMesh& declared : meshes_) {
+    if (const std::string_view name = declared.name; !names.insert(name).second) {
       in_.fail_at(name.data(), "mesh @" + std::string(name) + " stands twice");
     }
   }
   if (!meshes_.empty()) {
     meshes_text_ = "{";
-    for (const auto& [name, text] : meshes_) {
+    for (const DeclaredMesh& declared : meshes_) {
       if (meshes_text_.size() > 1) meshes_text_ += ", ";
-      meshes_text_ += std::string(name) + " = #sdy.mesh" + std::string(text);
+      meshes_text_ += declared.name;
+      meshes_text_ += " = #sdy.mesh";
+      meshes_text_ += declared.text;
     }
     meshes_text_ += "}";
   }
   check_sizes_of_meshes();
   if (pending_.empty() && meshes_text_.empty() && manual_shardings_.empty()) return;
   ir::HloLexer lexer({in_.begin(), std::size_t(in_.end() - in_.begin())}, in_.file());
-  ir::resolve_shardings(lexer, module_.get(), pending_, meshes_text_, meshes_at_);
+  // A list of many devices is read once.
+  const auto read_mesh = [&](std::string_view text, const std::string& name) {
+    for (const DeclaredMesh& declared : meshes_) {
+      constexpr std::string_view prefix = "#sdy.mesh";
+      if (declared.name == name && text.starts_with(prefix) &&
+          text.substr(prefix.size()) == declared.text) {
+        return declared.mesh;
+      }
+    }
+    return parse_sdy_mesh(text, name);
+  };
+  ir::resolve_shardings(lexer, module_.get(), pending_, meshes_text_, meshes_at_, read_mesh);
   std::optional<MeshTable> manual;
   if (!manual_shardings_.empty()) {
     MeshTable table;
-    for (const auto& [name, text] : meshes_) {
-      table[std::string(name)] = parse_sdy_mesh(text, std::string(name));
+    for (const DeclaredMesh& declared : meshes_) {
+      table[std::string(declared.name)] = declared.mesh;
     }
     for (const auto& [at, text] : manual_shardings_) {
       try {
@@ -524,9 +537,8 @@ void Reader::resolve() {
   }
   if (!module_->mesh) {
     // Nothing is sharded; the mesh still says how many devices there are.
-    for (const auto& [name, text] : meshes_) {
-      MeshRef mesh = parse_sdy_mesh(text, std::string(name));
-      if (!mesh->axes.empty() && !module_->mesh) module_->mesh = mesh;
+    for (const DeclaredMesh& declared : meshes_) {
+      if (!declared.mesh->axes.empty() && !module_->mesh) module_->mesh = declared.mesh;
     }
   }
   if (manual) ir::raise_manual_computations(module_.get(), std::move(*manual));

@@ -529,7 +529,11 @@ class Reader {
   std::map<std::pair<ir::Opcode, DType>, ir::Computation*> binary_computations_;
   /// What stored values stand for.
   std::unordered_map<const ir::Instruction*, const Quantized*> quantized_;
-  std::vector<std::pair<std::string_view, std::string_view>> meshes_;
+  struct DeclaredMesh {
+    std::string_view name, text;
+    MeshRef mesh;
+  };
+  std::vector<DeclaredMesh> meshes_;
   /// Lists of shardings of manual computations, kept as text: to be read once all meshes are known.
   std::vector<std::pair<const char*, std::string>> manual_shardings_;
   std::string meshes_text_;

@@ -64,13 +64,12 @@ void Reader::mesh(bool generic) {
   text = bare_mesh(text);
   if (name.empty() || text.empty()) in_.fail_at(at, "expected sdy.mesh @name = <[\"x\"=2]>");
   try {
-    parse_sdy_mesh(text, std::string(name));
+    meshes_.push_back({name, text, parse_sdy_mesh(text, std::string(name))});
   } catch (const InternalError&) {
     throw;
   } catch (const Error& e) {
     in_.fail_at(text.data(), e.message());
   }
-  meshes_.emplace_back(name, text);
   if (meshes_at_.data() == nullptr) meshes_at_ = text;
 }
 
@@ -78,8 +77,8 @@ void Reader::mesh(bool generic) {
 /// one device names a place.
 void Reader::check_sizes_of_meshes() {
   if (module_->num_partitions == 1) return;
-  for (const auto& [name, text] : meshes_) {
-    const std::int64_t devices = parse_sdy_mesh(text, std::string(name))->num_devices();
+  for (const auto& [name, text, mesh] : meshes_) {
+    const std::int64_t devices = mesh->num_devices();
     // One of fewer devices is on the first ones.
     if (devices <= module_->num_partitions) continue;
     const std::string partitions = std::to_string(module_->num_partitions);

@@ -186,9 +186,8 @@ void Reader::check_propagation_edges(const Operation& op) {
 void Reader::check_edges_of_shardings() {
   if (propagation_edges_.empty()) return;
   std::set<std::string, std::less<>> axes;
-  for (const auto& [name, text] : meshes_) {
-    const MeshRef mesh = parse_sdy_mesh(text, std::string(name));
-    for (const MeshAxis& axis : mesh->axes) axes.insert(axis.name);
+  for (const DeclaredMesh& declared : meshes_) {
+    for (const MeshAxis& axis : declared.mesh->axes) axes.insert(axis.name);
   }
   for (const PropagationEdges& e : propagation_edges_) {
     // Shardings of what a region is given aren't written at its arguments.
