@@ -42,7 +42,7 @@ std::string FactorRuleSpec::to_string() const {
   }
   return "#sdy.op_sharding_rule<" + out + "}" + set_text("reduction", reduction) +
          set_text("need_replication", need_replication) + set_text("permutation", permutation) +
-         ", custom>";
+         set_text("blocked_propagation", blocked) + ", custom>";
 }
 
 }  // namespace tessera::ir

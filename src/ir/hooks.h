@@ -28,6 +28,8 @@ struct FactorRuleSpec {
   /// operands[o][dim] = factor numbers, major to minor.
   std::vector<std::vector<IndexList>> operands, results;
   IndexList reduction, need_replication, permutation;
+  /// Factors along which shardings don't propagate, whatever else they are.
+  IndexList blocked = {};
   std::string to_string() const;  ///< Shardy's text
 };
 

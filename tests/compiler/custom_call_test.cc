@@ -224,6 +224,10 @@ TEST(CustomCalls, TextRulesAreFollowed) {
           .moved,
       0);
   EXPECT_GT(run(parameter + call, {spread({16, 8}, 3)}).moved, 0);
+  // Shardings don't propagate along a factor that blocks.
+  const std::string blocked = "([i, j])->([i, j]) {i=16, j=8} blocked_propagation=";
+  EXPECT_GT(run(parameter + call + rule(blocked + "{i}"), {spread({16, 8}, 3)}).moved, 0);
+  EXPECT_EQ(run(parameter + call + rule(blocked + "{j}"), {spread({16, 8}, 3)}).moved, 0);
   // Neither must dims whose size isn't that of their factors.
   EXPECT_GT(
       run(parameter + call + rule("([i, j])->([i, j]) {i=4, j=8}"), {spread({16, 8}, 3)}).moved, 0);

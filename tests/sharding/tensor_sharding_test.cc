@@ -141,6 +141,12 @@ TEST(SdyText, MeshesInlineListsAndSingleDevices) {
   const TensorSharding inl =
       parse_sdy_sharding("#sdy.sharding<mesh<[\"x\"=2]>, [{\"x\"}]>", MeshTable{});
   EXPECT_EQ(inl.shards(0), 2);
+  for (const char* none : {"<mesh<[]>, [{}, {?}]>", "#sdy.sharding<#sdy.mesh<[]>, [{}, {?}]>"}) {
+    const TensorSharding s = parse_sdy_sharding(none, MeshTable{});
+    EXPECT_EQ(s.kind, TensorSharding::Kind::axes) << none;
+    EXPECT_EQ(s.mesh, nullptr) << none;
+    EXPECT_EQ(s.to_string(), "#sdy.sharding<@empty_mesh, [{}, {?}]>");
+  }
   const MeshTable table{{"mesh", kMesh}, {"one", parse_sdy_mesh("<[], device_ids=[3]>", "one")}};
   const TensorSharding one = parse_sdy_sharding("<@one, [{}, {}]>", table);
   EXPECT_EQ(one.kind, TensorSharding::Kind::maximal);

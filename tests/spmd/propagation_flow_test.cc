@@ -283,6 +283,10 @@ TEST(Propagation, AUsersRulePropagates) {
   hook->spec = ir::FactorRuleSpec{{"i", "j"}, {16, 8}, {{{0}, {1}}}, {{{0}, {1}}}, {}, {}, {}};
   expect(*with_partitioner(hook, {{"p", "x|y"}}), {{"c", "x|y"}, {"t", "x|y"}});
   expect(*with_partitioner(hook, {{"t", "x|y"}}), {{"c", "x|y"}, {"p", "x|y"}});
+  // Neither way along a factor that blocks.
+  hook->spec->blocked = {0};
+  expect(*with_partitioner(hook, {{"p", "x|y"}}), {{"c", "-|y"}, {"t", "-|y"}});
+  expect(*with_partitioner(hook, {{"t", "x|y"}}), {{"p", "-|y"}});
 }
 
 TEST(Propagation, ManyInstructionsTakeLinearTime) {

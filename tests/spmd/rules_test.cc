@@ -182,6 +182,16 @@ TEST(Rules, ASpecBecomesARule) {
   spec.reduction = {2};
   EXPECT_EQ(from_spec(spec).to_string(),
             "([i, k], [k, j])->([i, j]) {i=8, j=16, k=4} reduction={k}");
+  spec.blocked = {1, 2};
+  EXPECT_EQ(from_spec(spec).to_string(),
+            "([i, k], [k, j])->([i, j]) {i=8, j=16, k=4} reduction={k} "
+            "blocked_propagation={j, k}");
+  EXPECT_EQ(spec.to_string(),
+            "#sdy.op_sharding_rule<([i, k], [k, j])->([i, j]) {i=8, j=16, k=4} reduction={k} "
+            "blocked_propagation={j, k}, custom>");
+  spec.blocked = {3};
+  EXPECT_THROW(from_spec(spec), InternalError);
+  spec.blocked = {};
   spec.permutation = {3};
   EXPECT_THROW(from_spec(spec), InternalError);
 }

@@ -296,6 +296,7 @@ TEST(Sdy, SpecialFactorsOfShardingRules) {
        {"([i, j])->([i, j]) {i=8, j=16}", "([i, j])->([i, j]) {i=8, j=16}, custom",
         "([i, j])->([i, k]) {i=8, j=16, k=16} reduction={j} need_replication={k}",
         "([i, j])->([i, j]) {i=8, j=16} permutation={j} blocked_propagation={i}, custom",
+        "([i, j])->([i, j]) {i=8, j=16} permutation={j} blocked_propagation={i, j}",
         "([ij, k])->([ij, k]) {i=2, j=4, k=16}", "([i, j])->([i, j]) {i=8, j=5} permutation={j}"}) {
     EXPECT_EQ(error_of(rule(good)), "no error") << good;
   }
@@ -314,6 +315,9 @@ TEST(Sdy, SpecialFactorsOfShardingRules) {
   refused("([i, j])->([i, j]) {i=8, j=16} reduction={j}", "reduces over j, which a result has");
   refused("([i, j])->([i, j]) {i=8, j=16} permutation={j, i}", "lists factors out of order");
   refused("([i, j])->([i, j]) {i=8, j=16} permutation={j} need_replication={j}", "twice");
+  refused("([i, j])->([i, j]) {i=8, j=16} blocked_propagation={j, i}",
+          "lists factors out of order");
+  refused("([i, j])->([i, j]) {i=8, j=16} blocked_propagation={j, j}", "lists the factor j twice");
   refused("([i, j])->([i, j]) {i=8, j=16} speed={j}", "there is no 'speed'");
 }
 

@@ -151,6 +151,10 @@ TEST(SdyVerify, PropagationEdgesFitTheirOperation) {
       {"sdy.block_arg_propagation_edges = [1, 2]", "expected '#sdy.propagation_edges'"}};
   for (const auto& [attribute, part] : kCases) expect_refused(with(attribute), 3, part);
   expect_refused(with(edges(right), false), 3, "no value of which has a sharding");
+  expect_refused(
+      "func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {\n%r = stablehlo.negate %a {" +
+          edges(right) + "} : tensor<8xf32>\nreturn %r : tensor<8xf32>\n}\n",
+      2, "no value of which has a sharding");
   EXPECT_EQ(
       error_of(with("sdy.result_propagation_edges = [#sdy.propagation_edges<[" + right + "]>]")),
       "no error");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meshes, shardings, constraints, groups and manual computations in sdy's form.
+#include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/sharding/axes/sdy_text.h"
 #include "tests/text/write_cases.h"
@@ -131,6 +132,11 @@ TEST(WriteSharding, RulesThatCannotBeReadStayText) {
   };
   const std::string good = "#sdy.op_sharding_rule<([i, j])->([i, j]) {i=16, j=8}, custom>";
   expect_has(call(good), "sdy.sharding_rule = " + good);
+  const std::string blocked =
+      "#sdy.op_sharding_rule<([i, j])->([i, j]) {i=16, j=8} permutation={j} "
+      "blocked_propagation={i, j}, custom>";
+  expect_has(call(blocked), "sdy.sharding_rule = " + blocked);
+  EXPECT_EQ(ir::parse_sharding_rule(blocked).to_string(), blocked);
   for (const char* bad : {"#sdy.op_sharding_rule<([i, j])f32>([i, j]) {i=16, j=8}, custom>",
                           "#sdy.op_sharding_rule<([i, j])->([i, j]) {i=16, j=8}, custom> }",
                           "([i, j])->([i, j]) {i=16, j=8}", ""}) {

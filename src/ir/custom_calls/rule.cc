@@ -50,11 +50,10 @@ class RuleReader {
       IndexList* list = key == "reduction"          ? &spec_.reduction
                         : key == "need_replication" ? &spec_.need_replication
                         : key == "permutation"      ? &spec_.permutation
-                                                    : nullptr;
+                                                    : &spec_.blocked;
       expect('{');
       do {
-        const int f = factor(word());
-        if (list) list->push_back(f);
+        list->push_back(factor(word()));
       } while (accept(','));
       expect('}');
     }

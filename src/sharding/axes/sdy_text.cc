@@ -126,7 +126,8 @@ class SdyParser {
     try {
       check_axis_forms(s, *m);
       TensorSharding out = resolve_axes(s, m);
-      if (name == "empty_mesh") out.mesh = nullptr;
+      // What is said without axes in place is said of any mesh.
+      if (name == "empty_mesh" || (name.empty() && m->axes.empty())) out.mesh = nullptr;
       return out;
     } catch (const ShardingError& e) {
       in_.fail(e.message());

@@ -70,6 +70,11 @@ FactorRule from_spec(const ir::FactorRuleSpec& spec) {
   mark(spec.reduction, FactorKind::reduction);
   mark(spec.need_replication, FactorKind::need_replication);
   mark(spec.permutation, FactorKind::permutation);
+  for (const int f : spec.blocked) {
+    TESSERA_CHECK(f >= 0 && std::size_t(f) < rule.factors.size(),
+                  "a sharding rule blocks factor " + std::to_string(f) + ", which it lacks");
+    rule.factors[std::size_t(f)].blocked = true;
+  }
   rule.operands = spec.operands;
   rule.results = spec.results;
   return rule;

@@ -504,7 +504,10 @@ void Reader::resolve() {
     meshes_text_ += "}";
   }
   check_sizes_of_meshes();
-  if (pending_.empty() && meshes_text_.empty() && manual_shardings_.empty()) return;
+  if (pending_.empty() && meshes_text_.empty() && manual_shardings_.empty()) {
+    check_edges_of_shardings();
+    return;
+  }
   ir::HloLexer lexer({in_.begin(), std::size_t(in_.end() - in_.begin())}, in_.file());
   // A list of many devices is read once.
   const auto read_mesh = [&](std::string_view text, const std::string& name) {

@@ -318,8 +318,11 @@ struct RuleCheck {
 
   std::string lists() const {
     std::vector<int> listed(spec.factor_names.size(), 0);
-    for (const IndexList* list : {&spec.reduction, &spec.need_replication, &spec.permutation}) {
+    for (const IndexList* list :
+         {&spec.reduction, &spec.need_replication, &spec.permutation, &spec.blocked}) {
       std::int64_t last = -1;
+      // A factor of any kind may be blocked.
+      if (list == &spec.blocked) std::fill(listed.begin(), listed.end(), 0);
       for (const int f : *list) {
         const std::string& symbol = spec.factor_names[std::size_t(f)];
         if (listed[std::size_t(f)]++ > 0) return "lists the factor " + symbol + " twice";
