@@ -7,6 +7,7 @@
 #include <numeric>
 #include <unordered_set>
 
+#include "src/base/contains.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/spmd/bits.h"
@@ -104,7 +105,13 @@ class Extender {
     extend(&edited->in_shardings);
     extend(&edited->out_shardings);
     if (edited->mesh) edited->mesh = all;
+    bool all_manual = true;
+    for (std::size_t a = 0; a < own->axes.size(); ++a) {
+      all_manual = all_manual && (own->axes[a].size == 1 || contains(edited->manual_axes, int(a)));
+    }
     shift(&edited->manual_axes);
+    // Where nothing was automatic, nothing is: each copy does the same.
+    if (all_manual) edited->manual_axes.insert(edited->manual_axes.begin(), 0);
     std::unordered_set<ir::Computation*> seen;
     for (ir::Computation* body : call->called()) extend_body(body, *own, all, &seen);
   }

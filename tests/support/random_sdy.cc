@@ -2,297 +2,416 @@
 // Writes two texts side by side: one with sdy, one without.
 #include "tests/support/random_sdy.h"
 
-#include "tests/support/random_sdy_ops.h"
+#include "tests/support/random_sdy_forms.h"
 
 namespace tessera::testing {
 namespace {
 
 using namespace sdy_text;
 
-class Writer : OperationWriter {
+/// How deep regions stand in each other.
+constexpr int kMaxDepth = 3;
+
+class Writer : FormWriter {
  public:
-  explicit Writer(std::uint64_t seed) : OperationWriter(seed) {}
+  explicit Writer(std::uint64_t seed) : FormWriter(seed) {}
 
   RandomSdy run() {
     RandomSdy out;
     Values values;
-    std::string annotated, plain;
+    std::string arguments[2];
     for (int n = int(dice_.between(1, 3)); n > 0; --n) {
       Value v;
       for (std::int64_t r = dice_.below(4); r > 0; --r) v.dims.push_back(size());
       v.annotated = v.plain = "%arg" + std::to_string(values.size());
       const std::string between = values.empty() ? "" : ", ";
-      annotated += between + v.annotated + ": " + tensor(v.dims);
-      if (dice_.chance(0.6)) {
-        annotated += " {sdy.sharding = #sdy.sharding" + mesh_.text(even(v.dims)) + "}";
-      }
-      plain += between + v.plain + ": " + tensor(v.dims);
+      arguments[1] += between + v.plain + ": " + tensor(v.dims);
+      arguments[0] += between + v.annotated + ": " + tensor(v.dims) + boundary(v.dims, &v.said);
       out.arguments.push_back(v.dims);
       values.push_back(std::move(v));
     }
+    for (Value& v : values) v = maybe_edge(v, true);
     for (int n = int(dice_.between(3, 10)); n > 0; --n) step(values);
-    Values results(values.end() - std::min<std::ptrdiff_t>(2, std::ptrdiff_t(values.size())),
-                   values.end());
-    std::string names[2], types[2], returned;
+    Values results;
+    for (std::int64_t n = dice_.between(1, 3); n > 0; --n) results.push_back(pick(values));
+    std::string names[2], types[2];
     for (const Value& v : results) {
-      const std::string between = returned.empty() ? "" : ", ";
+      const std::string between = names[0].empty() ? "" : ", ";
       names[0] += between + v.annotated;
       names[1] += between + v.plain;
-      returned += between + tensor(v.dims);
-      types[0] += between + tensor(v.dims);
-      if (dice_.chance(0.3)) {
-        types[0] += " {sdy.sharding = #sdy.sharding" + mesh_.text(even(v.dims)) + "}";
-      }
+      types[1] += between + tensor(v.dims);
+      types[0] += between + tensor(v.dims) + boundary(v.dims, nullptr);
     }
-    types[1] = returned;
-    out.annotated = "module @m {\n" + mesh_.declarations() + functions_[0] +
-                    "func.func public @main(" + annotated + ") -> (" + types[0] + ") {\n" +
-                    text_[0] + "return " + names[0] + " : " + returned + "\n}\n}\n";
-    out.plain = "module @m {\n" + functions_[1] + "func.func public @main(" + plain + ") -> (" +
-                types[1] + ") {\n" + text_[1] + "return " + names[1] + " : " + returned +
-                "\n}\n}\n";
+    const std::string meshes = meshes_.declarations(&aliases_);
+    const bool first = dice_.chance(0.8);
+    for (int t = 0; t < 2; ++t) {
+      std::string& text = t == 0 ? out.annotated : out.plain;
+      if (t == 0) text += aliases_;
+      text += "module @m" + (t == 0 ? meshes_.count_attribute() : "") + " {\n";
+      if (t == 0 && first) text += meshes;
+      text += functions_[t] + "func.func public @main(" + arguments[t] + ") -> (" + types[t] +
+              ") {\n" + text_[t] + "return " + names[t] + " : " + types[1] + "\n}\n";
+      if (t == 0 && !first) text += meshes;
+      text += "}\n";
+    }
     return out;
   }
 
  private:
-  // ----- operations of sdy alone: the plain text goes on with the operand
-
-  Value passed(const Value& x, const std::string& form) {
-    Value v = x;
-    v.annotated = fresh();
-    text_[0] += v.annotated + " = " + form + " : " + tensor(x.dims) + "\n";
-    return v;
-  }
-
-  /// An edge must be the only one to read its operand, which no operation of sdy may give.
-  std::string own_copy(const Value& x) {
-    const std::string copy = fresh();
-    text_[0] += copy + " = stablehlo.reshape " + x.annotated + " : (" + tensor(x.dims) + ") -> " +
-                tensor(x.dims) + "\n";
-    return copy;
-  }
-
-  Value annotated(const Values& values) {
-    const Value x = pick(values);
-    switch (dice_.below(7)) {
-      case 0:
-        return constraint(x);
-      case 1:
-        return passed(x, "sdy.reshard " + x.annotated + " " + mesh_.text(any(x.dims)));
-      case 2: {
-        static const std::vector<std::string> kDirections = {"NONE", "FORWARD", "BACKWARD"};
-        return passed(x, "sdy.propagation_barrier " + x.annotated +
-                             " allowed_direction=" + dice_.pick(kDirections));
-      }
-      case 3:
-        return passed(x, "sdy.data_flow_edge " + own_copy(x) +
-                             (dice_.chance(0.5) ? " sharding=" + mesh_.text(even(x.dims)) : ""));
-      case 4: {
-        if (unreduced_) return constraint(x);
-        const Value y = alike(values, x);
-        const int group = next_group_++;
-        for (const Value& member : {x, y}) {
-          text_[0] += "sdy.sharding_group " + member.annotated +
-                      " group_id=" + std::to_string(group) + " : " + tensor(x.dims) + "\n";
-        }
-        return elementwise(values);
-      }
-      default:
-        return collective(x);
-    }
-  }
-
-  /// From one sharding to another by the operation that leads there.
-  Value collective(const Value& x) {
-    SdySharding from = mesh_.sharding(x.dims, may_be_unreduced(), bound_);
-    std::fill(from.open.begin(), from.open.end(), false);
-    std::fill(from.priority.begin(), from.priority.end(), -1);
-    SdySharding to = from;
-    const auto per_dim = [&](const std::vector<SdyAxes>& lists) {
-      std::string out = "[";
-      for (std::size_t d = 0; d < lists.size(); ++d) {
-        out += (d > 0 ? ", {" : "{") + mesh_.axes(lists[d]) + "}";
-      }
-      return out + "] ";
-    };
-    std::vector<SdyAxes> moved(x.dims.size());
-    std::string form;
-    const auto take = [&](std::size_t d, SdyAxes* out) {
-      if (to.dims[d].empty()) return;
-      out->push_back(to.dims[d].back());
-      to.dims[d].pop_back();
-    };
-    switch (x.dims.empty() ? 2 : dice_.below(5)) {
-      case 0:
-        for (std::size_t d = 0; d < x.dims.size(); ++d) take(d, &moved[d]);
-        form = "sdy.all_gather " + per_dim(moved);
-        break;
-      case 1:
-        for (std::size_t d = 0; d < x.dims.size(); ++d) take(d, &moved[d]);
-        std::swap(from, to);
-        form = "sdy.all_slice " + per_dim(moved);
-        break;
-      case 2: {
-        const SdyAxes all = SdyMesh::ordered(from.unreduced);
-        to.unreduced.clear();
-        form = "sdy.all_reduce {" + mesh_.axes(all) + "} ";
-        break;
-      }
-      case 3: {
-        if (x.dims.size() < 2 || from.dims[0].empty()) return constraint(x);
-        take(0, &moved[0]);
-        const auto d = std::size_t(dice_.between(1, std::int64_t(x.dims.size()) - 1));
-        to.dims[d].push_back(moved[0][0]);
-        form = "sdy.all_to_all [{" + mesh_.axes(moved[0]) + "}: 0->" + std::to_string(d) + "] ";
-        break;
-      }
-      default:
-        std::swap(to.dims.front(), to.dims.back());
-        if (shards(to.dims.front()) != shards(from.dims.front())) return constraint(x);
-        form = "sdy.collective_permute ";
-        break;
-    }
-    const Value held = passed(x, "sdy.reshard " + x.annotated + " " + mesh_.text(from));
-    return passed(held, form + held.annotated + " out_sharding=" + mesh_.text(to));
-  }
-
-  static std::int64_t shards(const SdyAxes& axes) {
-    std::int64_t n = 1;
-    for (const SdyAxis& a : axes) n *= a.size;
-    return n;
-  }
-
-  /// Without unreduced axes, which a constraint would give an argument, too.
-  Value constraint(const Value& x) {
-    return passed(x, "sdy.sharding_constraint " + x.annotated + " " +
-                         mesh_.text(mesh_.sharding(x.dims, false, bound_)));
+  /// What a function says of an argument or result.
+  std::string boundary(const Dims& dims, std::optional<SdySharding>* said) {
+    if (!dice_.chance(0.5)) return "";
+    const SdySharding s = any(dims);
+    if (said) *said = s;
+    return " {sdy.sharding = " + sharding_attribute(s) + "}";
   }
 
   // ----- regions
 
   /// A few operations that keep the shape.
-  Value body(const Value& x) {
-    Values values{x};
-    for (std::int64_t n = dice_.between(1, 3); n > 0; --n) {
-      values.push_back(dice_.chance(0.3) ? annotated({values.back()}) : elementwise(values));
+  Value body(Values values) {
+    const Dims dims = values[0].dims;
+    ++depth_;
+    for (std::int64_t n = dice_.between(0, 3); n > 0; --n) {
+      const double kind = dice_.unit();
+      Value v = kind < 0.3                         ? annotated({values.back()})
+                : kind < 0.4 && depth_ < kMaxDepth ? region(values)
+                                                   : elementwise(values);
+      values.push_back(std::move(v));
     }
-    return values.back();
+    --depth_;
+    return dice_.chance(0.9) ? values.back() : pick(values);
+  }
+
+  Value region(const Values& values) {
+    switch (dice_.below(6)) {
+      case 0:
+        return named(values);
+      case 1:
+        return loop(values);
+      case 2:
+        return branches(values);
+      case 3:
+        return called(values);
+      case 4:
+        return barriers(values);
+      default:
+        return manual(values);
+    }
+  }
+
+  static std::string names_of(const Values& values) {
+    std::string out;
+    for (const Value& v : values) out += (out.empty() ? "" : ", ") + v.annotated;
+    return out;
+  }
+  static std::string types_of(const Values& values) {
+    std::string out;
+    for (const Value& v : values) out += (out.empty() ? "" : ", ") + tensor(v.dims);
+    return out;
+  }
+  std::vector<SdySharding> any_of_each(const Values& values) {
+    std::vector<SdySharding> out;
+    for (const Value& v : values) out.push_back(any(v.dims));
+    return out;
+  }
+
+  /// One or two values of one shape.
+  Values operands_of(const Values& values) {
+    Values out{pick(values)};
+    if (dice_.chance(0.4)) out.push_back(alike(values, out[0]));
+    return out;
+  }
+  /// `%a: tensor<..>, ...` for what a region is given, which goes to `inner`.
+  std::string region_arguments(const Values& operands, const Dims& dims, Values* inner) {
+    std::string out;
+    for (const Value& x : operands) {
+      Value v = x;
+      v.annotated = fresh();
+      v.said = std::nullopt;
+      v.dims = dims;
+      out += (out.empty() ? "" : ", ") + v.annotated + ": " + tensor(dims);
+      inner->push_back(std::move(v));
+    }
+    return out;
+  }
+  /// The end of a region of sdy.
+  void sdy_return(const Values& results) {
+    const std::string types = types_of(results);
+    text_[0] += dice_.chance(0.1)
+                    ? "\"sdy.return\"(" + names_of(results) + ") : (" + types + ") -> ()\n"
+                    : "sdy.return " + names_of(results) + " : " + types + "\n";
+  }
+  /// One of the results of an operation that was written to the first text.
+  Value result_of(const std::string& name, const Values& results,
+                  const std::vector<SdySharding>& said, const Dims& dims) {
+    const auto k = std::size_t(dice_.below(std::int64_t(results.size())));
+    Value v = results[k];
+    v.annotated = results.size() == 1 ? name : name + "#" + std::to_string(k);
+    v.said = k < said.size() ? std::optional(said[k]) : std::nullopt;
+    v.dims = dims;
+    return dice_.chance(0.15) ? edge(v) : v;
+  }
+  static std::string bound_name(const std::string& name, std::size_t results) {
+    return results == 1 ? name : name + ":" + std::to_string(results);
   }
 
   Value named(const Values& values) {
-    const Value x = pick(values);
-    Value inner = x;
-    inner.annotated = fresh();
-    const std::string name = fresh(), type = tensor(x.dims);
+    const Values operands = operands_of(values);
+    const Dims dims = operands[0].dims;
+    const std::string name = fresh();
     std::string in, out;
-    if (dice_.chance(0.5)) in = " in_shardings=[" + mesh_.text(even(x.dims)) + "]";
-    if (dice_.chance(0.5)) out = " out_shardings=[" + mesh_.text(even(x.dims)) + "]";
-    text_[0] += name + " = sdy.named_computation<\"f\">(" + x.annotated + ")" + in + out + " (" +
-                inner.annotated + ": " + type + ") {\n";
-    Value result = body(inner);
-    text_[0] +=
-        "sdy.return " + result.annotated + " : " + type + "\n} : (" + type + ") -> " + type + "\n";
-    result.annotated = name;
-    return result;
+    std::vector<SdySharding> said;
+    if (dice_.chance(0.5)) in = " in_shardings=" + list_of(any_of_each(operands));
+    const std::size_t count = std::size_t(dice_.between(1, 2));
+    if (dice_.chance(0.5)) {
+      for (std::size_t k = 0; k < count; ++k) said.push_back(any(dims));
+      out = " out_shardings=" + list_of(said);
+    }
+    Values inner, results;
+    const std::string arguments = region_arguments(operands, dims, &inner);
+    text_[0] += bound_name(name, count) + " = sdy.named_computation<\"f\">(" + names_of(operands) +
+                ")" + in + out + " (" + arguments + ") {\n";
+    for (Value& v : inner) v = maybe_edge(v);
+    for (std::size_t k = 0; k < count; ++k) results.push_back(body(inner));
+    sdy_return(results);
+    text_[0] += "} : (" + types_of(operands) + ") -> " +
+                (count == 1 ? types_of(results) : "(" + types_of(results) + ")") + "\n";
+    return result_of(name, results, said, dims);
   }
 
-  /// Elementwise code on shards: the same as on whole arrays.
-  Value manual(const Values& values) {
-    const Value x = pick(values);
-    std::vector<int> manual_axes;
-    for (std::size_t i = 0; i < mesh_.sizes().size(); ++i) {
-      if (dice_.chance(0.6)) manual_axes.push_back(int(i));
+  // ----- manual computations
+
+  struct ManualAxes {
+    int mesh = 0;
+    std::vector<int> axes;
+  };
+  /// Axes that may be manual here; none: there are no such.
+  ManualAxes manual_axes() {
+    ManualAxes out;
+    out.mesh = scope_.mesh;
+    if (scope_.mesh < 0) out.mesh = dice_.chance(0.7) ? 0 : int(dice_.below(meshes_.count()));
+    if (!meshes_.divides(out.mesh)) return out;
+    // Of meshes that go with no other only all axes may be.
+    const bool all = dice_.chance(0.3) || out.mesh != 0;
+    for (int a = 0; a < int(meshes_.sizes(out.mesh).size()); ++a) {
+      if (scope_.is_free(a) && (all || dice_.chance(0.6))) out.axes.push_back(a);
     }
-    if (manual_axes.empty() || !bound_.empty()) return elementwise(values);
-    SdySharding s;
-    s.dims.resize(x.dims.size());
-    s.open.assign(x.dims.size(), false);
-    s.priority.assign(x.dims.size(), -1);
-    Dims local = x.dims;
-    std::string names;
-    for (const int a : manual_axes) {
-      names += (names.empty() ? "\"" : ", \"") + mesh_.axis_name(a) + "\"";
-      if (x.dims.empty() || !dice_.chance(0.8)) continue;
-      const auto d = std::size_t(dice_.below(std::int64_t(x.dims.size())));
-      const std::int64_t size = mesh_.sizes()[std::size_t(a)];
-      if (local[d] % size != 0 || size == 1) continue;
-      local[d] /= size;
-      s.dims[d].push_back({a, 1, size});
+    return out;
+  }
+  std::string axis_names(const ManualAxes& manual) const {
+    std::string out;
+    for (const int a : manual.axes) {
+      out += (out.empty() ? "\"" : ", \"") + meshes_.axis_name(manual.mesh, a) + "\"";
     }
-    const std::string name = fresh(), type = tensor(x.dims), list = "[" + mesh_.text(s) + "]";
-    Value inner = x;
-    inner.annotated = fresh();
-    inner.dims = local;
-    text_[0] += name + " = sdy.manual_computation(" + x.annotated + ") in_shardings=" + list +
-                " out_shardings=" + list + " manual_axes={" + names + "} (" + inner.annotated +
-                ": " + tensor(local) + ") {\n";
-    bound_ = manual_axes;
-    // The texts differ in their shapes here.
-    std::string kept;
-    std::swap(kept, text_[1]);
-    Value result = body(inner);
-    std::string written;
-    std::swap(written, text_[1]);
-    text_[1] =
-        kept + replaced(written, tensor(local), type, tensor(local, "i1"), tensor(x.dims, "i1"));
-    bound_.clear();
-    text_[0] += "sdy.return " + result.annotated + " : " + tensor(local) + "\n} : (" + type +
-                ") -> " + type + "\n";
-    result.annotated = name;
-    result.dims = x.dims;
-    // Not returned as it is: what a function returns may have another sharding than this has.
-    return operation("stablehlo.negate $0 : " + type, {result}, x.dims, result.bound);
+    return "{" + out + "}";
+  }
+  SdyAxis whole(int mesh, int axis) const {
+    return {axis, 1, meshes_.sizes(mesh)[std::size_t(axis)]};
+  }
+  SdyScope inside(const ManualAxes& manual) {
+    SdyScope s = scope_;
+    s.mesh = manual.mesh;
+    s.bound.insert(s.bound.end(), manual.axes.begin(), manual.axes.end());
+    s.number = ++scopes_;
+    return s;
   }
 
-  static std::string replaced(std::string text, const std::string& a, const std::string& to_a,
-                              const std::string& b, const std::string& to_b) {
+  /// The same split by manual axes, with axes that stay free behind.
+  SdySharding with_free_axes(SdySharding s, const Dims& dims, const SdyScope& inner) {
+    SdyAxes free = some(meshes_.atoms(s.mesh, inner), 0.5);
+    meshes_.shuffle(free);
+    meshes_.place(free, dims, 0.6, &s);
+    meshes_.leave_open(&s);
+    return s;
+  }
+
+  /// Writes what is on shards: types of these in both texts, which are of whole arrays in the plain
+  /// one afterwards.
+  template <class Inside>
+  void write_inside(const SdyScope& inner, const Dims& local, const Dims& dims, Inside inside) {
+    std::string texts, functions;
+    std::swap(texts, text_[1]);
+    std::swap(functions, functions_[1]);
+    const SdyScope outer = std::exchange(scope_, inner);
+    inside();
+    scope_ = outer;
+    text_[1] = texts + replaced(text_[1], local, dims);
+    functions_[1] = functions + replaced(functions_[1], local, dims);
+  }
+  static std::string replaced(const std::string& text, const Dims& local, const Dims& dims) {
+    const std::string from[2] = {tensor(local), tensor(local, "i1")};
+    const std::string to[2] = {tensor(dims), tensor(dims, "i1")};
     std::string out;
     for (std::size_t at = 0; at < text.size();) {
-      if (text.compare(at, a.size(), a) == 0) {
-        out += to_a;
-        at += a.size();
-      } else if (text.compare(at, b.size(), b) == 0) {
-        out += to_b;
-        at += b.size();
-      } else {
+      const int k = text.compare(at, from[0].size(), from[0]) == 0   ? 0
+                    : text.compare(at, from[1].size(), from[1]) == 0 ? 1
+                                                                     : -1;
+      if (k < 0) {
         out += text[at++];
+      } else {
+        out += to[k];
+        at += from[k].size();
       }
     }
     return out;
   }
 
-  Value loop(const Values& values) {
+  std::string manual_text(const std::string& name, std::size_t results, const Values& operands,
+                          const std::vector<SdySharding>& in, const std::vector<SdySharding>& out,
+                          const ManualAxes& axes, const std::string& arguments) {
+    return bound_name(name, results) + " = sdy.manual_computation(" + names_of(operands) +
+           ") in_shardings=" + list_of(in) + " out_shardings=" + list_of(out) +
+           " manual_axes=" + axis_names(axes) + " (" + arguments + ") {\n";
+  }
+
+  /// Splits dims by some of the axes; what is left of the dims.
+  Dims split(const ManualAxes& axes, const Dims& dims, double likely, SdySharding* s,
+             SdyAxes* nowhere) {
+    Dims local = dims;
+    s->mesh = axes.mesh;
+    for (const int a : axes.axes) {
+      const SdyAxis axis = whole(axes.mesh, a);
+      const auto d = std::size_t(dims.empty() ? 0 : dice_.below(std::int64_t(dims.size())));
+      if (dims.empty() || !dice_.chance(likely) || local[d] % axis.size != 0) {
+        nowhere->push_back(axis);
+        continue;
+      }
+      local[d] /= axis.size;
+      s->dims[d].push_back(axis);
+    }
+    return local;
+  }
+
+  /// Elementwise code on shards: the same as on whole arrays.
+  Value manual(const Values& values) {
+    const ManualAxes axes = manual_axes();
+    if (axes.axes.empty()) return elementwise(values);
+    if (dice_.chance(0.15)) return manual_parts(values, axes);
+    const Values operands = operands_of(values);
+    const Dims dims = operands[0].dims;
+    SdySharding s = SdyMeshes::none_of(dims.size());
+    SdyAxes nowhere;
+    const Dims local = split(axes, dims, 0.8, &s, &nowhere);
+    const SdyScope inner = inside(axes);
+    std::vector<SdySharding> in, out;
+    const auto boundary = [&] {
+      SdySharding one = s;
+      one.replicated = some(nowhere, 0.3);
+      return with_free_axes(one, dims, inner);
+    };
+    for (const Value& x : operands) in.push_back(fit(x, boundary()));
+    const std::size_t count = std::size_t(dice_.between(1, 2));
+    for (std::size_t k = 0; k < count; ++k) out.push_back(boundary());
+    const std::string name = fresh();
+    Values given, results;
+    const std::string arguments = region_arguments(operands, local, &given);
+    text_[0] += manual_text(name, count, operands, in, out, axes, arguments);
+    write_inside(inner, local, dims, [&] {
+      for (Value& v : given) v = maybe_edge(v);
+      for (std::size_t k = 0; k < count; ++k) results.push_back(body(given));
+      sdy_return(results);
+    });
+    std::string types;
+    for (std::size_t k = 0; k < count; ++k) types += (k > 0 ? ", " : "") + tensor(dims);
+    text_[0] +=
+        "} : (" + types_of(operands) + ") -> " + (count == 1 ? types : "(" + types + ")") + "\n";
+    return result_of(name, results, out, dims);
+  }
+
+  /// What devices have are parts of the result, and maybe of the operand.
+  Value manual_parts(const Values& values, const ManualAxes& axes) {
     const Value x = pick(values);
-    const std::string type = tensor(x.dims);
+    SdySharding in = SdyMeshes::none_of(x.dims.size());
+    SdyAxes nowhere;
+    const Dims local = split(axes, x.dims, 0.5, &in, &nowhere);
+    const SdyScope inner = inside(axes);
+    SdySharding out = in;
+    out.unreduced = some(nowhere, 0.7);
+    out.kind = int(dice_.below(3));
+    const bool parts = dice_.chance(0.4);
+    if (parts) {
+      in.unreduced = out.unreduced;
+      in.kind = out.kind;
+      if (fit(x, in).kind != in.kind) return elementwise(values);
+    }
+    const std::int64_t times = parts || out.kind > 0 ? 1 : SdyMeshes::shards(out.unreduced);
+    if (double(times) * x.bound > kExact) return elementwise(values);
+    const std::string name = fresh(), plain = fresh(), type = tensor(x.dims);
+    Values given;
+    const std::string arguments = region_arguments({x}, local, &given);
+    text_[0] += manual_text(name, 1, {x}, {in}, {out}, axes, arguments);
+    Values results;
+    write_inside(inner, local, x.dims, [&] {
+      // Of parts of a maximum only what keeps their order may be computed.
+      const char* op = parts && out.kind > 0 ? "maximum" : "subtract";
+      const Value other = op[0] == 'm' ? given[0] : zeros(local);
+      results.push_back(operation(std::string("stablehlo.") + op + " $0, $1 : " + tensor(local),
+                                  {given[0], other}, local, x.bound));
+      sdy_return(results);
+    });
+    text_[0] += "} : (" + type + ") -> " + type + "\n";
+    Value v = result_of(name, results, {out}, x.dims);
+    if (times == 1) return v;
+    text_[1] += plain + "c = stablehlo.constant dense<" + std::to_string(times) + ".0> : " + type +
+                "\n" + plain + " = stablehlo.multiply " + v.plain + ", " + plain + "c : " + type +
+                "\n";
+    v.plain = plain;
+    v.bound *= double(times);
+    return v;
+  }
+  Value zeros(const Dims& dims) {
+    return operation("stablehlo.constant dense<0.0> : " + tensor(dims), {}, dims, 0);
+  }
+
+  // ----- control flow
+
+  Value loop(const Values& values) {
+    const Values carried{pick(values), pick(values)};
+    const auto count = std::size_t(dice_.between(1, 2));
     const Value zero = operation("stablehlo.constant dense<0> : tensor<i32>", {}, {}, 0);
     const Value one = operation("stablehlo.constant dense<1> : tensor<i32>", {}, {}, 0);
     const Value end = operation("stablehlo.constant dense<3> : tensor<i32>", {}, {}, 0);
-    const std::string name = fresh(), counter = fresh(), carried = fresh(), more = fresh(),
-                      next = fresh();
-    std::string attributes;
-    if (dice_.chance(0.4)) {
-      attributes = " attributes {sdy.sharding = #sdy.sharding_per_value<[" + mesh_.text(even({})) +
-                   ", " + mesh_.text(even(x.dims)) + "]>}";
+    const std::string name = fresh(), counter = fresh(), more = fresh(), next = fresh();
+    std::vector<Dims> shapes{{}};
+    Values inner;
+    std::string given[2], types = "tensor<i32>";
+    for (std::size_t k = 0; k < count; ++k) {
+      Value v = carried[k];
+      v.annotated = v.plain = fresh();
+      v.said = std::nullopt;
+      // So large that nothing in it is multiplied or added up.
+      v.bound = kExact;
+      given[0] += ", " + v.annotated + " = " + carried[k].annotated;
+      given[1] += ", " + v.plain + " = " + carried[k].plain;
+      types += ", " + tensor(v.dims);
+      shapes.push_back(v.dims);
+      inner.push_back(std::move(v));
     }
+    std::vector<SdySharding> said;
+    const std::string attributes = attribute(shapes, 0.4, &said);
     for (int t = 0; t < 2; ++t) {
-      text_[t] += name + ":2 = stablehlo.while(" + counter + " = " + zero.plain + ", " + carried +
-                  " = " + (t == 0 ? x.annotated : x.plain) + ") : tensor<i32>, " + type +
-                  (t == 0 ? attributes : "") + "\ncond {\n" + more + " = stablehlo.compare LT, " +
-                  counter + ", " + end.plain +
+      text_[t] += name + ":" + std::to_string(count + 1) + " = stablehlo.while(" + counter + " = " +
+                  zero.plain + given[t] + ") : " + types +
+                  (t == 0 && !attributes.empty() ? " attributes {" + attributes + "}" : "") +
+                  "\ncond {\n" + more + " = stablehlo.compare LT, " + counter + ", " + end.plain +
                   " : (tensor<i32>, tensor<i32>) -> tensor<i1>\nstablehlo.return " + more +
                   " : tensor<i1>\n} do {\n" + next + " = stablehlo.add " + counter + ", " +
                   one.plain + " : tensor<i32>\n";
     }
-    Value inner = x;
-    inner.annotated = inner.plain = carried;
-    // So large that nothing in it is multiplied or added up.
-    inner.bound = kExact;
-    Value result = body(inner);
-    line("stablehlo.return " + next + ", " + result.annotated + " : tensor<i32>, " + type + "\n}",
-         "stablehlo.return " + next + ", " + result.plain + " : tensor<i32>, " + type + "\n}");
-    result.annotated = result.plain = name + "#1";
-    result.bound = x.bound;
-    return result;
+    std::string returned[2];
+    for (Value& v : inner) {
+      const Value result = body({maybe_edge(v)});
+      returned[0] += ", " + result.annotated;
+      returned[1] += ", " + result.plain;
+    }
+    line("stablehlo.return " + next + returned[0] + " : " + types + "\n}",
+         "stablehlo.return " + next + returned[1] + " : " + types + "\n}");
+    const auto k = std::size_t(dice_.below(std::int64_t(count)));
+    Value result = carried[k];
+    result.annotated = result.plain = name + "#" + std::to_string(k + 1);
+    result.said = said.empty() ? std::nullopt : std::optional(said[k + 1]);
+    return maybe_edge(result);
   }
 
   Value branches(const Values& values) {
@@ -306,38 +425,75 @@ class Writer : OperationWriter {
          name + " = \"stablehlo.case\"(" + which.plain + ") ({");
     double bound = 0;
     for (int b = 0; b < 2; ++b) {
-      const Value result = body(b == 0 ? x : y);
+      const Value result = body({b == 0 ? x : y});
       bound = std::max(bound, result.bound);
       line("stablehlo.return " + result.annotated + " : " + type,
            "stablehlo.return " + result.plain + " : " + type);
       if (b == 0) line("}, {", "}, {");
     }
-    line("})" + attribute({x.dims}) + " : (tensor<i32>) -> " + type,
+    Value v{name, name, x.dims, bound};
+    std::vector<SdySharding> said;
+    const std::string attributes = attribute({x.dims}, 0.35, &said);
+    if (!said.empty()) v.said = said[0];
+    line("})" + (attributes.empty() ? "" : " {" + attributes + "}") + " : (tensor<i32>) -> " + type,
          "}) : (tensor<i32>) -> " + type);
-    return {name, name, x.dims, bound};
+    return maybe_edge(v);
   }
+
+  Value barriers(const Values& values) {
+    const Value x = pick(values), y = pick(values);
+    const std::string name = fresh(), types = " : " + tensor(x.dims) + ", " + tensor(y.dims);
+    std::vector<SdySharding> said;
+    const std::string attributes = attribute({x.dims, y.dims}, 0.5, &said);
+    line(name + ":2 = stablehlo.optimization_barrier " +
+             (attributes.empty() ? "" : "{" + attributes + "} ") + x.annotated + ", " +
+             y.annotated + types,
+         name + ":2 = stablehlo.optimization_barrier " + x.plain + ", " + y.plain + types);
+    const auto k = std::size_t(dice_.below(2));
+    Value v = k == 0 ? x : y;
+    v.annotated = v.plain = name + "#" + std::to_string(k);
+    v.said = said.empty() ? std::nullopt : std::optional(said[k]);
+    return v;
+  }
+
+  struct Function {
+    std::string symbol;
+    Dims dims;
+    int scope;
+    double takes, gives;  ///< bounds
+  };
 
   Value called(const Values& values) {
     const Value x = pick(values);
-    const std::string type = tensor(x.dims), symbol = "@f" + std::to_string(next_++);
+    std::vector<const Function*> known;
+    for (const Function& f : known_) {
+      if (f.dims == x.dims && f.scope == scope_.number && x.bound <= f.takes) known.push_back(&f);
+    }
+    if (!known.empty() && dice_.chance(0.6)) return call(*dice_.pick(known), x);
+    const std::string type = tensor(x.dims);
+    const Function f{"@f" + std::to_string(next_++), x.dims, scope_.number, x.bound, 0};
     std::string outer[2];
     for (int t = 0; t < 2; ++t) std::swap(outer[t], text_[t]);
     Value inner = x;
     inner.annotated = inner.plain = "%x";
-    const Value result = body(inner);
-    const auto sharding = [&] {
-      return dice_.chance(0.5) ? " {sdy.sharding = #sdy.sharding" + mesh_.text(even(x.dims)) + "}"
-                               : std::string();
-    };
+    inner.said = std::nullopt;
+    const std::string given = boundary(x.dims, &inner.said), gives = boundary(x.dims, nullptr);
+    const Value result = body({maybe_edge(inner, true)});
     for (int t = 0; t < 2; ++t) {
-      functions_[t] += "func.func private " + symbol + "(%x: " + type + (t == 0 ? sharding() : "") +
-                       ") -> (" + type + (t == 0 ? sharding() : "") + ") {\n" + text_[t] +
-                       "return " + (t == 0 ? result.annotated : result.plain) + " : " + type +
-                       "\n}\n";
+      functions_[t] += "func.func private " + f.symbol + "(%x: " + type + (t == 0 ? given : "") +
+                       ") -> (" + type + (t == 0 ? gives : "") + ") {\n" + text_[t] + "return " +
+                       (t == 0 ? result.annotated : result.plain) + " : " + type + "\n}\n";
       text_[t] = std::move(outer[t]);
     }
-    return operation("call " + symbol + "($0){} : (" + type + ") -> " + type, {x}, x.dims,
-                     result.bound);
+    known_.push_back(f);
+    known_.back().gives = result.bound;
+    return call(known_.back(), x);
+  }
+  Value call(const Function& f, const Value& x) {
+    const std::string type = tensor(x.dims);
+    Value v =
+        operation("call " + f.symbol + "($0){} : (" + type + ") -> " + type, {x}, x.dims, f.gives);
+    return maybe_edge(v, true);
   }
 
   void step(Values& values) {
@@ -347,19 +503,13 @@ class Writer : OperationWriter {
               : kind < 9  ? reduced(values)
               : kind < 11 ? dot(values)
               : kind < 16 ? annotated(values)
-              : kind < 17 ? named(values)
-              : kind < 18 ? manual(values)
-              : kind < 19 ? (dice_.chance(0.5) ? loop(values) : branches(values))
-                          : called(values);
-    if (product(v.dims) > 4096) return;
+                          : region(values);
+    if (product_of({v.dims.begin(), v.dims.end()}) > 4096) return;
     values.push_back(std::move(v));
   }
 
-  static std::int64_t product(const Dims& dims) {
-    std::int64_t n = 1;
-    for (const std::int64_t d : dims) n *= d;
-    return n;
-  }
+  std::vector<Function> known_;
+  int depth_ = 0, scopes_ = 0;
 };
 
 }  // namespace

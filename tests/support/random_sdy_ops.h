@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ struct Value {
   std::string annotated, plain;
   Dims dims;
   double bound = 4;  ///< of the size of its elements, so that sums stay exact
+  std::optional<SdySharding> said = std::nullopt;  ///< by what gives it
 };
 using Values = std::vector<Value>;
 
@@ -37,8 +39,7 @@ inline std::string tensor(const Dims& dims, const char* element = "f32") {
 
 class OperationWriter {
  public:
-  explicit OperationWriter(std::uint64_t seed)
-      : dice_(seed), mesh_(dice_), unreduced_(dice_.chance(0.5)) {}
+  explicit OperationWriter(std::uint64_t seed) : dice_(seed), meshes_(dice_) {}
 
  protected:
   std::int64_t size() {
@@ -46,21 +47,12 @@ class OperationWriter {
     return dice_.pick(kSizes);
   }
 
-  /// Of an argument or result: all shards alike and nothing unreduced.
-  SdySharding even(const Dims& dims) {
-    SdySharding s = mesh_.sharding(dims, false, bound_);
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-      std::int64_t shards = 1;
-      for (const SdyAxis& a : s.dims[d]) shards *= a.size;
-      if (dims[d] % shards == 0) continue;
-      s.dims[d].clear();
-      if (!s.open[d]) s.priority[d] = -1;
-    }
+  SdySharding any(const Dims& dims) { return meshes_.any(dims, scope_); }
+  /// A kind of partial values stays as long as they are partial.
+  static SdySharding fit(const Value& x, SdySharding s) {
+    if (x.said && !x.said->unreduced.empty()) s.kind = x.said->kind;
     return s;
   }
-
-  SdySharding any(const Dims& dims) { return mesh_.sharding(dims, may_be_unreduced(), bound_); }
-  bool may_be_unreduced() const { return unreduced_ && bound_.empty(); }
 
   std::string fresh() { return "%" + std::to_string(next_++); }
   void line(const std::string& annotated, const std::string& plain) {
@@ -68,14 +60,29 @@ class OperationWriter {
     text_[1] += plain + "\n";
   }
 
-  /// ` {sdy.sharding = ...}` for that many results, or nothing.
-  std::string attribute(const std::vector<Dims>& results) {
-    if (!dice_.chance(0.35)) return "";
-    std::string out = " {sdy.sharding = #sdy.sharding_per_value<[";
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      out += (i > 0 ? ", " : "") + mesh_.text(even(results[i]));
-    }
-    return out + "]>}";
+  /// `#sdy.sharding<...>`, or an alias of it.
+  std::string sharding_attribute(const SdySharding& s) {
+    const std::string text = meshes_.text(s);
+    if (!dice_.chance(0.1)) return "#sdy.sharding" + text;
+    const std::string name = "#s" + std::to_string(next_++);
+    aliases_ += name + " = " +
+                (dice_.chance(0.5) ? "#sdy.sharding" + text : "#sdy<sharding" + text + ">") + "\n";
+    return name;
+  }
+
+  /// `[<...>, <...>]`
+  std::string list_of(const std::vector<SdySharding>& shardings) {
+    std::string out = "[";
+    for (const SdySharding& s : shardings) out += (out.size() > 1 ? ", " : "") + meshes_.text(s);
+    return out + "]";
+  }
+
+  /// `sdy.sharding = ...` for that many results, or nothing.
+  std::string attribute(const std::vector<Dims>& results, double likely,
+                        std::vector<SdySharding>* said) {
+    if (!dice_.chance(likely)) return "";
+    for (const Dims& dims : results) said->push_back(any(dims));
+    return "sdy.sharding = #sdy.sharding_per_value<" + list_of(*said) + ">";
   }
 
   /// One operation in both texts. In `form`, `$n` is operand n, `{}` the attributes.
@@ -93,8 +100,14 @@ class OperationWriter {
           texts[t].replace(at, mark.size(), t == 0 ? operands[i].annotated : operands[i].plain);
         }
       }
-      const std::size_t at = texts[t].find("{}");
-      if (at != std::string::npos) texts[t].replace(at, 2, t == 0 ? attribute({v.dims}) : "");
+    }
+    const std::size_t at = texts[0].find("{}");
+    if (at != std::string::npos) {
+      std::vector<SdySharding> said;
+      const std::string inside = attribute({v.dims}, 0.35, &said);
+      texts[0].replace(at, 2, inside.empty() ? "" : " {" + inside + "}");
+      texts[1].replace(texts[1].find("{}"), 2, "");
+      if (!said.empty()) v.said = said[0];
     }
     line(texts[0], texts[1]);
     return v;
@@ -104,8 +117,13 @@ class OperationWriter {
     const std::string dialect[2] = {dice_.chance(0.5) ? "sdy" : "stablehlo", "stablehlo"};
     Value v;
     v.annotated = v.plain = fresh();
-    const std::string rest = ".constant dense<" + std::to_string(int(value)) + ".0> : tensor<f32>";
-    line(v.annotated + " = " + dialect[0] + rest, v.plain + " = " + dialect[1] + rest);
+    const std::string rest = "dense<" + std::to_string(int(value)) + ".0> : tensor<f32>";
+    std::vector<SdySharding> said;
+    const std::string inside = attribute({{}}, 0.15, &said);
+    if (!said.empty()) v.said = said[0];
+    line(v.annotated + " = " + dialect[0] + ".constant " +
+             (inside.empty() ? "" : "{" + inside + "} ") + rest,
+         v.plain + " = " + dialect[1] + ".constant " + rest);
     v.bound = std::abs(value);
     return v;
   }
@@ -164,6 +182,10 @@ class OperationWriter {
   Value moved(const Values& values) {
     const Value x = pick(values);
     const auto rank = std::int64_t(x.dims.size());
+    if (dice_.chance(0.05)) {
+      const Dims to{size(), size()};
+      return operation("stablehlo.iota dim = 1{} : " + tensor(to), {}, to, double(to[1]));
+    }
     if (rank == 0 || dice_.chance(0.15)) {
       Dims to = x.dims;
       const std::int64_t at = dice_.between(0, rank);
@@ -320,11 +342,10 @@ class OperationWriter {
   }
 
   Dice dice_;
-  SdyMesh mesh_;
-  std::string text_[2], functions_[2];
-  bool unreduced_;  ///< else groups, which would give arguments the unreduced axes of values
-  std::vector<int> bound_;  ///< axes of the manual computation that is being written
-  int next_ = 0, next_group_ = 0;
+  SdyMeshes meshes_;
+  std::string text_[2], functions_[2], aliases_;
+  SdyScope scope_;
+  int next_ = 0;
 };
 
 }  // namespace tessera::testing::sdy_text

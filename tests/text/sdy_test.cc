@@ -286,6 +286,19 @@ TEST(Sdy, ValuesOfAGroupHaveOneShapeAndOnePlace) {
             "no error");
 }
 
+TEST(Sdy, GroupsWithAValueInCommonAreOne) {
+  auto m = read(kMesh + function("%0 = stablehlo.negate %a : tensor<8x16xf32>\n"
+                                 "%1 = stablehlo.abs %a : tensor<8x16xf32>\n"
+                                 "sdy.sharding_group %0 group_id=7 : tensor<8x16xf32>\n"
+                                 "sdy.sharding_group %1 group_id=4 : tensor<8x16xf32>\n"
+                                 "sdy.sharding_group %0 group_id=5 : tensor<8x16xf32>\n"
+                                 "sdy.sharding_group %1 group_id=5 : tensor<8x16xf32>\n"
+                                 "%r = stablehlo.add %0, %1 : tensor<8x16xf32>"));
+  const ir::Instruction* root = m->entry()->root();
+  EXPECT_EQ(root->operand(0)->sharding.at(0).shard_group, 4);
+  EXPECT_EQ(root->operand(1)->sharding.at(0).shard_group, 4);
+}
+
 TEST(Sdy, SpecialFactorsOfShardingRules) {
   const auto rule = [](const std::string& text) {
     return "func.func @main(%a: tensor<8x16xf32>) -> tensor<8x16xf32> {\n%r = "

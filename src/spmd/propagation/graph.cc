@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "src/base/check.h"
 #include "src/ir/auto_sharding.h"
@@ -114,6 +115,18 @@ class Builder {
   /// Values that are one by the meaning of the program.
   void join() {
     std::map<int, const Instruction*> group_members;
+    std::set<int> partial_groups;
+    for (const Instruction* i : notable_) {
+      for (const TensorSharding& s : i->sharding) {
+        if (s.shard_group >= 0 && !s.unreduced.empty()) partial_groups.insert(s.shard_group);
+      }
+    }
+    // Callers give and take parts only where the program says so.
+    const auto stays_whole = [&](const Instruction* i, const TensorSharding& s) {
+      const ir::Computation* entry = module_->entry();
+      const bool boundary = i == entry->root() || (i->is(Opcode::parameter) && i->parent == entry);
+      return boundary && s.unreduced.empty() && partial_groups.count(s.shard_group) > 0;
+    };
     for (const Instruction* i : notable_) {
       switch (i->opcode) {
         case Opcode::while_:
@@ -140,7 +153,7 @@ class Builder {
           break;
       }
       for (const TensorSharding& s : i->sharding) {
-        if (s.shard_group < 0 || !i->shape.is_array()) continue;
+        if (s.shard_group < 0 || !i->shape.is_array() || stays_whole(i, s)) continue;
         auto [it, fresh] = group_members.try_emplace(s.shard_group, i);
         if (!fresh && it->second->shape.rank() == i->shape.rank()) unite(it->second, i);
       }
@@ -520,6 +533,8 @@ class Builder {
       if (agree && !(input.boundary && uneven(first))) {
         input.sharding = first.sharding;
         input.adopted = list[0];
+        // Callers give and take parts only where the program says so.
+        if (input.boundary) input.sharding.unreduced.clear();
       }
     }
   }

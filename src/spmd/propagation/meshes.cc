@@ -42,9 +42,17 @@ TensorSharding said_on(const TensorSharding& s, const MeshRef& mesh) {
     out.dims[d].open = s.dims[d].open;
     out.dims[d].priority = s.dims[d].priority;
   }
+  out.reduction = s.reduction;
   out.shard_group = s.shard_group;
   out.shard_like = s.shard_like;
   return out;
+}
+
+/// What is partial on axes that can't be said on `mesh` is whole there.
+TensorSharding stand_in(TensorSharding s, const MeshRef& mesh) {
+  s.unreduced.clear();
+  s.reduction = Reduction::sum;
+  return equivalent_on(s, mesh);
 }
 
 bool foreign(const TensorSharding& s, const MeshRef& mesh) {
@@ -85,21 +93,21 @@ void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
     const bool edge = is_entry && (i->is(ir::Opcode::parameter) || i == c->root());
     if (!edge) {
       for (TensorSharding& s : i->sharding) {
-        if (foreign(s, fine)) s = equivalent_on(s, fine);
+        if (foreign(s, fine)) s = stand_in(s, fine);
       }
     } else if (i->is(ir::Opcode::parameter) && i->shape.is_array() && i != c->root()) {
-      made.push_back(constrained(c, i, equivalent_on(i->sharding[0], fine)));
+      made.push_back(constrained(c, i, stand_in(i->sharding[0], fine)));
       replaced[i] = made.back();
     } else if (i == c->root() && i->is(ir::Opcode::tuple)) {
       for (std::size_t k = 0;
            k < i->operands().size() && i->sharding.size() == i->operands().size(); ++k) {
         if (!i->operand(k)->shape.is_array() || !foreign(i->sharding[k], fine)) continue;
-        made.push_back(constrained(c, i->operand(k), equivalent_on(i->sharding[k], fine)));
+        made.push_back(constrained(c, i->operand(k), stand_in(i->sharding[k], fine)));
         i->set_operand(k, made.back());
       }
     } else if (i == c->root() && i->shape.is_array() && !i->is(ir::Opcode::parameter)) {
       const TensorSharding stated = i->sharding[0];
-      i->sharding[0] = equivalent_on(stated, fine);
+      i->sharding[0] = stand_in(stated, fine);
       made.push_back(constrained(c, i, stated));
       c->set_root(made.back());
     }

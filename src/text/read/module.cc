@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands outside of functions' bodies: the module, meshes, aliases, signatures.
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "src/ir/analysis/memory_kinds.h"
@@ -486,6 +488,22 @@ void Reader::entry_arguments(const Function& f) {
   }
 }
 
+void Reader::join_sharding_groups() {
+  std::map<int, int> joined;  // to one of a smaller number
+  const auto find = [&](int group) {
+    for (auto it = joined.find(group); it != joined.end(); it = joined.find(group)) {
+      group = it->second;
+    }
+    return group;
+  };
+  std::unordered_map<const ir::Instruction*, int> group_of;
+  for (const GroupMember& m : groups_) {
+    const int a = find(group_of.try_emplace(m.value, m.group).first->second), b = find(m.group);
+    if (a != b) joined[std::max(a, b)] = std::min(a, b);
+  }
+  for (GroupMember& m : groups_) m.group = find(m.group);
+}
+
 void Reader::resolve() {
   std::unordered_set<std::string_view> names;
   for (const DeclaredMesh& declared : meshes_) {
@@ -554,6 +572,7 @@ void Reader::resolve() {
     root->sharding.push_back(holder->sharding.empty() ? s : holder->sharding[0]);
   }
   check_sharding_groups();
+  join_sharding_groups();
   for (const auto& [instruction, group, at, scope] : groups_) {
     if (instruction->sharding.empty()) {
       instruction->sharding = {TensorSharding::open_on(module_->mesh, instruction->shape.rank())};

@@ -287,6 +287,8 @@ class Reader {
   /// The mesh that the text of a value's sharding names; empty: none.
   std::string named_mesh(const ir::Instruction* i) const;
   void check_sharding_groups();
+  /// Groups that have a value in common are one.
+  void join_sharding_groups();
   void check_sdy_collective(const SdyCollective& c);
   /// A constraint or reshard. Along axes that are unreduced before and after it, how the parts are
   /// joined must stay.
