@@ -30,7 +30,7 @@ struct ArrayType {
   Sharding sharding;
   std::vector<std::string> varying;  ///< in code per device, axes over which the values may vary
   /// Returns for example `f32[8@x,4]`, and after it `{V:x,U:y,R:z}` for axes over which the value
-  /// varies, is unreduced and reduced.
+  /// varies, is unreduced and reduced; `U_max:y` and `U_min:y` for parts of maxima and minima.
   std::string to_string() const;
 };
 
@@ -57,11 +57,12 @@ ArrayType type_of(const Array& x, Location location = Location::current());
 /// @endcode
 /// @param out  Sharding of the result. `unreduced` axes leave the sum over a dot's or a sum's split
 ///   dimensions for later: they must be just those that split the contracted dimensions of both
-///   operands, or some of those that split the summed dimensions.
+///   operands, or some of those that split the summed dimensions. So do those of kind
+///   `UnreducedKind::max` and `min` with the maximum or minimum over split dimensions.
 /// @param f  Makes the result.
 /// @param location  The line named in messages.
 /// @throws ShardingTypeError if `out` names an axis that isn't Explicit, or its unreduced axes
-///   aren't those of the sum.
+///   aren't those of the sum, maximum or minimum.
 /// @throws ShardingError if it has more entries than the result has dimensions, or there is no
 /// mesh.
 Array with_out_sharding(const OutSharding& out, const std::function<Array()>& f,
@@ -83,6 +84,10 @@ Array einsum(const std::string& spec, const std::vector<Array>& arrays, const Ou
 Array einsum(const std::string& spec, Operand a, Operand b, const OutSharding& out);
 /// `sum` with the sharding of the result.
 Array sum(Operand x, Axes axes, const OutSharding& out);
+/// `max` with the sharding of the result, whose unreduced axes are of kind `UnreducedKind::max`.
+Array max(Operand x, Axes axes, const OutSharding& out);
+/// `min` with the sharding of the result, whose unreduced axes are of kind `UnreducedKind::min`.
+Array min(Operand x, Axes axes, const OutSharding& out);
 /// `reshape` with the sharding of the result.
 Array reshape(Operand x, std::vector<std::int64_t> shape, const OutSharding& out);
 /// `ravel` with the sharding of the result.
@@ -130,13 +135,16 @@ std::vector<Array> reshard_leaves(const std::vector<Array>& leaves,
 /// Moves arrays to another sharding over Explicit axes (jax.sharding.reshard): the only operation
 /// that changes the sharding of a type and nothing else.
 ///
-/// A spec without the unreduced axes that a value has adds up its parts. Where `target` has
-/// unreduced axes that the value lacks, one part gets the value and the others zeros. `reduced`
-/// axes change the type alone: the gradient of the result is a partial sum over them.
+/// A spec without the unreduced axes that a value has adds up its parts, or takes the maximum or
+/// minimum of them. Where `target` has unreduced axes that the value lacks, one part gets the value
+/// and the others zeros; those of maxima and minima can't be more than the value has, nor can
+/// `target` be of another kind. `reduced` axes change the type alone: the gradient of the result is
+/// a partial sum over them.
 /// @param value  A tree of arrays; eagerly or in a traced function.
 /// @param target  A prefix of that tree; specs refer to the mesh of the array, or that in scope.
 /// @param location  The line named in messages.
-/// @throws ShardingTypeError if a spec names an axis that isn't Explicit.
+/// @throws ShardingTypeError if a spec names an axis that isn't Explicit, or its unreduced axes are
+///   of another kind than the array's, or more of a maximum or minimum.
 /// @throws ShardingError if it has more entries than the array has dimensions.
 /// @throws IndivisibleError if a dimension can't be split evenly.
 /// @throws ValueError if `target` is no prefix, or null or UNSPECIFIED for an array.

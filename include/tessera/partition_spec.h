@@ -127,7 +127,8 @@ class PartitionSpec final {
   std::size_t index(const SpecEntry& value, Location location = Location::current()) const;
   /// Number of entries that equal `value`.
   std::size_t count(const SpecEntry& value) const;
-  /// Unreduced axes: along them each device holds one term of a sum that hasn't been computed yet.
+  /// Unreduced axes: along them each device holds one term of a sum that hasn't been computed yet,
+  /// or of a maximum or minimum.
   const std::vector<std::string>& unreduced() const { return unreduced_; }
   /// Returns a copy with these unreduced axes.
   /// @throws ValueError if an axis is given twice, is empty, splits a dimension or is reduced.
@@ -137,8 +138,7 @@ class PartitionSpec final {
   std::optional<UnreducedKind> unreduced_kind() const {
     return unreduced_.empty() ? std::nullopt : std::optional(kind_);
   }
-  /// The same of terms that are combined in this way. No array can be placed by a spec of another
-  /// kind than a sum yet: a NamedSharding of it is a NotImplementedError.
+  /// The same of terms that are combined in this way.
   /// @throws ValueError as above, and for a kind of no axes.
   template <std::same_as<UnreducedKind> Kind>
   PartitionSpec with_unreduced(std::vector<std::string> axes, Kind kind,

@@ -87,7 +87,7 @@ class Sharding {
   /// True if all devices belong to this process.
   bool is_fully_addressable(Location location = Location::current()) const;
   /// True if both place the same parts of arrays of rank `ndim` on the same devices, even if they
-  /// are of different classes or name different axes.
+  /// are of different classes or name different axes. Unreduced parts are of the same kind.
   bool is_equivalent_to(const Sharding& other, std::int64_t ndim) const;
   /// The kind of memory: "device", "pinned_host" or "unpinned_host".
   std::string memory_kind() const;
@@ -95,6 +95,8 @@ class Sharding {
   /// @throws ValueError if the devices can't address it; the message lists the kinds that they can.
   Sharding with_memory_kind(const std::string& kind, Location location = Location::current()) const;
   /// Returns the sharding of arrays of rank `ndim` as HLO text, for example "{devices=[2,4]<=[8]}".
+  /// That says which devices hold parts of one value, and not whether these are of a sum, a maximum
+  /// or a minimum.
   /// @throws ShardingError if the sharding is for another rank.
   std::string to_hlo_text(std::int64_t ndim, Location location = Location::current()) const;
   /// Returns a description for messages.

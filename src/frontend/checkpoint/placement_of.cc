@@ -29,7 +29,7 @@ std::optional<Sharding> placement_of(const Array& like, const std::string& who, 
 void check_placement(const Sharding& sharding, const Shape& shape, const std::string& who,
                      Location location) {
   check_devices_exist(sharding, who, location);
-  check_fits(sharding, shape.dims, who, false, location);
+  check_fits(sharding, shape, who, false, location);
 }
 
 void check_like(const Shape& saved, const Array& like, const std::string& who, Location location) {

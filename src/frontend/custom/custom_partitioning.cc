@@ -148,6 +148,7 @@ std::vector<TensorSharding> UserPartitioner::read_back(
     const std::vector<Tiling> tilings{to_tiling(t)};
     const std::vector<std::int64_t> ranks{values[i].shape.rank()};
     TensorSharding other = from_tilings(tilings, ranks, mesh->num_devices(), mesh)[0];
+    other.reduction = t.reduction;
     if (other.mesh && !same_mesh(other.mesh, mesh)) {
       throw NotImplementedError(
           item + ", " + s.to_string() + ", can't be expressed on the mesh of the program",

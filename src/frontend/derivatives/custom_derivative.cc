@@ -127,7 +127,7 @@ class JvpRules final : public CustomRules {
       check_type(what, frontend::abstract_value(value).shape, like, location_);
       if (tangent) {
         const ShardingType result = frontend::sharding_type_of(given[k - results_.size()]);
-        check_sharding(what, value, result, location_);
+        check_sharding(what, value, result.tangent(), location_);
       }
       out.push_back(value);
     }

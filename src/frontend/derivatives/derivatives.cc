@@ -184,6 +184,28 @@ void check_sharding(const Array& given, const Shape& shape, const ShardingType& 
                           location);
 }
 
+/// Each device's part of a maximum or minimum has no derivative of its own.
+void check_not_extremum(const AbstractValue& of, const std::string& what, Location location) {
+  if (!of.sharding.is_extremum() || !has_tangent(of.shape)) return;
+  throw ShardingTypeError(
+      what + " is " + frontend::type_text(of.shape, of.sharding) + ", " +
+          frontend::partial_text(of.sharding.kind) +
+          ", whose parts have no derivative; valid: reshard() of it to a spec without unreduced "
+          "axes, which joins the parts",
+      location);
+}
+void check_differentiable(const std::vector<AbstractValue>& arguments, const TracedFunction& f,
+                          const std::string& api, Location location) {
+  for (std::size_t k = 0; k < arguments.size(); ++k) {
+    check_not_extremum(arguments[k], api + ": leaf " + std::to_string(k) + " of the arguments",
+                       location);
+  }
+  for (std::size_t k = 0; k < f.results.size(); ++k) {
+    check_not_extremum(f.results[k], api + ": leaf " + std::to_string(k) + " of the results",
+                       location);
+  }
+}
+
 void check_count(const std::string& api, const char* what, std::size_t have, std::size_t want,
                  Location location) {
   if (have == want) return;
@@ -232,6 +254,8 @@ Wanted wanted_leaves(const CallInfo& info, const GradRequest& request, Location 
                              "arguments, or allow_int for gradients that are zeros of pred",
                          location);
       }
+      check_not_extremum(frontend::abstract_value(info.leaves[k]),
+                         std::string(request.api) + ": argument" + paths[k], location);
       out.perturbed[k] = has_tangent(shape);
     }
   }
@@ -251,6 +275,7 @@ void check_value(const TracedFunction& f, const GradRequest& request, Location l
                          " and must return a scalar; sum or average it, or use vjp",
                      location);
   }
+  check_not_extremum(f.results[0], api + ": the function's result", location);
   const bool fits =
       request.options.holomorphic ? is_complex(shape.dtype) : is_floating(shape.dtype);
   if (!fits) {
@@ -308,6 +333,7 @@ JvpResult jvp_core(const CallInfo& info, Prototype* prototype, const std::vector
   std::size_t values = 0;
   std::vector<Array> all = program_with_rules("jvp", location, [&] {
     const Call call(info, prototype, "jvp", location);
+    check_differentiable(frontend::abstract_values(info.leaves), call.function, "jvp", location);
     std::vector<transforms::Tangent> given(call.operands.size());
     for (std::size_t k = 0; k < tangents.size(); ++k) {
       given[k] = checked_tangent(call.outer, tangents[k], frontend::abstract_value(info.leaves[k]),
@@ -389,6 +415,7 @@ Linearized linearize_core(const CallInfo& info, Prototype* prototype, const char
   std::vector<std::size_t> computed;  // residuals that the program gives
   std::vector<Array> all = program_with_rules(api, location, [&] {
     const Call call(info, prototype, api, location);
+    check_differentiable(state->arguments, call.function, api, location);
     ir::Builder& b = call.builder();
     std::vector<bool> perturbed = perturbed_of(state->arguments);
     perturbed.resize(call.operands.size(), false);
@@ -441,6 +468,7 @@ LinearFunction linear_function_core(const CallInfo& info, Prototype* prototype, 
     const TracedFunction f = frontend::trace_function(
         outer, api, state->arguments,
         [&](const std::vector<Array>& leaves) { return info.trace(leaves, prototype); }, location);
+    check_differentiable(state->arguments, f, api, location);
     transforms::raise_scans_in(f.computation);
     std::vector<Array> arguments = info.leaves;
     arguments.insert(arguments.end(), f.captures.begin(), f.captures.end());

@@ -40,6 +40,7 @@ class Reshape {
   ShardingType result() {
     out_.reduced = type_.reduced;
     out_.unreduced = type_.unreduced;
+    out_.kind = type_.kind;
     const bool split = std::any_of(type_.dims.begin(), type_.dims.end(),
                                    [](const AxisList& d) { return !d.empty(); });
     if (!split) return out_;

@@ -35,6 +35,13 @@ bool ShardingType::is_replicated() const {
          std::all_of(dims.begin(), dims.end(), [](const AxisList& d) { return d.empty(); });
 }
 
+ShardingType ShardingType::whole() const {
+  ShardingType out = *this;
+  out.unreduced.clear();
+  out.kind = UnreducedKind::sum;
+  return out;
+}
+
 std::int64_t ShardingType::parts(std::size_t dim) const {
   std::int64_t out = 1;
   for (const std::string& a : dims[dim]) out *= mesh.axis_size(a);
@@ -67,15 +74,15 @@ ShardingType ShardingType::of(const Mesh& mesh, const PartitionSpec& spec, std::
     out.dims[d] = std::move(lead);
   }
   out.unreduced = explicit_only(mesh, spec.unreduced());
+  if (!out.unreduced.empty()) out.kind = *spec.unreduced_kind();
   out.reduced = explicit_only(mesh, spec.reduced());
   return out;
 }
 
 PartitionSpec ShardingType::spec() const {
   std::vector<SpecEntry> entries(dims.begin(), dims.end());
-  return PartitionSpec::from_entries(std::move(entries))
-      .with_unreduced(unreduced, {})
-      .with_reduced(reduced, {});
+  PartitionSpec out = PartitionSpec::from_entries(std::move(entries)).with_reduced(reduced, {});
+  return unreduced.empty() ? out : out.with_unreduced(unreduced, kind, Location{});
 }
 
 TensorSharding ShardingType::constraint() const {
@@ -88,9 +95,24 @@ TensorSharding ShardingType::constraint() const {
 }
 
 ShardingType ShardingType::cotangent() const {
-  ShardingType out = *this;
+  ShardingType out = tangent();
   std::swap(out.unreduced, out.reduced);
   return out;
+}
+
+bool operator==(const ShardingType& a, const ShardingType& b) {
+  return a.mesh == b.mesh && a.dims == b.dims && a.unreduced == b.unreduced &&
+         a.reduced == b.reduced && (a.unreduced.empty() || a.kind == b.kind);
+}
+
+std::string partial_text(UnreducedKind kind) {
+  return std::string("a partial ") + (kind == UnreducedKind::sum   ? "sum"
+                                      : kind == UnreducedKind::max ? "maximum"
+                                                                   : "minimum");
+}
+
+const char* joins_text(UnreducedKind kind) {
+  return kind == UnreducedKind::sum ? "adds up" : "joins";
 }
 
 std::string ShardingType::key() const {
@@ -109,11 +131,11 @@ std::string type_text(const Shape& shape, const ShardingType& type,
   }
   out += "]";
   std::string sets;
-  const auto add = [&](const char* letter, const std::vector<std::string>& axes) {
-    if (!axes.empty()) sets += (sets.empty() ? "" : ",") + std::string(letter) + ":" + listed(axes);
+  const auto add = [&](const std::string& letter, const std::vector<std::string>& axes) {
+    if (!axes.empty()) sets += (sets.empty() ? "" : ",") + letter + ":" + listed(axes);
   };
   add("V", varying);
-  add("U", type.unreduced);
+  add(type.is_extremum() ? std::string("U_") + tessera::to_string(type.kind) : "U", type.unreduced);
   add("R", type.reduced);
   return sets.empty() ? out : out + "{" + sets + "}";
 }

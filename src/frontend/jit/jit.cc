@@ -262,7 +262,7 @@ std::vector<std::optional<Sharding>> JitCore::State::wanted_inputs(const CallInf
     out[i] = frontend::resolve_leaf(leaves[i], who, pjit, false, location);
     if (!out[i]) continue;
     // In per-device code the constraint checks it, along the axes that aren't manual.
-    if (!manual) frontend::check_fits(*out[i], impl.shape.dims, names[i], false, where);
+    if (!manual) frontend::check_fits(*out[i], impl.shape, names[i], false, where);
     const bool somewhere = impl.kind == ArrayImpl::Kind::tracer || impl.sharding.valid();
     const MemoryKind have = frontend::memory_of(info.leaves[i]), wanted = memory_of(*out[i]);
     if (somewhere && have != wanted) {
@@ -379,7 +379,9 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   const auto result_paths = leaf_paths([&](TreeVisitor& v) { info.walk_result(out.prototype, v); });
   for (std::size_t i = 0; i < results.size(); ++i) {
     const std::string who = "result" + result_paths[i] + " of '" + name + "'";
-    if (outputs[i]) frontend::check_fits(*outputs[i], results[i].shape(), who, false, where);
+    if (outputs[i]) {
+      frontend::check_fits(*outputs[i], impl_of(results[i]).shape, who, false, where);
+    }
     if (out_layouts[i]) {
       frontend::check_layout_fits(Format(*out_layouts[i], outputs[i].value_or(Sharding())),
                                   results[i].ndim(), who, where);

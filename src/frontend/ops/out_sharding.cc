@@ -37,6 +37,14 @@ Array sum(Operand x, Axes axes, const OutSharding& out) {
   return with_out_sharding(
       out, [&] { return sum(x, axes); }, x.location);
 }
+Array max(Operand x, Axes axes, const OutSharding& out) {
+  return with_out_sharding(
+      out, [&] { return max(x, axes); }, x.location);
+}
+Array min(Operand x, Axes axes, const OutSharding& out) {
+  return with_out_sharding(
+      out, [&] { return min(x, axes); }, x.location);
+}
 Array reshape(Operand x, std::vector<std::int64_t> shape, const OutSharding& out) {
   return with_out_sharding(
       out, [&] { return reshape(x, shape); }, x.location);

@@ -91,7 +91,9 @@ void check_spec_leaves(const ShardingTree& specs, const std::string& what, bool 
         if (!leaf.spec().unreduced().empty()) {
           throw NotImplementedError("shard_map " + path + " is " + leaf.spec().to_string() +
                                         ": unreduced values can't enter or leave per-device code; "
-                                        "psum makes a sum whole",
+                                        "p" +
+                                        to_string(*leaf.spec().unreduced_kind()) + " makes a " +
+                                        to_string(*leaf.spec().unreduced_kind()) + " whole",
                                     location);
         }
         return;
@@ -216,6 +218,15 @@ void leave_to_devices(ShardingType* type, const PartitionSpec& spec, const Manua
                       const SpecUse& use, Location location) {
   if (!*type) return;
   const PartitionSpec have = spec_of_type(*type, manual);
+  if (type->is_extremum()) {
+    const std::string op = to_string(type->kind);
+    throw NotImplementedError(
+        "shard_map: " + use.who + " is " + type_text(use.shape, *type) +
+            ": unreduced values can't enter per-device code; valid: reshard() "
+            "of it before, to a spec without unreduced axes, or the p" +
+            op + " within of what the parts are made of",
+        location);
+  }
   for (std::size_t d = 0; d < have.size(); ++d) {
     const SpecEntry given = d < spec.size() ? spec[d] : SpecEntry();
     if (given == have[d]) continue;

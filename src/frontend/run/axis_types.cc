@@ -25,25 +25,48 @@ std::string set_text(const std::vector<std::string>& axes) {
   return "{" + out + "}";
 }
 
-/// Sums that are left for later must be there to be left.
+/// "unreduced={'x'}", with the kind unless it is that of sums.
+std::string unreduced_text(const std::vector<std::string>& axes, UnreducedKind kind) {
+  return "unreduced=" + set_text(axes) +
+         (kind == UnreducedKind::sum ? "" : std::string(" and UnreducedKind::") + to_string(kind));
+}
+
+/// What was reshaped stays as partial as it was.
+void check_kept(const PartitionSpec& spec, const frontend::OutShardingRequest& request,
+                const std::string& who, Location location) {
+  const std::vector<std::string>& kept = *request.kept();
+  if (spec.unreduced() == kept && spec.unreduced_kind() == request.kept_kind()) return;
+  throw ShardingTypeError(
+      who + ": the operand is " + frontend::partial_text(request.kept_kind()) + " over " +
+          set_text(kept) + ", and stays one when it is reshaped; valid: a spec with " +
+          unreduced_text(kept, request.kept_kind()) + ", or reshard() of the operand before",
+      location);
+}
+
+/// Sums, maxima and minima that are left for later must be there to be left.
 void check_unreduced(const PartitionSpec& spec, const frontend::OutShardingRequest& request,
                      bool is_dot, Location location) {
   const std::vector<std::string>& wanted = spec.unreduced();
   const std::string who = "out_sharding " + spec.to_string();
   if (request.kept() && !request.kept()->empty()) {
-    if (wanted == *request.kept()) return;
-    throw ShardingTypeError(who + ": the operand is a partial sum over " +
-                                set_text(*request.kept()) +
-                                ", and stays one when it is reshaped; valid: a spec with "
-                                "unreduced=" +
-                                set_text(*request.kept()) + ", or reshard() of the operand before",
-                            location);
+    return check_kept(spec, request, who, location);
   }
   if (wanted.empty()) return;
   if (!request.summed()) {
     throw ShardingTypeError(who +
-                                ": unreduced axes are those of a dot or a sum, and the result "
-                                "comes of neither; valid: a spec without them",
+                                ": unreduced axes are those of a dot, a sum, a maximum or a "
+                                "minimum, and the result comes of none; valid: a spec without them",
+                            location);
+  }
+  const UnreducedKind kind = request.summed_kind();
+  if (spec.unreduced_kind() != kind) {
+    throw ShardingTypeError(who + ": the result comes of " +
+                                (is_dot ? "a dot, whose parts are those of a sum"
+                                 : kind == UnreducedKind::sum ? "a sum"
+                                 : kind == UnreducedKind::max ? "a maximum"
+                                                              : "a minimum") +
+                                "; valid: UnreducedKind::" + to_string(kind) +
+                                ", or a spec without unreduced axes",
                             location);
   }
   const std::vector<std::string>& summed = *request.summed();
@@ -54,7 +77,8 @@ void check_unreduced(const PartitionSpec& spec, const frontend::OutShardingReque
   throw ShardingTypeError(
       who + ": the unreduced axes must be " +
           (is_dot ? "just those that split the contracted dimensions of both operands, "
-                  : "some of those that split the summed dimensions, ") +
+           : kind == UnreducedKind::sum ? "some of those that split the summed dimensions, "
+                                        : "some of those that split the reduced dimensions, ") +
           set_text(summed),
       location);
 }

@@ -101,8 +101,9 @@ void unify_meshes(ir::Module& module, const MeshRef& preferred) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const TensorSharding before = *all[i];
     if (unified[i].mesh) module.mesh = unified[i].mesh;
-    // Tilings can't represent open dims and priorities.
+    // Tilings can't represent open dims and priorities, nor what joins partial values.
     TensorSharding after = unified[i];
+    after.reduction = before.reduction;
     for (std::size_t d = 0; d < after.dims.size(); ++d) {
       after.dims[d].open = before.dims[d].open;
       after.dims[d].priority = before.dims[d].priority;

@@ -128,8 +128,7 @@ std::vector<Array> device_put_leaves(const std::vector<Array>& leaves,
     shardings[i] = frontend::resolve_leaf(targets[i], who, true, false, location);
     if (!shardings[i]) shardings[i] = SingleDeviceSharding(default_device());
     frontend::check_devices_exist(*shardings[i], who, location);
-    frontend::check_fits(*shardings[i], impl_of(leaves[i], location).shape.dims, who, false,
-                         location);
+    frontend::check_fits(*shardings[i], impl_of(leaves[i], location).shape, who, false, location);
     if (!targets[i].layout()) continue;
     if (targets[i].layout()->is_auto()) {
       throw ValueError(who +
@@ -225,7 +224,8 @@ bool asserts_type(const Sharding& sharding, const ShardingType& type, const Shap
   }
   const PartitionSpec& spec = NamedSharding(sharding).spec();
   if (type.mesh.auto_axes().empty()) {
-    bool same = spec.unreduced() == type.unreduced;
+    bool same = spec.unreduced() == type.unreduced &&
+                (type.unreduced.empty() || spec.unreduced_kind() == type.kind);
     for (std::size_t d = 0; d < type.dims.size(); ++d) {
       const SpecEntry entry = d < spec.size() ? spec[d] : SpecEntry();
       same = same && (entry.is_unconstrained() || entry.axes() == type.dims[d]);
@@ -239,14 +239,23 @@ bool asserts_type(const Sharding& sharding, const ShardingType& type, const Shap
                         location);
   }
   const std::vector<std::string> is_explicit = type.mesh.explicit_axes();
-  for (const SpecEntry& e : spec) {
-    for (const std::string& a : e.axes()) {
+  const auto check = [&](const std::vector<std::string>& axes) {
+    for (const std::string& a : axes) {
       if (!contains(is_explicit, a)) continue;
       throw ShardingError(who + ": " + spec.to_string() + " names '" + a +
                               "', which is Explicit in " + type.mesh.to_string() +
                               "; valid: Auto axes; reshard() for Explicit ones",
                           location);
     }
+  };
+  for (const SpecEntry& e : spec) check(e.axes());
+  check(spec.unreduced());
+  if (!type.unreduced.empty() && spec.unreduced_kind().value_or(type.kind) != type.kind) {
+    throw ShardingError(who + " is " + type_text(shape, type) + ", " + partial_text(type.kind) +
+                            ", and " + spec.to_string() + " would make it " +
+                            partial_text(*spec.unreduced_kind()) +
+                            " as well; valid: unreduced axes of one kind",
+                        location);
   }
   return false;
 }
@@ -264,8 +273,12 @@ Sharding with_type(const NamedSharding& sharding, const ShardingType& type) {
     axes.insert(axes.end(), entry.axes().begin(), entry.axes().end());
     entries.emplace_back(std::move(axes));
   }
-  return NamedSharding(sharding.mesh(), PartitionSpec::from_entries(std::move(entries)),
-                       Location{});
+  std::vector<std::string> parts = type.unreduced;
+  parts.insert(parts.end(), sharding.spec().unreduced().begin(), sharding.spec().unreduced().end());
+  PartitionSpec spec = PartitionSpec::from_entries(std::move(entries));
+  const UnreducedKind kind = sharding.spec().unreduced_kind().value_or(type.kind);
+  if (!parts.empty()) spec = spec.with_unreduced(std::move(parts), kind, Location{});
+  return NamedSharding(sharding.mesh(), spec, Location{});
 }
 
 /// With the dims that are UNCONSTRAINED split as those of the array are, by axes that the others
@@ -291,7 +304,9 @@ Sharding settled(const NamedSharding& wanted, const ArrayImpl& impl) {
     entries[d] = SpecEntry(std::move(axes));
   }
   PartitionSpec spec = PartitionSpec::from_entries(std::move(entries));
-  if (!wanted.spec().unreduced().empty()) spec = spec.with_unreduced(wanted.spec().unreduced());
+  if (const auto kind = wanted.spec().unreduced_kind()) {
+    spec = spec.with_unreduced(wanted.spec().unreduced(), *kind, Location{});
+  }
   return NamedSharding(wanted.mesh(), spec, Location{});
 }
 
@@ -333,7 +348,7 @@ Array constrain(const Array& x, const Sharding& given, const std::string& who, L
     if (!part) return x;
     sharding = *part;
   }
-  check_fits(sharding, impl.shape.dims, who, trace != nullptr, location);
+  check_fits(sharding, impl.shape, who, trace != nullptr, location);
   const MemoryKind memory = memory_of(x);
   if (is_host(internal::memory_of(sharding)) && internal::memory_of(sharding) != memory) {
     throw ValueError(who + " is in " + name(memory) + ", and " + sharding.to_string() +

@@ -78,7 +78,7 @@ ShardingType checked_type(const Mesh& mesh, const PartitionSpec& spec, const Sha
         location);
   }
   check_explicit(mesh, spec, who, location);
-  check_fits(sharding, shape.dims, who, false, location);
+  check_fits(sharding, shape, who, false, location);
   return ShardingType::of(mesh, spec, shape.dims.size());
 }
 
@@ -112,14 +112,39 @@ ShardingType resharded_type(const ShardingTree& leaf, const Array& x, const std:
   return checked_type(mesh, leaf.spec(), impl_of(x).shape, who, location);
 }
 
+bool includes_all(const std::vector<std::string>& all, const std::vector<std::string>& some) {
+  return std::includes(all.begin(), all.end(), some.begin(), some.end());
+}
+
+/// Parts are joined as what they are parts of. Those of a maximum or minimum are made by a
+/// reduction: of any other value each device has the whole.
+void check_kinds(const ShardingType& from, const ShardingType& to, const Shape& shape,
+                 const std::string& who, Location location) {
+  if (to.unreduced.empty()) return;
+  const std::string is = who + " is " + type_text(shape, from), spec = to.spec().to_string();
+  if (!from.unreduced.empty() && from.kind != to.kind) {
+    throw ShardingTypeError(is + ", " + partial_text(from.kind) + ", and " + spec + " is of " +
+                                partial_text(to.kind) +
+                                "; valid: the same kind, or first reshard() to a spec without "
+                                "unreduced axes, which " +
+                                joins_text(from.kind) + " the parts",
+                            location);
+  }
+  if (!to.is_extremum() || includes_all(from.unreduced, to.unreduced)) return;
+  const std::string op = to_string(to.kind);
+  throw ShardingTypeError(
+      is + ", and " + spec + " is unreduced over more axes; valid: some of those " +
+          "over which the array is unreduced; a result of " + op + "(x, axes, " + spec +
+          "); or device_put, which gives all devices the value",
+      location);
+}
+
 Array resharded(const Array& x, const ShardingType& type, Location location) {
   Trace& trace = *Trace::current();
   // A partial sum over some axes becomes one over others by way of the sum.
   const ShardingType from = sharding_type_of(x);
-  if (from && !from.unreduced.empty() && !type.unreduced.empty() &&
-      from.unreduced != type.unreduced) {
-    ShardingType summed = type;
-    summed.unreduced.clear();
+  if (from && !from.unreduced.empty() && !includes_all(from.unreduced, type.unreduced)) {
+    const ShardingType summed = type.whole();
     const Array sum = resharded(x, summed, location);
     // A wall, so that the two aren't taken for one.
     ir::Instruction* whole =
@@ -161,6 +186,8 @@ std::vector<Array> reshard_leaves(const std::vector<Array>& leaves,
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     types.push_back(
         frontend::resharded_type(targets[i], leaves[i], "reshard's argument" + paths[i], location));
+    frontend::check_kinds(frontend::sharding_type_of(leaves[i]), types.back(),
+                          impl_of(leaves[i]).shape, "reshard's argument" + paths[i], location);
   }
   return frontend::as_one_program("reshard", location, [&] {
     std::vector<Array> out;

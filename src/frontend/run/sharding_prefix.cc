@@ -416,5 +416,19 @@ void check_fits(const Sharding& sharding, const std::vector<std::int64_t>& shape
   }
 }
 
+void check_fits(const Sharding& sharding, const Shape& shape, const std::string& who,
+                bool allow_uneven, Location location) {
+  check_fits(sharding, shape.dims, who, allow_uneven, location);
+  if (!is_complex(shape.dtype) || !NamedSharding::is(sharding)) return;
+  const PartitionSpec& spec = NamedSharding(sharding).spec();
+  const UnreducedKind kind = spec.unreduced_kind().value_or(UnreducedKind::sum);
+  if (kind == UnreducedKind::sum) return;
+  throw DTypeError(who + " is " + shape.to_string() + ", and " + spec.to_string() + " is of a " +
+                       to_string(kind) +
+                       " of its parts: complex numbers have no order; valid: "
+                       "UnreducedKind::sum, or a spec without unreduced axes",
+                   location);
+}
+
 }  // namespace frontend
 }  // namespace tessera

@@ -10,6 +10,8 @@
 #include <tessera/sharding_tree.h>
 #include <tessera/tree.h>
 
+#include "src/base/shape.h"
+
 namespace tessera::frontend {
 
 /// One leaf of `prefix` per array of the tree. ValueError naming `what` ("in_shardings"), the key
@@ -65,6 +67,9 @@ std::string quoted_names(const std::vector<std::string>& names);
 /// rank, IndivisibleError, both prefixed by `who` ("argument x[0] of 'f'").
 void check_fits(const Sharding& sharding, const std::vector<std::int64_t>& shape,
                 const std::string& who, bool allow_uneven, Location location);
+/// Also that the parts can be joined: DTypeError for maxima and minima of complex numbers.
+void check_fits(const Sharding& sharding, const Shape& shape, const std::string& who,
+                bool allow_uneven, Location location);
 
 /// Checks that need no mesh, when a function is wrapped: axes repeated in a spec, UNCONSTRAINED.
 void check_leaves(const ShardingTree& tree, const std::string& what, Location location);

@@ -81,7 +81,7 @@ bool has_partial_sums(const Sharding& s, const Dims& shape, Location location) {
   return !s.is_fully_replicated() && layout_of_parts(s, shape, location)->partial_sums;
 }
 
-/// The sharding of the array after its partial sums are added up.
+/// The sharding of the array after its partial sums are added up, or its maxima or minima joined.
 Sharding summed(const Sharding& s) {
   if (!NamedSharding::is(s)) {
     return GSPMDSharding::get_replicated(s.device_list()).with_memory_kind(s.memory_kind());
@@ -290,6 +290,7 @@ std::vector<DeviceBuffer> moved_parts(const ArrayImpl& impl,
 }
 
 /// The terms of an array: along the unreduced axes one device has the value, the others have zeros.
+/// Of maxima and minima all devices have the value, or the elements that they had before.
 std::vector<DeviceBuffer> terms_as(const Array& array, const Sharding& sharding,
                                    Location location) {
   const ArrayImpl& impl = impl_of(array, location);

@@ -10,7 +10,9 @@
 #include "src/base/contains.h"
 #include "src/base/thread_scratch.h"
 #include "src/frontend/arrays/array_impl.h"
+#include "src/frontend/explicit/partial_sums.h"
 #include "src/frontend/explicit/rules.h"
+#include "src/ir/rewrite/builder.h"
 
 namespace tessera::frontend {
 
@@ -72,6 +74,7 @@ ShardingType visible(ShardingType type) {
   };
   for (ShardingType::AxisList& d : type.dims) std::erase_if(d, hidden);
   std::erase_if(type.unreduced, hidden);
+  if (type.unreduced.empty()) type.kind = UnreducedKind::sum;
   std::erase_if(type.reduced, hidden);
   type.mesh = with_auto_axes(type.mesh, auto_axes());
   if (type.mesh.explicit_axes().empty()) return {};
@@ -86,13 +89,32 @@ OutShardingRequest::OutShardingRequest() : outer_(out_sharding_request) {
 OutShardingRequest::~OutShardingRequest() { out_sharding_request = outer_; }
 OutShardingRequest* OutShardingRequest::active() { return out_sharding_request; }
 
+namespace {
+
+/// What joins the parts that devices have of the result, where the reduced dims are split.
+std::optional<UnreducedKind> kind_of_reduction(const ir::Instruction& op) {
+  if (op.is(ir::Opcode::dot)) return UnreducedKind::sum;
+  if (!op.is(ir::Opcode::reduce) || op.operands().size() != 2) return std::nullopt;
+  const std::optional<ir::Opcode> by = ir::as_binary_reducer(*op.called()[0]);
+  if (by == ir::Opcode::add) return UnreducedKind::sum;
+  if (by == ir::Opcode::maximum) return UnreducedKind::max;
+  if (by == ir::Opcode::minimum) return UnreducedKind::min;
+  return std::nullopt;
+}
+
+}  // namespace
+
 void OutShardingRequest::note(const ir::Instruction& op,
                               const std::vector<ShardingType>& operands) {
   for (const ShardingType& t : operands) {
     if (t && mesh_.empty()) mesh_ = t.mesh;
   }
   kept_.reset();
-  if (op.is(ir::Opcode::reshape) && operands[0]) kept_ = operands[0].unreduced;
+  if (op.is(ir::Opcode::reshape) && operands[0]) {
+    kept_ = operands[0].unreduced;
+    kept_kind_ = operands[0].kind;
+  }
+  const std::optional<UnreducedKind> kind = kind_of_reduction(op);
   std::vector<std::string> axes;
   if (op.is(ir::Opcode::dot)) {
     const auto& attrs = op.get<ir::DotAttrs>();
@@ -101,8 +123,7 @@ void OutShardingRequest::note(const ir::Instruction& op,
       if (left != operands[1].dims[std::size_t(attrs.rhs_contracting[n])]) continue;
       axes.insert(axes.end(), left.begin(), left.end());
     }
-  } else if (op.is(ir::Opcode::reduce) && operands[0] &&
-             op.called()[0]->root()->is(ir::Opcode::add)) {
+  } else if (kind && operands[0]) {
     for (const std::int64_t d : op.get<ir::DimensionsAttrs>().dims) {
       const auto& of_dim = operands[0].dims[std::size_t(d)];
       axes.insert(axes.end(), of_dim.begin(), of_dim.end());
@@ -113,6 +134,7 @@ void OutShardingRequest::note(const ir::Instruction& op,
   }
   std::sort(axes.begin(), axes.end());
   summed_ = std::move(axes);
+  summed_kind_ = *kind;
   summed_by_dot_ = op.is(ir::Opcode::dot);
 }
 
@@ -190,9 +212,11 @@ ShardingType joined_sharding_type(const std::string& name, const std::vector<Arr
                               location);
     }
     if (!type.unreduced.empty()) {
-      throw ShardingTypeError(name + " of " + type_text(impl_of(x).shape, type) +
-                                  ", a partial sum; valid: reshard() of it to a spec without "
-                                  "unreduced axes, which adds up the parts",
+      throw ShardingTypeError(name + " of " + type_text(impl_of(x).shape, type) + ", " +
+                                  partial_text(type.kind) +
+                                  "; valid: reshard() of it to a spec without unreduced axes, "
+                                  "which " +
+                                  joins_text(type.kind) + " the parts",
                               location);
     }
   }
@@ -250,7 +274,9 @@ std::vector<ShardingType> inferred_types(const Trace& trace, const ir::Instructi
   try {
     return result_types(typed);
   } catch (const ShardingTypeError&) {
-    return {};  // what is requested settles it
+    // What is requested settles it, but for parts that the op can't take.
+    check_extrema(typed);
+    return {};
   }
 }
 

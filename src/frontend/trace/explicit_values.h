@@ -68,16 +68,20 @@ class OutShardingRequest {
 
   /// Of typed operands; empty if there were none.
   const Mesh& mesh() const { return mesh_; }
-  /// The axes over which the last dot or sum has partial results, as its operands are sharded;
-  /// empty if there was none.
+  /// The axes over which the last dot, sum, maximum or minimum has partial results, as its operands
+  /// are sharded; empty if there was none.
   const std::optional<std::vector<std::string>>& summed() const { return summed_; }
   bool summed_by_dot() const { return summed_by_dot_; }
+  /// What joins those.
+  UnreducedKind summed_kind() const { return summed_kind_; }
   /// The unreduced axes of what was reshaped last, if that was the last op.
   const std::optional<std::vector<std::string>>& kept() const { return kept_; }
+  UnreducedKind kept_kind() const { return kept_kind_; }
 
  private:
   OutShardingRequest* outer_;
   bool summed_by_dot_ = false;
+  UnreducedKind summed_kind_ = UnreducedKind::sum, kept_kind_ = UnreducedKind::sum;
   Mesh mesh_;
   std::optional<std::vector<std::string>> summed_, kept_;
 };

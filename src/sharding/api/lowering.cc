@@ -96,7 +96,34 @@ TensorSharding spec_to_axes(const PartitionSpec& spec, const MeshRef& mesh, std:
   }
   for (const std::string& a : spec.unreduced()) append(a, &out.unreduced);
   std::sort(out.unreduced.begin(), out.unreduced.end());
+  if (const auto kind = spec.unreduced_kind()) out.reduction = reduction_of(*kind);
   return out;
+}
+
+Reduction reduction_of(UnreducedKind kind) {
+  switch (kind) {
+    case UnreducedKind::max:
+      return Reduction::max;
+    case UnreducedKind::min:
+      return Reduction::min;
+    case UnreducedKind::sum:
+      break;
+  }
+  return Reduction::sum;
+}
+
+std::optional<UnreducedKind> unreduced_kind_of(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum:
+      return UnreducedKind::sum;
+    case Reduction::max:
+      return UnreducedKind::max;
+    case Reduction::min:
+      return UnreducedKind::min;
+    case Reduction::other:
+      break;
+  }
+  return std::nullopt;
 }
 
 TensorSharding to_tensor_sharding(const Sharding& s, std::int64_t ndim,
@@ -150,10 +177,26 @@ std::optional<PartitionSpec> to_partition_spec(const TensorSharding& s) {
   while (!entries.empty() && entries.back().is_none()) entries.pop_back();
   IndexList unreduced = s.unreduced;
   std::sort(unreduced.begin(), unreduced.end());
-  const std::vector<std::string> sums = names(unreduced);
+  const std::vector<std::string> parts = names(unreduced);
   if (!whole) return std::nullopt;
-  return PartitionSpec::from_entries(std::move(entries)).with_unreduced(sums, {});
+  const PartitionSpec spec = PartitionSpec::from_entries(std::move(entries));
+  if (parts.empty()) return spec;
+  const auto kind = unreduced_kind_of(s.reduction);
+  if (!kind) return std::nullopt;
+  return spec.with_unreduced(parts, *kind, Location{});
 }
+
+namespace {
+
+/// The same with parts that are joined so; a tiling, of which the sharding was read, is of sums.
+NamedSharding joined_by(const NamedSharding& s, UnreducedKind kind) {
+  const PartitionSpec& spec = s.spec();
+  if (spec.unreduced().empty()) return s;
+  return NamedSharding(s.mesh(), spec.with_unreduced(spec.unreduced(), kind, Location{}),
+                       s.memory_kind(), Location{});
+}
+
+}  // namespace
 
 Sharding to_public_sharding(const TensorSharding& s, const Mesh& mesh,
                             std::span<const Device> assignment) {
@@ -162,8 +205,17 @@ Sharding to_public_sharding(const TensorSharding& s, const Mesh& mesh,
     if (auto spec = to_partition_spec(s)) return NamedSharding(mesh, *spec, Location{});
   }
   const GSPMDSharding plain({assignment.begin(), assignment.end()}, to_tiling(s).to_string());
-  if (auto named = to_named_sharding(plain, mesh, s.rank())) return *named;
-  return plain;
+  const auto kind = unreduced_kind_of(s.reduction);
+  const bool is_sum = s.unreduced.empty() || s.reduction == Reduction::sum;
+  if (is_sum || kind) {
+    if (auto named = to_named_sharding(plain, mesh, s.rank())) {
+      return is_sum ? *named : joined_by(*named, *kind);
+    }
+  }
+  if (is_sum) return plain;
+  throw NotImplementedError("the sharding " + s.to_spec_string() +
+                            " has no form for the user: no spec over " + mesh.to_string() +
+                            " is of its axes, and shardings by tiles are of sums only");
 }
 
 std::optional<NamedSharding> to_named_sharding(const Sharding& s, const Mesh& mesh,
@@ -182,7 +234,9 @@ std::optional<NamedSharding> to_named_sharding(const Sharding& s, const Mesh& me
   if (axes.mesh && !same_mesh(axes.mesh, logical)) return std::nullopt;
   const auto spec = to_partition_spec(axes);
   if (!spec) return std::nullopt;
-  return NamedSharding(mesh, *spec, s.memory_kind(), Location{});
+  const NamedSharding out(mesh, *spec, s.memory_kind(), Location{});
+  if (!NamedSharding::is(s)) return out;
+  return joined_by(out, NamedSharding(s).spec().unreduced_kind().value_or(UnreducedKind::sum));
 }
 
 }  // namespace tessera

@@ -29,12 +29,19 @@ TensorSharding spec_to_axes(const PartitionSpec& spec, const MeshRef& mesh, std:
 TensorSharding to_tensor_sharding(const Sharding& s, std::int64_t ndim,
                                   std::span<const Device> assignment = {});
 
-/// The spec of a sharding that uses full axes only; empty if it uses a sub-axis or isn't a sharding
-/// by axes. Trailing unsplit dims are dropped; open flags are lost.
+/// What joins the parts along unreduced axes, as specs and as shardings by axes say it; empty for
+/// what no spec says.
+Reduction reduction_of(UnreducedKind kind);
+std::optional<UnreducedKind> unreduced_kind_of(Reduction reduction);
+
+/// The spec of a sharding that uses full axes only; empty if it uses a sub-axis, isn't a sharding
+/// by axes, or its parts are joined by what no spec says. Trailing unsplit dims are dropped; open
+/// flags are lost.
 std::optional<PartitionSpec> to_partition_spec(const TensorSharding& s);
 
 /// The public sharding of a value of a compiled program: a NamedSharding on `mesh` if its axes can
-/// express it, otherwise a GSPMDSharding over the assignment.
+/// express it, otherwise a GSPMDSharding over the assignment. NotImplementedError for parts of
+/// maxima or minima that no spec of the mesh can express, as tilings are of sums.
 Sharding to_public_sharding(const TensorSharding& s, const Mesh& mesh,
                             std::span<const Device> assignment);
 

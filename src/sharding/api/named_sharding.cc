@@ -84,16 +84,6 @@ void check_spec(const Mesh& mesh, const PartitionSpec& spec, Location location) 
     }
   }
   for (const std::string& a : spec.unreduced()) known(a);
-  if (const auto kind = spec.unreduced_kind(); kind && kind != UnreducedKind::sum) {
-    const std::string axis = "'" + spec.unreduced().front() + "'", name = to_string(*kind);
-    throw NotImplementedError("NamedSharding: the unreduced axes of " + spec.to_string() +
-                                  " are of kind " + name +
-                                  ": devices keep terms of sums only; valid: UnreducedKind::sum, "
-                                  "or the " +
-                                  name + " itself, as " + name + "(x, axes) of a dim that " + axis +
-                                  " splits, or p" + name + "(x, " + axis + ") per device",
-                              location);
-  }
   for (const std::string& a : spec.reduced()) known(a);
   if (!twice.empty()) {
     std::string list;

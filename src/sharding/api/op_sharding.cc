@@ -182,6 +182,14 @@ std::string OpSharding::to_string(Location location) const {
 OpSharding get_aval_sharding_proto(const PartitionSpec& spec, const Mesh& mesh, std::int64_t ndim,
                                    Location location) {
   const NamedSharding sharding(mesh, spec, location);
+  if (spec.unreduced_kind().value_or(UnreducedKind::sum) != UnreducedKind::sum) {
+    throw NotImplementedError("get_aval_sharding_proto of " + spec.to_string() +
+                                  ": an OpSharding says which devices hold parts, and not that "
+                                  "they are joined by a " +
+                                  tessera::to_string(*spec.unreduced_kind()) +
+                                  "; valid: UnreducedKind::sum, of which its parts are",
+                              location);
+  }
   return op_sharding_of(sharding.impl().tiling(ndim, location));
 }
 

@@ -70,11 +70,8 @@ ShardLayout compute(const Sharding& s, const Dims& shape, Location location) {
   const Tiling t = s.impl().tiling(std::int64_t(shape.size()), location);
   ShardLayout out;
   bool no_parts = t.kind == Tiling::Kind::manual || t.kind == Tiling::Kind::unknown;
-  out.partial_sums = t.kind == Tiling::Kind::unreduced;
-  for (Tiling::Subgroup g : t.subgroups) {
-    no_parts |= g == Tiling::Subgroup::manual;
-    out.partial_sums |= g == Tiling::Subgroup::unreduced;
-  }
+  for (Tiling::Subgroup g : t.subgroups) no_parts |= g == Tiling::Subgroup::manual;
+  out.partial_sums = t.has_partial_values();
   if (no_parts) says_no_parts(s, location);
   out.shard_shape = divided(s, t, shape, location);
   const std::vector<Device>& devices = s.impl().devices();

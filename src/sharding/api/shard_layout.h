@@ -20,7 +20,8 @@ struct ShardLayout {
   std::vector<Dims> offsets;
   /// Numbers the copies among the devices that hold the same elements of the same partial sum.
   std::vector<std::int64_t> replica_ids;
-  /// Whether there are unreduced axes: the array is the sum of the parts of the devices along them.
+  /// Whether there are unreduced axes: the array is the sum of the parts of the devices along them,
+  /// or what else the sharding's kind says.
   bool partial_sums = false;
 };
 

@@ -8,6 +8,7 @@
 #include "src/base/contains.h"
 #include "src/base/processes.h"
 #include "src/base/shape.h"
+#include "src/sharding/api/named_sharding.h"
 #include "src/sharding/api/shard_layout.h"
 #include "src/sharding/api/sharding_impl.h"
 
@@ -92,12 +93,27 @@ bool Sharding::is_fully_addressable(Location location) const {
   return !d.empty() && std::all_of(d.begin(), d.end(), is_local);
 }
 
+namespace {
+
+/// What joins the parts of arrays of that sharding, if they have any: sums but where a spec says
+/// otherwise.
+UnreducedKind kind_of(const Sharding& s) {
+  if (!NamedSharding::is(s)) return UnreducedKind::sum;
+  const auto& named = static_cast<const internal::NamedShardingImpl&>(s.impl());
+  return named.spec().unreduced_kind().value_or(UnreducedKind::sum);
+}
+
+}  // namespace
+
 bool Sharding::is_equivalent_to(const Sharding& other, std::int64_t ndim) const {
   if (impl_ == other.impl_) return true;
   const internal::ShardingImpl& a = impl();
   const internal::ShardingImpl& b = other.impl();
-  return internal::same_devices(a, b) && a.memory_kind() == b.memory_kind() &&
-         a.tiling(ndim, {}) == b.tiling(ndim, {});
+  if (!internal::same_devices(a, b) || a.memory_kind() != b.memory_kind()) return false;
+  const Tiling tiling = a.tiling(ndim, {});
+  // Tilings say that there are parts, not what joins them.
+  return tiling == b.tiling(ndim, {}) &&
+         (kind_of(*this) == kind_of(other) || !tiling.has_partial_values());
 }
 
 std::string Sharding::memory_kind() const { return impl().memory_kind(); }

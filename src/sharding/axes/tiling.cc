@@ -7,9 +7,15 @@
 #include <numeric>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
 #include "src/sharding/axes/device_order.h"
 
 namespace tessera {
+
+bool Tiling::has_partial_values() const {
+  return kind == Kind::unreduced ||
+         (kind == Kind::tiled && contains(subgroups, Subgroup::unreduced));
+}
 
 std::int64_t Tiling::num_devices() const {
   if (kind == Kind::maximal) return 1;

@@ -31,6 +31,8 @@ struct Tiling {
 
   std::int64_t rank() const { return std::int64_t(tile.size() - subgroups.size()); }
   std::int64_t num_devices() const;
+  /// Whether devices hold parts that something, most often a sum, is to join.
+  bool has_partial_values() const;
   /// Device of each tile, row-major.
   std::vector<std::int64_t> device_list() const;
   /// The canonical form, which is the same for all equivalent tilings: iota form if the devices

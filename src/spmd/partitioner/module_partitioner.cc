@@ -90,6 +90,7 @@ TensorSharding ModulePartitioner::on_module_mesh(const TensorSharding& sharding,
     translate(sharding.dims[d].axes, &s.dims[d].axes);
   }
   translate(sharding.unreduced, &s.unreduced);
+  s.reduction = sharding.reduction;
   return s;
 }
 

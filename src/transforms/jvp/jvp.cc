@@ -180,6 +180,15 @@ Tangent linear_in_several(JvpSite& site, const ir::Linearity& linearity) {
   return any ? Tangent(site.clone_on(std::move(operands))) : Tangent();
 }
 
+/// The largest of parts is no linear function of them: tangents of such parts are whole.
+void complete_extrema(Instruction* constraint) {
+  for (TensorSharding& s : constraint->sharding) {
+    if (s.reduction == Reduction::sum) continue;
+    s.unreduced.clear();
+    s.reduction = Reduction::sum;
+  }
+}
+
 }  // namespace
 
 Tangent jvp_linear(JvpSite& site) {
@@ -195,6 +204,7 @@ Tangent jvp_linear(JvpSite& site) {
   Tangent total;
   if (linearity.kind == ir::Linearity::Kind::jointly) {
     total = linear_in_several(site, linearity);
+    if (site.op.is(Opcode::sharding_constraint) && !total.is_zero()) complete_extrema(total.array);
     if (!site.shape().is_tuple || total.is_zero()) return total;
     std::vector<Tangent> elements;
     for (Instruction* e : elements_of(site.b, total.array)) elements.emplace_back(e);

@@ -96,6 +96,7 @@ void transpose_sharding_constraint(TransposeSite& s) {
       sharding.unreduced.push_back(sharding.mesh->find(name));
     }
     std::sort(sharding.unreduced.begin(), sharding.unreduced.end());
+    sharding.reduction = Reduction::sum;
   }
   s.give(0, out);
 }

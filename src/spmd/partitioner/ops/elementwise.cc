@@ -10,18 +10,46 @@ namespace tessera::spmd {
 
 namespace {
 
-/// Partial values over the same axes can be joined before they are completed: one reduction, not
-/// two. Sums are added and subtracted, maxima and minima joined by themselves.
-bool joins_partial_values(PartitionContext& p, const ir::Instruction& source) {
+/// The kind of partial values that an op joins: sums are added and subtracted, maxima and minima
+/// joined by themselves. Empty for other ops.
+std::optional<ir::Opcode> joining_op(const ir::Instruction& source) {
   const bool subtracts = source.is(ir::Opcode::subtract);
   const ir::Opcode joined_by = subtracts ? ir::Opcode::add : source.opcode;
-  if (reduction_of(joined_by) == Reduction::other) return false;
-  if (source.shape.dtype == DType::pred) return false;
+  if (reduction_of(joined_by) == Reduction::other) return std::nullopt;
+  if (source.shape.dtype == DType::pred) return std::nullopt;
+  return joined_by;
+}
+
+/// Whether the result is requested as partial values, and made of such: each device joins its own.
+/// Of maxima and minima one operand may be whole, as it counts no more for being met several times.
+bool joins_as_requested(PartitionContext& p, const ir::Instruction& source) {
+  const TensorSharding& requested = p.source.sharding(source);
+  const std::optional<ir::Opcode> joined_by = joining_op(source);
+  if (!joined_by || requested.unreduced.empty()) return false;
+  if (requested.reduction != reduction_of(*joined_by)) return false;
+  int partial = 0;
+  for (const ir::Instruction* o : source.operands()) {
+    const Value& v = *p.values.computed(*o);
+    if (v.sharding.unreduced.empty()) {
+      if (requested.reduction == Reduction::sum) return false;
+      continue;
+    }
+    if (!same_layout(v.sharding, requested) || v.partial_op != *joined_by) return false;
+    ++partial;
+  }
+  return partial > 0;
+}
+
+/// Partial values over the same axes can be joined before they are completed: one reduction, not
+/// two.
+bool joins_partial_values(PartitionContext& p, const ir::Instruction& source) {
+  const std::optional<ir::Opcode> joined_by = joining_op(source);
+  if (!joined_by) return false;
   const ir::Instruction &a = *source.operand(0), &b = *source.operand(1);
   if (&a == &b || p.source.user_count(a) != 1 || p.source.user_count(b) != 1) return false;
   Value *va = p.values.computed(a), *vb = p.values.computed(b);
   return !va->sharding.unreduced.empty() && same_layout(va->sharding, vb->sharding) &&
-         va->partial_op == joined_by && vb->partial_op == joined_by;
+         va->partial_op == *joined_by && vb->partial_op == *joined_by;
 }
 
 /// The position of the factor that is a partial sum over the axes over which the product is to be
@@ -45,6 +73,10 @@ std::optional<std::size_t> scaled_partial_sum(PartitionContext& p, const ir::Ins
 
 OpPlan plan_elementwise(PartitionContext& p, const ir::Instruction& source) {
   if (source.shape.is_tuple || source.operands().empty()) return plan_by_rule(p, source);
+  if (joins_as_requested(p, source)) {
+    const TensorSharding& s = p.source.sharding(source);
+    return {{s, s}, {s}};
+  }
   if (joins_partial_values(p, source)) {
     const TensorSharding& s = p.values.computed(*source.operand(0))->sharding;
     return {{s, s}, {s}};
