@@ -29,10 +29,12 @@ MeshRef extended(const MeshRef& mesh, std::int64_t devices) {
   while (std::any_of(mesh->axes.begin(), mesh->axes.end(), taken)) name += "_";
   const std::int64_t copies = devices / own;
   out->axes.insert(out->axes.begin(), MeshAxis{name, copies, 1, copies});
-  out->device_ids.clear();
+  std::vector<std::int64_t> ids;
+  ids.reserve(mesh->device_ids.empty() ? 0 : std::size_t(devices));
   for (std::int64_t k = 0; !mesh->device_ids.empty() && k < copies; ++k) {
-    for (const std::int64_t id : mesh->device_ids) out->device_ids.push_back(k * own + id);
+    for (const std::int64_t id : mesh->device_ids) ids.push_back(k * own + id);
   }
+  out->device_ids = std::move(ids);
   return out;
 }
 

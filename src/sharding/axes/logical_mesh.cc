@@ -37,9 +37,9 @@ Dims LogicalMesh::strides() const {
 
 std::int64_t LogicalMesh::position_of(std::int64_t device) const {
   if (device_ids.empty()) return device;
-  const auto it = std::find(device_ids.begin(), device_ids.end(), device);
-  TESSERA_CHECK(it != device_ids.end(), "device " + std::to_string(device) + " is not in the mesh");
-  return it - device_ids.begin();
+  const std::int64_t position = device_ids.position_of(device);
+  TESSERA_CHECK(position >= 0, "device " + std::to_string(device) + " is not in the mesh");
+  return position;
 }
 
 std::int64_t LogicalMesh::coordinate(std::int64_t device, int axis) const {
@@ -72,7 +72,7 @@ void check_axis_name(const std::string& name, Location location) {
 }
 
 MeshRef make_logical_mesh(std::vector<std::pair<std::string, std::int64_t>> axes,
-                          std::vector<std::int64_t> device_ids, std::string name) {
+                          DeviceIds device_ids, std::string name) {
   auto mesh = std::make_shared<LogicalMesh>();
   mesh->name = std::move(name);
   if (axes.size() > kMaxMeshAxes) {
@@ -102,13 +102,12 @@ MeshRef make_logical_mesh(std::vector<std::pair<std::string, std::int64_t>> axes
       throw ShardingError("mesh @" + mesh->name + " has " + std::to_string(mesh->num_devices()) +
                           " positions and " + std::to_string(device_ids.size()) + " device ids");
     }
-    bool identity = true;
-    for (std::size_t i = 0; i < device_ids.size(); ++i) {
-      identity = identity && device_ids[i] == std::int64_t(i);
+    std::size_t in_order = 0;
+    while (in_order < device_ids.size() && device_ids[in_order] == std::int64_t(in_order)) {
+      ++in_order;
     }
     // Canonical, so that equal meshes compare equal.
-    if (identity) device_ids.clear();
-    mesh->device_ids = std::move(device_ids);
+    if (in_order < device_ids.size()) mesh->device_ids = std::move(device_ids);
   }
   return mesh;
 }

@@ -9,6 +9,7 @@
 
 #include "src/base/shape.h"
 #include "src/base/small_vector.h"
+#include "src/sharding/axes/device_ids.h"
 
 namespace tessera {
 
@@ -32,7 +33,7 @@ struct MeshAxis {
 struct LogicalMesh {
   std::string name = "mesh";
   std::vector<MeshAxis> axes;
-  std::vector<std::int64_t> device_ids;
+  DeviceIds device_ids;
 
   std::int64_t num_devices() const;
   /// Row-major strides of the axes, in positions.
@@ -51,7 +52,7 @@ struct LogicalMesh {
 using MeshRef = std::shared_ptr<const LogicalMesh>;
 
 MeshRef make_logical_mesh(std::vector<std::pair<std::string, std::int64_t>> axes,
-                          std::vector<std::int64_t> device_ids = {}, std::string name = "mesh");
+                          DeviceIds device_ids = {}, std::string name = "mesh");
 /// Splits the axes. `pieces[i]` are the sizes, major to minor, of the pieces of axis i; empty: not
 /// split.
 MeshRef refine(const MeshRef& mesh, const std::vector<Dims>& pieces);

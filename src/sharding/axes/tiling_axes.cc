@@ -72,8 +72,7 @@ namespace {
 /// A mesh under construction: a device order and the strides at which axes begin. Each cut divides
 /// the next one; 1 and the number of devices are always included.
 struct MeshDraft {
-  std::vector<std::int64_t> device_ids;  // empty: identity
-  std::vector<std::int64_t> position;    // inverse of it
+  DeviceIds device_ids;  // empty: identity
   std::set<std::int64_t> cuts;
   std::vector<std::size_t> members;
 };
@@ -103,12 +102,9 @@ std::set<std::int64_t> cuts_of(const std::vector<std::vector<Digit>>& parts) {
   return out;
 }
 
-MeshDraft make_draft(std::vector<std::int64_t> ids, std::int64_t n) {
+MeshDraft make_draft(DeviceIds ids, std::int64_t n) {
   MeshDraft draft;
   draft.cuts = {1, n};
-  draft.position.resize(ids.size());
-  for (std::size_t p = 0; p < ids.size(); ++p)
-    draft.position[std::size_t(ids[p])] = std::int64_t(p);
   draft.device_ids = std::move(ids);
   return draft;
 }
@@ -121,7 +117,7 @@ std::optional<std::vector<std::vector<Digit>>> express(const Tiling& t, const Me
   } else {
     std::vector<std::int64_t> list = t.device_list();
     if (!draft.device_ids.empty()) {
-      for (std::int64_t& d : list) d = draft.position[std::size_t(d)];
+      for (std::int64_t& d : list) d = draft.device_ids.position_of(d);
     }
     digits = digits_of_list(list);
   }
@@ -235,7 +231,7 @@ std::vector<TensorSharding> from_tilings(std::span<const Tiling> tilings,
   TESSERA_CHECK(tilings.size() == ranks.size(), "one rank per tiling");
   if (preferred && preferred->num_devices() != num_devices) preferred = nullptr;
   std::vector<MeshDraft> drafts;
-  drafts.push_back(make_draft(preferred ? preferred->device_ids : Dims{}, num_devices));
+  drafts.push_back(make_draft(preferred ? preferred->device_ids : DeviceIds(), num_devices));
   if (preferred) {
     for (std::int64_t s : preferred->strides()) drafts[0].cuts.insert(s);
   }
