@@ -3,7 +3,7 @@
 #include "src/cost/collective_axes.h"
 
 #include <algorithm>
-#include <set>
+#include <array>
 
 namespace tessera::cost {
 
@@ -23,16 +23,12 @@ CollectiveAxes::CollectiveAxes(const ir::Module& module)
       axes_.push_back({a.name, a.size, strides[i]});
     }
   }
-  if (mesh.device_ids.empty()) return;
-  position_.resize(std::size_t(devices_));
-  for (std::size_t p = 0; p < mesh.device_ids.size(); ++p) {
-    position_[std::size_t(mesh.device_ids[p])] = std::int64_t(p);
-  }
+  order_ = mesh.device_ids;
 }
 
 AxisSpan CollectiveAxes::of(const ir::Instruction& collective) const {
   if (const auto* permute = collective.attrs.get_if<ir::PermuteAttrs>()) {
-    std::vector<std::vector<std::int64_t>> pairs;
+    std::vector<std::array<std::int64_t, 2>> pairs;
     for (const auto& [source, target] : permute->source_target_pairs) {
       if (source != target) pairs.push_back({source, target});
     }
@@ -64,19 +60,24 @@ AxisSpan CollectiveAxes::of(const ir::Instruction& collective) const {
   return out;
 }
 
-AxisSpan CollectiveAxes::of_lists(const std::vector<std::vector<std::int64_t>>& groups) const {
+template <class Group>
+AxisSpan CollectiveAxes::of_lists(const std::vector<Group>& groups) const {
   AxisSpan out;
   for (const Axis& axis : axes_) {
     std::int64_t most = 1;
-    for (const auto& group : groups) {
-      std::set<std::int64_t> met;
-      for (const std::int64_t device : group) {
+    // By coordinate: the group, from 1, that met it last.
+    std::vector<std::size_t> met(std::size_t(axis.size), 0);
+    for (std::size_t g = 0; g < groups.size() && most < axis.size; ++g) {
+      std::int64_t different = 0;
+      for (const std::int64_t device : groups[g]) {
         if (device < 0 || device >= devices_) continue;
-        const std::int64_t p = position_.empty() ? device : position_[std::size_t(device)];
-        met.insert(p / axis.stride % axis.size);
+        const std::int64_t p = order_.empty() ? device : order_.position_of(device);
+        if (p < 0) continue;
+        std::size_t& last = met[std::size_t(p / axis.stride % axis.size)];
+        different += last != g + 1;
+        last = g + 1;
       }
-      most = std::max(most, std::int64_t(met.size()));
-      if (most == axis.size) break;
+      most = std::max(most, different);
     }
     if (most > 1) out.emplace_back(axis.name, most);
   }

@@ -29,14 +29,15 @@ class CollectiveAxes {
               const Network& network) const;
 
  private:
-  AxisSpan of_lists(const std::vector<std::vector<std::int64_t>>& groups) const;
+  template <class Group>
+  AxisSpan of_lists(const std::vector<Group>& groups) const;
 
   struct Axis {
     std::string name;
     std::int64_t size, stride;
   };
   std::vector<Axis> axes_;
-  std::vector<std::int64_t> position_;  ///< of each device; empty: its own number
+  DeviceIds order_;  ///< empty: a device's position is its own number
   std::int64_t devices_, everyone_;
 };
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "src/base/contains.h"
+#include "src/sharding/axes/device_order.h"
 
 namespace tessera::spmd {
 namespace {
@@ -51,28 +52,116 @@ MeshRef mesh_of(const ir::DeviceGroups& a, const ir::DeviceGroups& b) {
   return a.mesh ? a.mesh : b.mesh;
 }
 
+/// By the device that comes first of all in each.
+void sort_by_first(DeviceLists* lists) {
+  std::vector<std::pair<std::int64_t, std::size_t>> firsts;
+  for (std::size_t g = 0; g < lists->size(); ++g) {
+    firsts.emplace_back(*std::min_element((*lists)[g].begin(), (*lists)[g].end()), g);
+  }
+  std::sort(firsts.begin(), firsts.end());
+  DeviceLists out;
+  out.reserve(lists->size());
+  for (const auto& [first, g] : firsts) out.push_back(std::move((*lists)[g]));
+  *lists = std::move(out);
+}
+
+DeviceLists sorted_members(DeviceLists lists) {
+  for (auto& list : lists) std::sort(list.begin(), list.end());
+  std::sort(lists.begin(), lists.end());
+  return lists;
+}
+
 }  // namespace
 
-const GroupTable::Entry& GroupTable::entry(const ir::DeviceGroups& groups) {
-  for (const auto& [known, e] : known_) {
-    if (known == groups) return e;
+bool GroupTable::along_axes(const ir::DeviceGroups& groups) const {
+  return groups.symbolic() && groups.mesh->num_devices() == devices_;
+}
+
+GroupTable::Entry& GroupTable::entry(const ir::DeviceGroups& groups) {
+  for (Entry& e : known_) {
+    if (e.groups == groups) return e;
   }
-  DeviceLists lists = groups.expand(devices_);
-  std::sort(lists.begin(), lists.end());
-  DeviceLists sorted = lists;
-  for (auto& list : sorted) std::sort(list.begin(), list.end());
-  std::sort(sorted.begin(), sorted.end());
-  Entry e;
-  const auto it = ordered_.emplace(std::move(lists), int(ordered_.size())).first;
-  e.lists = &it->first;
-  e.ordered = it->second;
-  e.unordered = unordered_.emplace(std::move(sorted), int(unordered_.size())).first->second;
-  return known_.emplace_back(groups, e).second;
+  if (!by_lists_ && along_axes(groups) && (!order_ || *order_ == groups.mesh->device_ids)) {
+    order_ = groups.mesh->device_ids;
+  } else if (!by_lists_) {
+    by_lists_ = true;
+    for (Entry& e : known_) number_by_lists(&e);
+  }
+  Entry& e = known_.emplace_back();
+  e.groups = groups;
+  if (by_lists_) {
+    number_by_lists(&e);
+  } else {
+    number_by_axes(&e);
+  }
+  return e;
+}
+
+const DeviceLists& GroupTable::lists(Entry& e) {
+  if (e.lists.empty()) {
+    e.lists = e.groups.expand(devices_);
+    std::sort(e.lists.begin(), e.lists.end());
+  }
+  return e.lists;
+}
+
+/// Both numbers count different groups in the order in which they were met. So those that groups
+/// have by their axes are those that they would have by their lists.
+void GroupTable::number_by_lists(Entry* e) {
+  e->ordered = ordered_.emplace(lists(*e), int(ordered_.size())).first->second;
+  e->unordered =
+      unordered_.emplace(sorted_members(lists(*e)), int(unordered_.size())).first->second;
+}
+
+void GroupTable::number_by_axes(Entry* e) {
+  const Dims strides = e->groups.mesh->strides();
+  std::vector<Digit> digits;
+  for (const int a : e->groups.axes) {
+    digits.push_back({e->groups.mesh->axes[std::size_t(a)].size, strides[std::size_t(a)]});
+  }
+  const auto key = [](const std::vector<Digit>& of) {
+    Digits out;
+    for (const Digit& d : joined_digits(of)) out.emplace_back(d.size, d.stride);
+    return out;
+  };
+  e->ordered = ordered_axes_.emplace(key(digits), int(ordered_axes_.size())).first->second;
+  std::erase_if(digits, [](const Digit& d) { return d.size == 1; });
+  std::sort(digits.begin(), digits.end(),
+            [](const Digit& a, const Digit& b) { return a.stride > b.stride; });
+  e->unordered = unordered_axes_.emplace(key(digits), int(unordered_axes_.size())).first->second;
+}
+
+bool GroupTable::on_one_mesh(const ir::DeviceGroups& a, const ir::DeviceGroups& b) const {
+  return along_axes(a) && along_axes(b) && (a.mesh == b.mesh || *a.mesh == *b.mesh);
+}
+
+std::optional<DeviceLists> GroupTable::along_both(const ir::DeviceGroups& major,
+                                                  const ir::DeviceGroups& minor) const {
+  IndexList axes;
+  for (const IndexList* list : {&major.axes, &minor.axes}) {
+    for (const int a : *list) {
+      if (major.mesh->axes[std::size_t(a)].size == 1) continue;
+      if (contains(axes, a)) return std::nullopt;
+      axes.push_back(a);
+    }
+  }
+  DeviceLists lists = ir::DeviceGroups::over(major.mesh, std::move(axes)).expand(devices_);
+  if (!covers(Places(lists, devices_))) return std::nullopt;
+  sort_by_first(&lists);
+  return lists;
 }
 
 std::optional<ir::DeviceGroups> GroupTable::reached_over(const ir::DeviceGroups& inner,
                                                          const ir::DeviceGroups& outer,
                                                          bool in_order) {
+  if (on_one_mesh(inner, outer)) {
+    auto lists = along_both(outer, inner);
+    if (!lists) return std::nullopt;
+    if (!in_order) {
+      for (auto& list : *lists) std::sort(list.begin(), list.end());
+    }
+    return as_groups(std::move(*lists), inner.mesh, devices_);
+  }
   const DeviceLists &in = lists(inner), &out = lists(outer);
   const Places pi(in, devices_), po(out, devices_);
   if (!covers(pi) || !covers(po)) return std::nullopt;
@@ -91,6 +180,11 @@ std::optional<ir::DeviceGroups> GroupTable::reached_over(const ir::DeviceGroups&
 
 std::optional<ir::DeviceGroups> GroupTable::scattered_over(const ir::DeviceGroups& inner,
                                                            const ir::DeviceGroups& outer) {
+  if (on_one_mesh(inner, outer)) {
+    auto lists = along_both(inner, outer);
+    if (!lists) return std::nullopt;
+    return as_groups(std::move(*lists), inner.mesh, devices_);
+  }
   const DeviceLists &in = lists(inner), &out = lists(outer);
   const Places pi(in, devices_), po(out, devices_);
   if (!covers(pi) || !covers(po)) return std::nullopt;

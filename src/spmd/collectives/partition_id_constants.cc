@@ -3,6 +3,7 @@
 #include "src/spmd/collectives/partition_id_constants.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 namespace tessera::spmd {
@@ -74,11 +75,10 @@ const std::vector<std::int64_t>* PartitionIdConstants::scalar(const Instruction*
   if (!counts(i->shape) || i->shape.element_count() != 1) return nullptr;
   if (auto it = scalars_.find(i); it != scalars_.end()) return &it->second;
   const Known& k = known(i, 0);
-  if (k.values.empty()) return nullptr;
+  if (k.rows == 0) return nullptr;
   std::vector<std::int64_t>& out = scalars_[i];
-  for (std::int64_t d = 0; d < devices_; ++d) {
-    out.push_back(k.values[k.values.size() == 1 ? 0 : std::size_t(d)][0]);
-  }
+  out = k.values;
+  if (k.rows == 1) out.assign(std::size_t(devices_), k.values[0]);
   return &out;
 }
 
@@ -87,44 +87,46 @@ const PartitionIdConstants::Known& PartitionIdConstants::known(const Instruction
   if (auto it = memo_.find(i); it != memo_.end()) return it->second;
   if (depth > kDeepest) return unknown;
   Known k = counts(i->shape) ? compute(*i, depth) : Known();
-  for (const auto& values : k.values) {
-    for (const std::int64_t v : values) {
-      if (v < -kLargestConstant || v > kLargestConstant ||
-          (v < 0 && !is_signed_integer(i->shape.dtype))) {
-        return memo_[i] = Known();
-      }
+  for (const std::int64_t v : k.values) {
+    if (v < -kLargestConstant || v > kLargestConstant ||
+        (v < 0 && !is_signed_integer(i->shape.dtype))) {
+      return memo_[i] = Known();
     }
   }
   return memo_[i] = std::move(k);
 }
 
 PartitionIdConstants::Known PartitionIdConstants::compute(const Instruction& i, int depth) {
+  // `f` appends a row to `values`.
   auto each = [&](std::initializer_list<const Known*> of, auto&& f) {
     Known out;
     std::size_t n = 1;
     for (const Known* k : of) {
-      if (k->values.empty()) return Known();
-      n = std::max(n, k->values.size());
+      if (k->rows == 0) return Known();
+      n = std::max(n, k->rows);
     }
+    out.rows = n;
+    out.width = std::size_t(i.shape.element_count());
+    out.values.reserve(n * out.width);
     for (std::size_t d = 0; d < n; ++d) {
-      std::optional<std::vector<std::int64_t>> v = f(d);
-      if (!v) return Known();
-      out.values.push_back(std::move(*v));
+      if (!f(d, &out.values)) return Known();
     }
     return out;
-  };
-  auto at = [](const Known& k, std::size_t d) -> const std::vector<std::int64_t>& {
-    return k.values[k.values.size() == 1 ? 0 : d];
   };
   switch (i.opcode) {
     case Opcode::constant: {
       if (i.get<ir::ConstantAttrs>().elided) return {};
       auto values = elements(i.get<ir::ConstantAttrs>().value);
-      return values ? Known{{std::move(*values)}} : Known();
+      if (!values) return {};
+      const std::size_t width = values->size();
+      return {1, width, std::move(*values)};
     }
     case Opcode::partition_id: {
       Known out;
-      for (std::int64_t d = 0; d < devices_; ++d) out.values.push_back({d});
+      out.rows = std::size_t(devices_);
+      out.width = 1;
+      out.values.resize(out.rows);
+      std::iota(out.values.begin(), out.values.end(), std::int64_t(0));
       return out;
     }
     case Opcode::convert:
@@ -135,24 +137,25 @@ PartitionIdConstants::Known PartitionIdConstants::compute(const Instruction& i, 
       const auto& a = i.get<ir::SliceAttrs>();
       if (i.shape.rank() != 1) return {};
       const Known& x = known(i.operand(0), depth + 1);
-      return each({&x}, [&](std::size_t d) {
-        std::vector<std::int64_t> out;
+      return each({&x}, [&](std::size_t d, std::vector<std::int64_t>* out) {
         const auto step = a.strides.empty() ? 1 : a.strides[0];
         for (std::int64_t k = a.starts[0]; k < a.limits[0]; k += step) {
-          out.push_back(at(x, d)[std::size_t(k)]);
+          out->push_back(x.row(d)[std::size_t(k)]);
         }
-        return std::optional(out);
+        return true;
       });
     }
     case Opcode::dynamic_slice: {
       if (i.shape.rank() != 1) return {};
       const std::int64_t size = i.shape.dim(0), all = i.operand(0)->shape.dim(0);
-      const Known x = known(i.operand(0), depth + 1);
-      const Known start = known(i.operand(1), depth + 1);
-      return each({&x, &start}, [&](std::size_t d) {
-        const std::int64_t s = std::clamp<std::int64_t>(at(start, d)[0], 0, all - size);
-        const auto& from = at(x, d);
-        return std::optional(std::vector<std::int64_t>(from.begin() + s, from.begin() + s + size));
+      // What is known stays where it is.
+      const Known& x = known(i.operand(0), depth + 1);
+      const Known& start = known(i.operand(1), depth + 1);
+      return each({&x, &start}, [&](std::size_t d, std::vector<std::int64_t>* out) {
+        const std::int64_t s = std::clamp<std::int64_t>(start.row(d)[0], 0, all - size);
+        const auto from = x.row(d).subspan(std::size_t(s), std::size_t(size));
+        out->insert(out->end(), from.begin(), from.end());
+        return true;
       });
     }
     case Opcode::add:
@@ -162,16 +165,15 @@ PartitionIdConstants::Known PartitionIdConstants::compute(const Instruction& i, 
     case Opcode::remainder:
     case Opcode::maximum:
     case Opcode::minimum: {
-      const Known a = known(i.operand(0), depth + 1);
-      const Known b = known(i.operand(1), depth + 1);
-      return each({&a, &b}, [&](std::size_t d) -> std::optional<std::vector<std::int64_t>> {
-        std::vector<std::int64_t> out;
-        for (std::size_t k = 0; k < at(a, d).size(); ++k) {
-          const auto v = apply(i.opcode, at(a, d)[k], at(b, d)[k]);
-          if (!v) return std::nullopt;
-          out.push_back(*v);
+      const Known& a = known(i.operand(0), depth + 1);
+      const Known& b = known(i.operand(1), depth + 1);
+      return each({&a, &b}, [&](std::size_t d, std::vector<std::int64_t>* out) {
+        for (std::size_t k = 0; k < a.width; ++k) {
+          const auto v = apply(i.opcode, a.row(d)[k], b.row(d)[k]);
+          if (!v) return false;
+          out->push_back(*v);
         }
-        return out;
+        return true;
       });
     }
     default:

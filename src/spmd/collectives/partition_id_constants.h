@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -19,9 +20,15 @@ class PartitionIdConstants {
   const std::vector<std::int64_t>* scalar(const ir::Instruction* i);
 
  private:
-  /// `values[0]` on all devices, or `values[d]` on device d.
+  /// A row on all devices, or a row per device: there are thousands.
   struct Known {
-    std::vector<std::vector<std::int64_t>> values;  ///< empty: not known
+    std::size_t rows = 0;  ///< 0: not known
+    std::size_t width = 0;
+    std::vector<std::int64_t> values;
+
+    std::span<const std::int64_t> row(std::size_t device) const {
+      return std::span(values).subspan(rows == 1 ? 0 : device * width, width);
+    }
   };
   const Known& known(const ir::Instruction* i, int depth);
   Known compute(const ir::Instruction& i, int depth);

@@ -72,7 +72,8 @@ TensorSharding ModulePartitioner::on_module_mesh(const TensorSharding& sharding,
                                              " is on a value of rank " + std::to_string(rank));
   const MeshView& view = view_of(sharding.mesh);
   if (!view.representable) {
-    TensorSharding s = equivalent_on(sharding.closed(), mesh_).on(mesh_);
+    if (!stand_ins_) stand_ins_.emplace(mesh_);
+    TensorSharding s = stand_ins_->of(sharding.closed()).on(mesh_);
     s.replicated.clear();
     s.manual.clear();
     return s;

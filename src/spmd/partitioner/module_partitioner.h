@@ -14,6 +14,7 @@
 #include "src/spmd/partitioner/emit/communication_log.h"
 #include "src/spmd/partitioner/emit/shard_builder.h"
 #include "src/spmd/partitioner/partition.h"
+#include "src/spmd/reshard/device_orders.h"
 
 namespace tessera::spmd {
 
@@ -108,6 +109,7 @@ class ModulePartitioner {
   mutable std::unordered_map<const ir::Computation*, std::vector<std::vector<TensorSharding>>>
       shardings_;
   mutable std::deque<MeshView> views_;
+  mutable std::optional<StandIns> stand_ins_;  ///< on mesh_
 };
 
 }  // namespace tessera::spmd

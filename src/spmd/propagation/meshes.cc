@@ -4,6 +4,7 @@
 #include "src/ir/analysis/device_computations.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <set>
 #include <unordered_set>
@@ -48,11 +49,11 @@ TensorSharding said_on(const TensorSharding& s, const MeshRef& mesh) {
   return out;
 }
 
-/// What is partial on axes that can't be said on `mesh` is whole there.
-TensorSharding stand_in(TensorSharding s, const MeshRef& mesh) {
+/// What is partial on axes that can't be said on the mesh is whole there.
+const TensorSharding& stand_in(TensorSharding s, StandIns* stand_ins) {
   s.unreduced.clear();
   s.reduction = Reduction::sum;
-  return equivalent_on(s, mesh);
+  return stand_ins->of(s);
 }
 
 bool foreign(const TensorSharding& s, const MeshRef& mesh) {
@@ -79,7 +80,7 @@ ir::Instruction* constrained(ir::Computation* c, ir::Instruction* x, TensorShard
 /// What is computed between arguments and results on another order is sharded by the stand-ins, so
 /// that axes flow there too. Arguments and results themselves, and what manual computations take
 /// and give, keep what was stated: a permute leads there.
-void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
+void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine, StandIns* stand_ins) {
   std::vector<ir::Instruction*> all;
   for (const auto& i : c->instructions()) all.push_back(i.get());
   std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
@@ -93,21 +94,21 @@ void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine) {
     const bool edge = is_entry && (i->is(ir::Opcode::parameter) || i == c->root());
     if (!edge) {
       for (TensorSharding& s : i->sharding) {
-        if (foreign(s, fine)) s = stand_in(s, fine);
+        if (foreign(s, fine)) s = stand_in(s, stand_ins);
       }
     } else if (i->is(ir::Opcode::parameter) && i->shape.is_array() && i != c->root()) {
-      made.push_back(constrained(c, i, stand_in(i->sharding[0], fine)));
+      made.push_back(constrained(c, i, stand_in(i->sharding[0], stand_ins)));
       replaced[i] = made.back();
     } else if (i == c->root() && i->is(ir::Opcode::tuple)) {
       for (std::size_t k = 0;
            k < i->operands().size() && i->sharding.size() == i->operands().size(); ++k) {
         if (!i->operand(k)->shape.is_array() || !foreign(i->sharding[k], fine)) continue;
-        made.push_back(constrained(c, i->operand(k), stand_in(i->sharding[k], fine)));
+        made.push_back(constrained(c, i->operand(k), stand_in(i->sharding[k], stand_ins)));
         i->set_operand(k, made.back());
       }
     } else if (i == c->root() && i->shape.is_array() && !i->is(ir::Opcode::parameter)) {
       const TensorSharding stated = i->sharding[0];
-      i->sharding[0] = stand_in(stated, fine);
+      i->sharding[0] = stand_in(stated, stand_ins);
       made.push_back(constrained(c, i, stated));
       c->set_root(made.back());
     }
@@ -182,6 +183,13 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
   *coarse = chosen->mesh;
   MeshRef fine = refine_to_primes(chosen->mesh);
   if (fine->axes == chosen->mesh->axes) fine = chosen->mesh;
+  std::deque<std::pair<TensorSharding, TensorSharding>> known;
+  const auto said = [&](const TensorSharding& s) -> const TensorSharding& {
+    for (const auto& [stated, moved] : known) {
+      if (stated == s) return moved;
+    }
+    return known.emplace_back(s, said_on(s, fine)).second;
+  };
   std::unordered_set<const ir::Computation*> with_foreign;
   for (ir::Instruction* i : sharded) {
     std::size_t leaves = i->shape.is_tuple ? flatten(i->shape).size() : 1;
@@ -197,14 +205,15 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
       } else if (same_mesh(s.mesh, fine)) {
         MeshRef common = common_refinement(s.mesh, fine);
         if (common && common->axes == fine->axes) s = s.on(fine);
-      } else if (TensorSharding moved = said_on(s, fine); moved.mesh) {
-        s = std::move(moved);
+      } else if (const TensorSharding& moved = said(s); moved.mesh) {
+        s = moved;
       }
     }
     if (any_foreign(*i, fine)) with_foreign.insert(i->parent);
   }
+  StandIns stand_ins(fine);
   for (ir::Computation* c : computations) {
-    if (with_foreign.count(c)) stand_in_inside(c, c == module->entry(), fine);
+    if (with_foreign.count(c)) stand_in_inside(c, c == module->entry(), fine, &stand_ins);
   }
   return fine;
 }

@@ -140,6 +140,13 @@ TensorSharding equivalent_on(const TensorSharding& s, const MeshRef& mesh) {
   return out;
 }
 
+const TensorSharding& StandIns::of(const TensorSharding& sharding) {
+  for (const auto& [known, stand_in] : known_) {
+    if (known == sharding) return stand_in;
+  }
+  return known_.emplace_back(sharding, equivalent_on(sharding, mesh_)).second;
+}
+
 std::vector<std::pair<std::int64_t, std::int64_t>> reorder_pairs(const TensorSharding& from,
                                                                  const TensorSharding& to) {
   const std::int64_t devices = from.mesh->num_devices();

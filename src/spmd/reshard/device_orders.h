@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,18 @@ bool representable_on(const TensorSharding& sharding, const MeshRef& mesh);
 /// flags, priorities and groups are kept.
 /// ShardingError if the meshes have different numbers of devices.
 TensorSharding equivalent_on(const TensorSharding& sharding, const MeshRef& mesh);
+
+/// The same on one mesh, looked for once: the search goes over all devices, and many ops have the
+/// same shardings.
+class StandIns {
+ public:
+  explicit StandIns(MeshRef mesh) : mesh_(std::move(mesh)) {}
+  const TensorSharding& of(const TensorSharding& sharding);
+
+ private:
+  MeshRef mesh_;
+  std::deque<std::pair<TensorSharding, TensorSharding>> known_;  // few: looked through in order
+};
 
 /// (source, target) of the permute between two shardings with the same number of parts per dim,
 /// whatever their meshes; devices that keep their shard are included.
