@@ -154,9 +154,9 @@ std::vector<TensorSharding> closed_shardings(const ir::Instruction& i, const ir:
   std::vector<TensorSharding> out;
   for (std::size_t k = 0; k < leaves.size(); ++k) {
     const TensorSharding* s = k < i.sharding.size() ? &i.sharding[k] : nullptr;
-    // One device may be given a program that was written for many.
-    const bool fits =
-        s != nullptr && (s->mesh == nullptr || s->mesh->num_devices() == module.num_partitions);
+    // One device may be given a program that was written for many, or that names a device.
+    const bool fits = s != nullptr && s->kind == TensorSharding::Kind::axes &&
+                      (s->mesh == nullptr || s->mesh->num_devices() == module.num_partitions);
     const bool mesh_fits = module.mesh && module.mesh->num_devices() == module.num_partitions;
     out.push_back(
         fits ? s->closed()
