@@ -69,8 +69,20 @@ std::string SdyMeshNames::table_text() const {
 std::string SdyMeshNames::sharding_text(const Instruction& i) const {
   constexpr std::string_view kPrefix = "#sdy.sharding";
   std::vector<std::string> texts;
+  const auto has_mesh = [](const TensorSharding& s) {
+    return s.kind == TensorSharding::Kind::axes && s.mesh != nullptr;
+  };
+  if (std::none_of(i.sharding.begin(), i.sharding.end(), has_mesh)) return "";
   for (const TensorSharding& s : i.sharding) {
-    if (s.kind != TensorSharding::Kind::axes || s.mesh == nullptr) return "";
+    if (s.kind == TensorSharding::Kind::maximal) {
+      texts.push_back("#sdy.sharding<@maximal_mesh_" + std::to_string(s.device) + ", []>");
+      continue;
+    }
+    if (s.kind != TensorSharding::Kind::axes) return "";
+    if (s.mesh == nullptr) {
+      texts.push_back(s.to_string());
+      continue;
+    }
     const std::string* name = find(s.mesh);
     if (name == nullptr) return "";
     if (*name == s.mesh->name) {

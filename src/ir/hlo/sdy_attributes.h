@@ -24,7 +24,7 @@ class SdyMeshNames {
   bool empty() const { return named_.empty(); }
   /// `{mesh = #sdy.mesh<["x"=2, "y"=4]>, ...}`
   std::string table_text() const;
-  /// `#sdy.sharding<@mesh, [...]>`, or one per value for a tuple; empty if a value has no mesh.
+  /// `#sdy.sharding<@mesh, [...]>`, or one per value for a tuple; empty if none has a mesh.
   std::string sharding_text(const Instruction& i) const;
 
  private:

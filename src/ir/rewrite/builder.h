@@ -96,5 +96,8 @@ Computation* scalar_computation(Module* module, Opcode op, DType dtype);
 std::optional<Opcode> as_binary_reducer(const Computation&);
 /// The neutral element of add, multiply, maximum, minimum, and, or, xor.
 std::optional<Literal> identity_of(Opcode op, DType dtype);
+/// One that changes nothing: of sums of floats it is -0, as -0 + 0 would lose the sign. For types
+/// and ops that have an identity.
+Literal neutral_of(Opcode op, DType dtype);
 
 }  // namespace tessera::ir

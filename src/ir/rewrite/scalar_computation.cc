@@ -97,4 +97,11 @@ std::optional<Literal> identity_of(Opcode op, DType dtype) {
   }
 }
 
+Literal neutral_of(Opcode op, DType dtype) {
+  const bool has_sign = is_complex(dtype) || (is_floating(dtype) && byte_size(dtype) > 1);
+  if (op != Opcode::add || !has_sign) return *identity_of(op, dtype);
+  return is_complex(dtype) ? Literal::scalar(dtype, std::complex<double>(-0.0, -0.0))
+                           : Literal::scalar(dtype, -0.0);
+}
+
 }  // namespace tessera::ir

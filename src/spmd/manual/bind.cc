@@ -231,7 +231,8 @@ class Binder {
     }
     for (const Axes* axes : {&manual, &around}) {
       for (int a : axes->axes) {
-        if (!s->uses_axis(a) && !contains(s->replicated, a)) s->replicated.push_back(a);
+        const bool named = contains(s->replicated, a) || contains(s->unreduced, a);
+        if (!s->uses_axis(a) && !named) s->replicated.push_back(a);
       }
     }
     s->manual = {};

@@ -28,6 +28,11 @@ void bind(ir::Module* module);
 /// Manual computations neither take nor give tokens any more.
 void drop_tokens(ir::Module* module);
 
+/// After bind(), of a call that leaves no axis automatic: where its operands or results are partial
+/// values, the body is given whole arrays and makes the parts, or joins those that it gives. On the
+/// program's own mesh parts cross the boundary as they are.
+void take_whole_arrays(ir::Instruction* call);
+
 /// Of a call that is_partly_manual: the manual axes, on `mesh`, which refines the body's; those of
 /// the calls around it included.
 IndexList axes_of(const ir::Instruction& call, const MeshRef& mesh);

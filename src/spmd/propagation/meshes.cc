@@ -16,6 +16,7 @@
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/propagation/graph.h"
 #include "src/spmd/reshard/device_orders.h"
+#include "src/spmd/sharding_util.h"
 
 namespace tessera::spmd::propagation {
 namespace {
@@ -50,10 +51,8 @@ TensorSharding said_on(const TensorSharding& s, const MeshRef& mesh) {
 }
 
 /// What is partial on axes that can't be said on the mesh is whole there.
-const TensorSharding& stand_in(TensorSharding s, StandIns* stand_ins) {
-  s.unreduced.clear();
-  s.reduction = Reduction::sum;
-  return stand_ins->of(s);
+const TensorSharding& stand_in(const TensorSharding& s, StandIns* stand_ins) {
+  return stand_ins->of(reduced(s));
 }
 
 bool foreign(const TensorSharding& s, const MeshRef& mesh) {
@@ -213,7 +212,16 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
   }
   StandIns stand_ins(fine);
   for (ir::Computation* c : computations) {
-    if (with_foreign.count(c)) stand_in_inside(c, c == module->entry(), fine, &stand_ins);
+    if (!with_foreign.count(c)) continue;
+    for (const auto& i : c->instructions()) {
+      if (!ir::is_manual_computation(*i)) continue;
+      const bool of_others =
+          any_foreign(*i, fine) ||
+          std::any_of(i->operands().begin(), i->operands().end(),
+                      [&](const ir::Instruction* o) { return any_foreign(*o, fine); });
+      if (of_others) manual::take_whole_arrays(i.get());
+    }
+    stand_in_inside(c, c == module->entry(), fine, &stand_ins);
   }
   return fine;
 }

@@ -488,6 +488,20 @@ void Reader::entry_arguments(const Function& f) {
   }
 }
 
+void Reader::settle_captured() {
+  if (only_captured_.empty()) return;
+  const auto settle = [&](ir::Instruction** value) {
+    if (const auto it = only_captured_.find(*value); it != only_captured_.end())
+      *value = it->second;
+  };
+  for (GroupMember& m : groups_) settle(&m.value);
+  for (SdyCollective& c : collectives_) settle(&c.operand);
+  for (Resharded& r : resharded_) settle(&r.operand);
+  for (PropagationEdges& e : propagation_edges_) {
+    for (ir::Instruction*& value : e.values) settle(&value);
+  }
+}
+
 void Reader::join_sharding_groups() {
   std::map<int, int> joined;  // to one of a smaller number
   const auto find = [&](int group) {
@@ -522,8 +536,10 @@ void Reader::resolve() {
     meshes_text_ += "}";
   }
   check_sizes_of_meshes();
+  settle_captured();
   if (pending_.empty() && meshes_text_.empty() && manual_shardings_.empty()) {
     check_edges_of_shardings();
+    check_sharding_groups();
     return;
   }
   ir::HloLexer lexer({in_.begin(), std::size_t(in_.end() - in_.begin())}, in_.file());

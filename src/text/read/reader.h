@@ -287,6 +287,8 @@ class Reader {
   /// The mesh that the text of a value's sharding names; empty: none.
   std::string named_mesh(const ir::Instruction* i) const;
   void check_sharding_groups();
+  /// What was read of captured values is of what they are by now.
+  void settle_captured();
   /// Groups that have a value in common are one.
   void join_sharding_groups();
   void check_sdy_collective(const SdyCollective& c);
@@ -548,6 +550,8 @@ class Reader {
     int scope;  ///< the manual computation around it
   };
   std::vector<GroupMember> groups_;
+  /// Captured values that turned out to be the only argument of a branch.
+  std::unordered_map<const ir::Instruction*, ir::Instruction*> only_captured_;
   std::vector<SdyCollective> collectives_;
   std::vector<Resharded> resharded_;
   std::vector<PropagationEdges> propagation_edges_;

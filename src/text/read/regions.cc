@@ -224,6 +224,7 @@ void Reader::finish_branches(Operation& op, Captures& captures) {
     for (const auto& i : c->instructions()) {
       if (!i->is(Opcode::get_tuple_element) || i->operand(0) != parameter) continue;
       i->replace_all_uses_with(parameter);
+      only_captured_[i.get()] = parameter;
       i->set_operands({});
       i->opcode = Opcode::after_all;
       i->attrs = {};

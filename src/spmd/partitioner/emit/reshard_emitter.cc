@@ -147,15 +147,9 @@ bool is_idempotent(ir::Opcode op) {
          op == ir::Opcode::or_;
 }
 
-/// What the other devices' parts are where one device keeps the array. Of sums of floats it is -0,
-/// as -0 + 0 would lose the sign.
+/// What the other devices' parts are where one device keeps the array.
 ir::Instruction* neutral(ir::Builder& b, ir::Opcode op, DType dtype) {
-  const bool has_sign = is_complex(dtype) || (is_floating(dtype) && byte_size(dtype) > 1);
-  if (op == ir::Opcode::add && has_sign) {
-    return b.constant(is_complex(dtype) ? Literal::scalar(dtype, std::complex<double>(-0.0, -0.0))
-                                        : Literal::scalar(dtype, -0.0));
-  }
-  return b.constant(*ir::identity_of(op, dtype));
+  return b.constant(ir::neutral_of(op, dtype));
 }
 
 ir::Instruction* joined(ir::Builder& b, ir::Instruction* parts, std::int64_t dim, ir::Opcode op) {
