@@ -299,7 +299,10 @@ TEST_F(ExplicitSums, PartialSumsThatAreConvertedOrReshaped) {
   const Array split = placed({8, 8}, P("x"));
   expect_error<ShardingTypeError>(
       [&] { (void)with_out_sharding(P().with_unreduced({"x"}), [&] { return max(split, 0); }); },
-      {"unreduced axes are those of a dot or a sum", kNear});
+      {"comes of a maximum", "UnreducedKind::max", kNear});
+  expect_error<ShardingTypeError>(
+      [&] { (void)with_out_sharding(P().with_unreduced({"x"}), [&] { return prod(split, 0); }); },
+      {"unreduced axes are those of a dot, a sum, a maximum or a minimum", kNear});
 }
 
 TEST_F(ExplicitSums, PartialSumsThroughOtherOps) {

@@ -117,6 +117,13 @@ TEST(OpShardings, OfSpecs) {
   EXPECT_EQ(get_aval_sharding_proto(P(nullptr, "y"), mesh, 2).to_string(),
             "{devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}");
   EXPECT_EQ(get_aval_sharding_proto(P(), mesh, 2).type, OpSharding::Type::replicated);
+  EXPECT_EQ(get_aval_sharding_proto(P("x").with_unreduced({"y"}), mesh, 1).to_string(),
+            "{devices=[4,2]<=[8] last_tile_dims={unreduced}}");
+  expect_parts(
+      message_of<NotImplementedError>([&] {
+        (void)get_aval_sharding_proto(P("x").with_unreduced({"y"}, UnreducedKind::max), mesh, 1);
+      }),
+      {"op_sharding_test.cc:", "unreduced_kind=max", "joined by a max", "UnreducedKind::sum"});
   expect_parts(
       message_of<ShardingError>([&] { (void)get_aval_sharding_proto(P("x", "y"), mesh, 1); }),
       {"op_sharding_test.cc:", "rank at least 2", "rank 1"});

@@ -173,9 +173,7 @@ TEST(PartitionSpec, Behaviour_043_KindsOfUnreducedValues) {
   EXPECT_FALSE(least == P("x").with_unreduced({"y"}, UnreducedKind::max));
   EXPECT_EQ(least.with_unreduced({"y"}), P("x").with_unreduced({"y"}));
   EXPECT_EQ(least.with_unreduced({}), P("x"));
-  // What 244 would need.
-  expect_parts(message_of<NotImplementedError>([&] { NamedSharding(mesh(), least); }),
-               {"partition_spec_test.cc:", "'y'", "min", "UnreducedKind::sum", "pmin"});
+  EXPECT_EQ(NamedSharding(mesh(), least).spec(), least);
 }
 
 TEST(PartitionSpec, KindsAreTextAndAdded) {
@@ -245,6 +243,52 @@ TEST(Lowering, SpecsToAxesAndBack) {
   // The sums too.
   const P sum = P("x").with_unreduced({"y"});
   EXPECT_TRUE(*to_partition_spec(spec_to_axes(sum, logical, 2)) == sum);
+  for (const UnreducedKind kind : {UnreducedKind::max, UnreducedKind::min}) {
+    const P parts = P("x").with_unreduced({"y"}, kind);
+    TensorSharding axes = spec_to_axes(parts, logical, 2);
+    EXPECT_EQ(axes.to_string(), std::string("#sdy.sharding<@mesh, [{\"x\"}, {}], unreduced=") +
+                                    to_string(kind) + "{\"y\"}>");
+    EXPECT_TRUE(*to_partition_spec(axes) == parts);
+    EXPECT_EQ(unreduced_kind_of(reduction_of(kind)), kind);
+    // No spec says that parts are factors.
+    axes.reduction = Reduction::other;
+    EXPECT_EQ(to_partition_spec(axes), std::nullopt);
+  }
+}
+
+TEST(Lowering, PartsKeepTheirKind) {
+  const Mesh m = mesh();
+  const Mesh renamed(m.devices(), m.axis_sizes(), {"a", "b"});
+  for (const UnreducedKind kind : {UnreducedKind::sum, UnreducedKind::max, UnreducedKind::min}) {
+    const NamedSharding s(m, P("x").with_unreduced({"y"}, kind));
+    const TensorSharding axes = to_tensor_sharding(s, 2, m.devices());
+    EXPECT_TRUE(to_public_sharding(axes, m, m.devices()) == s);
+    // By tiles, where the names of axes are others, and the kind is kept all the same.
+    const NamedSharding there(renamed, P("a").with_unreduced({"b"}, kind));
+    EXPECT_TRUE(to_public_sharding(axes, renamed, m.devices()) == there);
+    EXPECT_TRUE(*to_named_sharding(s, renamed, 2) == there);
+    EXPECT_TRUE(s.is_equivalent_to(there, 2));
+    for (const UnreducedKind other : {UnreducedKind::sum, UnreducedKind::max, UnreducedKind::min}) {
+      const NamedSharding o(renamed, P("a").with_unreduced({"b"}, other));
+      EXPECT_EQ(s.is_equivalent_to(o, 2), kind == other);
+      EXPECT_EQ(s == NamedSharding(m, P("x").with_unreduced({"y"}, other)), kind == other);
+    }
+    // A tiling is of sums.
+    const GSPMDSharding tiled(m.devices(), s.to_hlo_text(2));
+    EXPECT_EQ(s.is_equivalent_to(tiled, 2), kind == UnreducedKind::sum);
+    const Mesh odd(m.devices(), {m.size()}, {"all"});
+    if (kind == UnreducedKind::sum) {
+      EXPECT_TRUE(GSPMDSharding::is(to_public_sharding(axes, odd, m.devices())));
+    } else {
+      expect_parts(message_of<NotImplementedError>(
+                       [&] { (void)to_public_sharding(axes, odd, m.devices()); }),
+                   {std::string("unreduced_kind=") + to_string(kind), "'all'", "sums only"});
+    }
+  }
+  // Parts over an axis of one device are the value.
+  const Mesh thin(m.devices(), {m.size(), 1}, {"x", "one"});
+  EXPECT_TRUE(NamedSharding(thin, P("x").with_unreduced({"one"}, UnreducedKind::max))
+                  .is_equivalent_to(NamedSharding(thin, P("x")), 1));
 }
 
 TEST(Lowering, LogicalDevicesFollowTheAssignment) {
