@@ -159,6 +159,17 @@ class Array {
   void delete_(Location location = Location::current());
   /// True if the array has been deleted or donated.
   bool is_deleted(Location location = Location::current()) const;
+  /// True if the elements are there, or what should have made them failed: reading them won't wait
+  /// (jax.Array.is_ready). Always true for virtual devices, whose programs have run when their
+  /// calls return.
+  /// @throws TracerError for a tracer.
+  /// @throws RuntimeError if the array has been deleted or donated.
+  bool is_ready(Location location = Location::current()) const;
+  /// Waits until the elements are there, and returns the array (jax.Array.block_until_ready).
+  /// @throws Error what the program that should have made them threw.
+  /// @throws TracerError for a tracer.
+  /// @throws RuntimeError if the array has been deleted or donated.
+  const Array& block_until_ready(Location location = Location::current()) const;
   /// Converts to another dtype; same as the function `astype`.
   Array astype(DType dtype, Location location = Location::current()) const;
   /// Returns dtype and shape, for example "f32[8,16]".

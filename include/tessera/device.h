@@ -25,8 +25,8 @@ struct Device {
   /// Returns for example "cpu:3".
   std::string to_string() const;
   /// Returns the memories that arrays on this device can be in, the default one first
-  /// (jax.Device.addressable_memories): `device`, `pinned_host` and `unpinned_host`; `device` alone
-  /// for other platforms than "cpu".
+  /// (jax.Device.addressable_memories): of virtual devices `device`, `pinned_host` and
+  /// `unpinned_host`; of other platforms what their engine says.
   std::vector<Memory> addressable_memories() const;
   /// Returns the memory of arrays whose sharding names none: that of kind `device`.
   Memory default_memory() const;
@@ -75,14 +75,20 @@ MemoryStats memory_stats(const Device& device, Location location = Location::cur
 /// Begins to look for the most bytes anew, in all memories of the device's platform.
 void reset_peak_memory(const Device& device, Location location = Location::current());
 
-/// Returns all devices (jax.devices), in the order of the processes that own them: by default 8
-/// virtual CPU devices a process. The environment variable TESSERA_NUM_DEVICES and
-/// `set_num_devices` change their number. The list never changes after the first call, which
-/// connects the processes if there are several (see `init_processes`).
+/// Returns all devices of the default platform (jax.devices), in the order of the processes that
+/// own them: by default 8 virtual CPU devices a process. TESSERA_PLATFORM names another platform.
+/// The environment variable TESSERA_NUM_DEVICES and `set_num_devices` change their number. The list
+/// never changes after the first call, which connects the processes if there are several (see
+/// `init_processes`).
 /// @throws ValueError if TESSERA_NUM_DEVICES isn't a number from 1 to 1048576.
+/// @throws ValueError if TESSERA_PLATFORM names a platform that isn't there.
 /// @throws RuntimeError if there are several processes, and they can't be connected.
 const std::vector<Device>& devices();
-/// Returns the devices of this process (jax.local_devices).
+/// Returns all devices of a platform (jax.devices(backend)), for example `devices("cpu")`.
+/// @throws ValueError, which names the platforms that there are, if there is none of that name.
+const std::vector<Device>& devices(const std::string& platform,
+                                   Location location = Location::current());
+/// Returns the devices of the default platform that are of this process (jax.local_devices).
 std::vector<Device> local_devices();
 /// Returns the number of devices of all processes.
 std::int64_t device_count();

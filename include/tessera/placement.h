@@ -154,6 +154,19 @@ T with_sharding_constraint(const T& value, const NamedSharding& target,
   return with_sharding_constraint(value, ShardingTree(target), location);
 }
 
+/// Waits until the elements of all arrays of a tree are there, and returns it
+/// (jax.block_until_ready).
+/// @code
+/// const Array y = block_until_ready(step(x));  // the time up to here is that of the step
+/// @endcode
+/// @throws Error what the program that should have made them threw.
+/// @throws TracerError for a tracer.
+template <TreeLike T>
+T block_until_ready(const T& value, Location location = Location::current()) {
+  for (const Array& leaf : tree_leaves(value)) leaf.block_until_ready(location);
+  return value;
+}
+
 /// Returns a copy of x with its own memory and the same sharding. Inside a traced function it
 /// returns x.
 Array copy(Operand x);

@@ -2,7 +2,7 @@
 // Devices and their memories.
 #include <tessera/device.h>
 
-#include "src/base/memory_kind.h"
+#include "src/base/platforms.h"
 
 namespace tessera {
 

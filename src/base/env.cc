@@ -24,6 +24,8 @@ const std::vector<EnvVariable>& env_table() {
   static const auto& table = *new const std::vector<EnvVariable>{
       {"TESSERA_NUM_DEVICES", "integer", "8", "virtual CPU devices of this process", 1,
        kMaxDevices},
+      {"TESSERA_PLATFORM", "text", "cpu",
+       "the platform of the devices that programs run on if they don't say where"},
       {"TESSERA_ENGINE", "choice:auto|in_process|mpi", "auto",
        "whether this process is one of several that run the program together, connected by MPI: as "
        "the launcher (mpirun, srun) says, never, or always"},

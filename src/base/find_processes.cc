@@ -15,6 +15,7 @@
 #include "src/base/env.h"
 #include "src/base/log.h"
 #include "src/base/module_files.h"
+#include "src/base/platforms.h"
 #include "src/base/processes.h"
 
 namespace tessera {
@@ -175,9 +176,25 @@ Context& context() {
 
 }  // namespace
 
-const std::vector<Device>& devices() { return context().devices; }
+const std::vector<Device>& virtual_devices() { return context().devices; }
+
+const std::vector<Device>& devices() { return default_platform().devices(); }
+
+const std::vector<Device>& devices(const std::string& platform, Location location) {
+  if (const Platform* found = find_platform(platform)) return found->devices();
+  throw ValueError(
+      "devices(\"" + platform + "\"): there is no such platform; there are " + list_of_platforms(),
+      location);
+}
 
 std::vector<Device> local_devices() {
+  if (&default_platform() != find_platform(virtual_platform())) {
+    std::vector<Device> out;
+    for (const Device& d : devices()) {
+      if (is_local(d)) out.push_back(d);
+    }
+    return out;
+  }
   const Context& c = context();
   const auto begin = c.devices.begin() + std::ptrdiff_t(c.first);
   return {begin, begin + std::ptrdiff_t(c.own)};
@@ -200,8 +217,14 @@ Processes* processes() { return context().processes.get(); }
 bool is_local(const Device& device) { return device.process_index == process_index(); }
 
 const Device& default_device() {
+  const std::vector<Device>& all = devices();
   const Context& c = context();
-  return c.devices[c.first];
+  if (&all == &c.devices) return all[c.first];
+  for (const Device& d : all) {
+    if (is_local(d)) return d;
+  }
+  throw RuntimeError("platform '" + default_platform().name + "' has no device in process " +
+                     std::to_string(process_index()));
 }
 
 void set_num_devices(std::int64_t n, Location location) {

@@ -23,16 +23,6 @@ std::optional<MemoryKind> memory_kind_named(std::string_view text) {
   return std::nullopt;
 }
 
-const std::vector<MemoryKind>& memory_kinds_of(const std::string& platform) {
-  // Never destroyed, as programs may still run when static objects are.
-  using Kinds = std::vector<MemoryKind>;
-  static const auto& all =
-      *new const Kinds{MemoryKind::device, MemoryKind::pinned_host, MemoryKind::unpinned_host};
-  static const auto& one = *new const Kinds{MemoryKind::device};
-  // Engines of other platforms hold arrays in the memory of their devices.
-  return platform == "cpu" ? all : one;
-}
-
 std::string list_of(const std::vector<MemoryKind>& kinds) {
   std::string out;
   for (const MemoryKind k : kinds) out += (out.empty() ? "" : ", ") + std::string(name(k));

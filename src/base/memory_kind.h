@@ -19,8 +19,6 @@ constexpr bool is_host(MemoryKind kind) { return kind != MemoryKind::device; }
 const char* name(MemoryKind kind);
 /// Nothing for any other text.
 std::optional<MemoryKind> memory_kind_named(std::string_view text);
-/// Those that devices of the platform can address, the default one first.
-const std::vector<MemoryKind>& memory_kinds_of(const std::string& platform);
 /// "device, pinned_host, unpinned_host"
 std::string list_of(const std::vector<MemoryKind>& kinds);
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tessera/cost_analysis.h>
@@ -60,38 +61,71 @@ struct Options {
 /// args[i][d]: parameter i on logical device d. A module for one device has one entry each.
 using DeviceArrays = std::vector<std::vector<DeviceBuffer>>;
 
+/// What the compiler made of a program, and knows of it. Nothing of it runs.
+struct CompiledProgram {
+  /// As given, shardings as annotations; after propagation. Null unless Options::keep_stages.
+  std::unique_ptr<ir::Module> input, propagated;
+  /// One device's program.
+  std::unique_ptr<ir::Module> partitioned;
+  spmd::PartitionReport report;
+  std::int64_t num_devices = 1;
+  /// With which it was compiled.
+  Layouts layouts = Layouts::solved;
+  /// Closed, one per entry parameter and per result leaf, on the input's mesh or a refinement of
+  /// it.
+  std::vector<TensorSharding> parameter_shardings, result_shardings;
+  /// Global shapes.
+  std::vector<Shape> parameter_shapes, result_shapes;
+};
+
+/// A program that an engine has loaded.
 class Executable {
  public:
   virtual ~Executable() = default;
-  /// As given, shardings as annotations; after propagation; one device's program.
-  virtual const ir::Module& input() const = 0;
-  virtual const ir::Module& propagated() const = 0;
-  virtual const ir::Module& partitioned() const = 0;
-  virtual const spmd::PartitionReport& report() const = 0;
-  virtual std::int64_t num_devices() const = 0;
-  /// With which it was compiled.
-  virtual Layouts layouts() const = 0;
-  /// Closed, one per entry parameter and per result leaf, on input().mesh or a refinement of it.
-  virtual const std::vector<TensorSharding>& parameter_shardings() const = 0;
-  virtual const std::vector<TensorSharding>& result_shardings() const = 0;
-  /// Global shapes.
-  virtual const std::vector<Shape>& parameter_shapes() const = 0;
-  virtual const std::vector<Shape>& result_shapes() const = 0;
+  const std::shared_ptr<const CompiledProgram>& program() const { return program_; }
+
+  /// Parts of program(). ValueError for a module that wasn't kept.
+  const ir::Module& input() const;
+  const ir::Module& propagated() const;
+  const ir::Module& partitioned() const { return *program_->partitioned; }
+  const spmd::PartitionReport& report() const { return program_->report; }
+  std::int64_t num_devices() const { return program_->num_devices; }
+  Layouts layouts() const { return program_->layouts; }
+  const std::vector<TensorSharding>& parameter_shardings() const {
+    return program_->parameter_shardings;
+  }
+  const std::vector<TensorSharding>& result_shardings() const { return program_->result_shardings; }
+  const std::vector<Shape>& parameter_shapes() const { return program_->parameter_shapes; }
+  const std::vector<Shape>& result_shapes() const { return program_->result_shapes; }
+  /// Of the device's program, on that network.
+  CostAnalysis cost_analysis(const Network& network = {}) const;
 
   /// Where devices are of several processes, all of these call it, each with the buffers of its own
   /// devices; a RuntimeError on all of them if they run different programs or one fails.
   /// Buffers are of the engine that compiled it and hold shards of shard_dims(global). Parameters
   /// with donated[i] are given away: their memory may be reused for results, where nobody else has
-  /// a handle on it. Synchronous; safe to call from several threads. Only with Options::runs.
+  /// a handle on it. A RuntimeError if the program says that a result must have a parameter's
+  /// memory (ir::Alias::must), and somebody else has a handle on that. Results may become ready
+  /// later, when the arguments are. Safe to call from several threads. Only with Options::runs.
   virtual DeviceArrays run(DeviceArrays args, const std::vector<bool>& donated) const = 0;
 
-  virtual MemoryAnalysis memory_analysis() const = 0;
-  virtual CostAnalysis cost_analysis(const Network& network = {}) const = 0;
-  /// Bytes received per device and count by kind, counted by the executor in the last run.
+  /// NotImplementedError if the engine can't tell.
+  virtual MemoryAnalysis memory_analysis() const;
+  /// Bytes received per device and count by kind, counted by the executor in the last run. Empty if
+  /// the engine doesn't count.
   virtual std::map<std::string, std::pair<std::int64_t, std::int64_t>> last_run_collectives()
-      const = 0;
+      const {
+    return {};
+  }
   /// Ops that have no kernel and run on the evaluator.
-  virtual std::vector<std::string> evaluator_ops() const = 0;
+  virtual std::vector<std::string> evaluator_ops() const { return {}; }
+
+ protected:
+  explicit Executable(std::shared_ptr<const CompiledProgram> program)
+      : program_(std::move(program)) {}
+
+ private:
+  std::shared_ptr<const CompiledProgram> program_;
 };
 
 /// Entry: flat array parameters, root = tuple of arrays or one array. Parameter shardings are

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "src/base/check.h"
+#include "src/base/platforms.h"
 #include "src/compiler/in_process_engine.h"
 
 namespace tessera::compiler {
@@ -34,6 +35,9 @@ Registry& registry() {
 
 }  // namespace
 
+DeviceBuffer Engine::adopt(const HostMemory&, const Shape&, const Device&, MemoryKind) const {
+  return {};
+}
 MemoryStats Engine::memory_stats(MemoryKind) const {
   refuse(*this, "tell how much memory is in use");
 }
@@ -44,8 +48,13 @@ void register_engine(std::shared_ptr<const Engine> engine) {
   const std::string platform = engine->platform();
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  if (r.engines.try_emplace(platform, std::move(engine)).second) return;
-  throw ValueError("there is an engine for platform '" + platform + "' already");
+  if (r.engines.count(platform) > 0) {
+    throw ValueError("there is an engine for platform '" + platform + "' already");
+  }
+  const Engine* known = engine.get();  // never destroyed
+  register_platform({platform, known->memory_kinds(),
+                     [known]() -> const std::vector<Device>& { return known->devices(); }});
+  r.engines[platform] = std::move(engine);
 }
 
 const Engine* find_engine(const std::string& platform) {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "src/base/check.h"
+#include "src/base/platforms.h"
 #include "src/base/processes.h"
 #include "src/base/task_pool.h"
 #include "src/runtime/buffer.h"
@@ -14,9 +15,8 @@
 namespace tessera::compiler {
 namespace {
 
-std::shared_ptr<runtime::Storage> allocate(const Box& part, std::size_t element_bytes,
-                                           MemoryKind kind) {
-  return runtime::Storage::allocate(std::size_t(part.element_count()) * element_bytes, kind);
+std::shared_ptr<runtime::Storage> allocate(const Box& part, DType dtype, MemoryKind kind) {
+  return runtime::Storage::allocate(std::size_t(part.element_count()) * byte_size(dtype), kind);
 }
 
 /// A handle for each device; none for those of other processes, whose memory isn't here.
@@ -40,41 +40,51 @@ class InProcessEngine final : public Engine {
   InProcessEngine() {
     parallel_for(worker_count(), [](std::int64_t) {});
   }
-  std::string platform() const override { return "cpu"; }
-  const std::vector<Device>& devices() const override { return tessera::devices(); }
+  std::string platform() const override { return virtual_platform(); }
+  const std::vector<Device>& devices() const override { return virtual_devices(); }
+  std::vector<MemoryKind> memory_kinds() const override { return memory_kinds_of(platform()); }
 
   std::shared_ptr<const Executable> compile(std::unique_ptr<ir::Module> module,
                                             const Options& options) const override {
     return compiler::compile(std::move(module), options);
   }
 
-  std::vector<DeviceBuffer> copy_in(const std::byte* host, const Box& held, const Box& part,
-                                    std::size_t element_bytes, std::span<const Device> devices,
+  std::vector<DeviceBuffer> copy_in(const std::byte* host, const HostLayout& held, const Box& part,
+                                    std::span<const Device> devices,
                                     MemoryKind kind) const override {
     if (none_local(devices)) return handles(nullptr, devices);
-    const auto storage = allocate(part, element_bytes, kind);
+    const auto storage = allocate(part, held.dtype, kind);
     if (storage->bytes() > 0) {
-      if (!covers(held, part)) std::memset(storage->data(), 0, storage->bytes());
-      copy_common(host, held, storage->data(), part, element_bytes);
+      if (!covers(held.box, part)) std::memset(storage->data(), 0, storage->bytes());
+      copy_from_host(host, held, storage->data(), part);
     }
     return handles(storage, devices);
   }
 
-  void copy_out(const DeviceBuffer& buffer, const Box& part, std::byte* host, const Box& requested,
-                std::size_t element_bytes) const override {
-    const std::byte* bytes = runtime::bytes_of(buffer);
-    TESSERA_CHECK(buffer.bytes() == std::size_t(part.element_count()) * element_bytes,
-                  "a buffer is of another size than its part");
-    if (buffer.bytes() > 0) copy_common(bytes, part, host, requested, element_bytes);
+  DeviceBuffer adopt(const HostMemory& host, const Shape& shape, const Device& device,
+                     MemoryKind kind) const override {
+    TESSERA_CHECK(host.size == std::size_t(shape.byte_count()),
+                  "adopted memory is of another size than its array");
+    if (!is_local(device)) return {};
+    return {runtime::Storage::adopt(host.bytes, host.size, host.owner, host.writable, kind)};
   }
 
-  std::vector<DeviceBuffer> assemble(std::span<const Piece> pieces, const Box& part,
-                                     std::size_t element_bytes, std::span<const Device> devices,
+  void copy_out(const DeviceBuffer& buffer, const Box& part, std::byte* host,
+                const HostLayout& requested) const override {
+    const std::byte* bytes = runtime::bytes_of(buffer);
+    TESSERA_CHECK(buffer.bytes() == std::size_t(part.element_count()) * byte_size(requested.dtype),
+                  "a buffer is of another size than its part");
+    if (buffer.bytes() > 0) copy_to_host(bytes, part, host, requested);
+  }
+
+  std::vector<DeviceBuffer> assemble(std::span<const Piece> pieces, DType dtype, const Box& part,
+                                     std::span<const Device> devices,
                                      MemoryKind kind) const override {
     if (none_local(devices)) return handles(nullptr, devices);
-    const auto storage = allocate(part, element_bytes, kind);
+    const auto storage = allocate(part, dtype, kind);
     for (const Piece& piece : pieces) {
-      copy_common(runtime::bytes_of(piece.buffer), piece.box, storage->data(), part, element_bytes);
+      copy_common(runtime::bytes_of(piece.buffer), piece.box, storage->data(), part,
+                  byte_size(dtype));
     }
     return handles(storage, devices);
   }

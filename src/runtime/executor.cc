@@ -39,7 +39,7 @@ class Pointers {
 }  // namespace
 
 bool sole_owner(const std::shared_ptr<Storage>& storage) {
-  if (storage.use_count() != 1) return false;
+  if (storage.use_count() != 1 || !storage->is_writable()) return false;
   // Another thread may just have dropped its handle, and use_count() doesn't synchronise with it.
   // Dropping a handle here does: it is an acquire-release operation on the same count.
   std::shared_ptr<Storage> handle = storage;

@@ -198,10 +198,33 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, MemoryKind kind) t
   out_of_memory(bytes, kind);
 }
 
+namespace {
+
+class AdoptedStorage final : public Storage {
+ public:
+  AdoptedStorage(std::byte* data, std::size_t bytes, MemoryKind kind, Origin origin,
+                 std::shared_ptr<const void> owner)
+      : Storage(Token(), data, bytes, kind, origin), owner_(std::move(owner)) {}
+
+ private:
+  std::shared_ptr<const void> owner_;
+};
+
+}  // namespace
+
+std::shared_ptr<Storage> Storage::adopt(std::byte* data, std::size_t bytes,
+                                        std::shared_ptr<const void> owner, bool writable,
+                                        MemoryKind kind) {
+  if (reinterpret_cast<std::uintptr_t>(data) % kBlockAlignment != 0) return nullptr;
+  pool_of(kind).counters.add(bytes);
+  const Origin origin = writable ? Origin::adopted : Origin::read_only;
+  return std::make_shared<AdoptedStorage>(data, bytes, kind, origin, std::move(owner));
+}
+
 Storage::~Storage() {
   Pool& pool = pool_of(kind_);
   pool.counters.remove(bytes());
-  if (follows(bytes())) return;
+  if (origin_ != Origin::pool || follows(bytes())) return;
   const std::size_t rounded = rounded_size(bytes());
   if (!pool.freed.keep(data_, rounded)) give_back(data_, rounded);
 }
@@ -218,7 +241,7 @@ namespace {
 bool is_storage(const DeviceBuffer& buffer) {
   if (!buffer) return false;
   const DeviceMemory& memory = *buffer.memory;
-  return typeid(memory) == typeid(Storage);
+  return typeid(memory) == typeid(Storage) || typeid(memory) == typeid(AdoptedStorage);
 }
 
 }  // namespace
@@ -231,6 +254,10 @@ std::shared_ptr<Storage> storage_of(DeviceBuffer buffer) {
 const std::byte* bytes_of(const DeviceBuffer& buffer) {
   if (!is_storage(buffer)) throw_foreign(buffer);
   return static_cast<const Storage&>(*buffer.memory).data();
+}
+
+bool is_writable(const DeviceBuffer& buffer) {
+  return is_storage(buffer) && static_cast<const Storage&>(*buffer.memory).is_writable();
 }
 
 MemoryStats memory_stats(MemoryKind kind) {

@@ -7,151 +7,15 @@
 #include <tessera/tessera.h>
 
 #include "src/frontend/arrays/array_impl.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "tests/frontend/frontend_testing.h"
+#include "tests/frontend/opaque_engine.h"
 
 // Compiled apart: includes private headers, whose `internal` others take for testing::internal.
 namespace tessera {
 namespace {
 
 using namespace tessera::testing;
-using compiler::DeviceArrays;
-
-constexpr std::byte kSeal{0x5a};
-
-/// Bytes as no host would read them.
-class SealedMemory final : public DeviceMemory {
- public:
-  explicit SealedMemory(std::vector<std::byte> plain)
-      : DeviceMemory(plain.size()), sealed_(std::move(plain)) {
-    for (std::byte& b : sealed_) b ^= kSeal;
-  }
-  std::vector<std::byte> plain() const {
-    std::vector<std::byte> out = sealed_;
-    for (std::byte& b : out) b ^= kSeal;
-    return out;
-  }
-
- private:
-  std::vector<std::byte> sealed_;
-};
-
-DeviceBuffer seal(std::vector<std::byte> plain) {
-  return {std::make_shared<SealedMemory>(std::move(plain))};
-}
-std::vector<std::byte> plain(const DeviceBuffer& buffer) {
-  return dynamic_cast<const SealedMemory&>(*buffer.memory).plain();
-}
-
-/// Runs where the host's engine does, on copies.
-class SealedExecutable final : public compiler::Executable {
- public:
-  explicit SealedExecutable(std::shared_ptr<const Executable> inner) : inner_(std::move(inner)) {}
-  const ir::Module& input() const override { return inner_->input(); }
-  const ir::Module& propagated() const override { return inner_->propagated(); }
-  const ir::Module& partitioned() const override { return inner_->partitioned(); }
-  const spmd::PartitionReport& report() const override { return inner_->report(); }
-  std::int64_t num_devices() const override { return inner_->num_devices(); }
-  Layouts layouts() const override { return inner_->layouts(); }
-  const std::vector<TensorSharding>& parameter_shardings() const override {
-    return inner_->parameter_shardings();
-  }
-  const std::vector<TensorSharding>& result_shardings() const override {
-    return inner_->result_shardings();
-  }
-  const std::vector<Shape>& parameter_shapes() const override { return inner_->parameter_shapes(); }
-  const std::vector<Shape>& result_shapes() const override { return inner_->result_shapes(); }
-  MemoryAnalysis memory_analysis() const override { return inner_->memory_analysis(); }
-  CostAnalysis cost_analysis(const Network& n) const override { return inner_->cost_analysis(n); }
-  std::map<std::string, std::pair<std::int64_t, std::int64_t>> last_run_collectives()
-      const override {
-    return inner_->last_run_collectives();
-  }
-  std::vector<std::string> evaluator_ops() const override { return inner_->evaluator_ops(); }
-
-  DeviceArrays run(DeviceArrays args, const std::vector<bool>& donated) const override {
-    const compiler::Engine& host = *compiler::find_engine("cpu");
-    const Device device = host.devices()[0];
-    for (auto& argument : args) {
-      for (DeviceBuffer& b : argument) {
-        const std::vector<std::byte> bytes = plain(b);
-        const Box box = Box::entire({std::int64_t(bytes.size())});
-        b = host.copy_in(bytes.data(), box, box, 1, {&device, 1}, MemoryKind::device)[0];
-      }
-    }
-    DeviceArrays results = inner_->run(std::move(args), donated);
-    for (auto& result : results) {
-      for (DeviceBuffer& b : result) {
-        std::vector<std::byte> bytes(b.bytes());
-        const Box box = Box::entire({std::int64_t(bytes.size())});
-        host.copy_out(b, box, bytes.data(), box, 1);
-        b = seal(std::move(bytes));
-      }
-    }
-    return results;
-  }
-
- private:
-  std::shared_ptr<const Executable> inner_;
-};
-
-class SealedEngine final : public compiler::Engine {
- public:
-  SealedEngine() {
-    for (std::int64_t id = 0; id < 4; ++id) devices_.push_back(Device{id, 0, "sealed"});
-  }
-  std::string platform() const override { return "sealed"; }
-  const std::vector<Device>& devices() const override { return devices_; }
-  std::shared_ptr<const compiler::Executable> compile(
-      std::unique_ptr<ir::Module> module, const compiler::Options& options) const override {
-    return std::make_shared<SealedExecutable>(
-        compiler::find_engine("cpu")->compile(std::move(module), options));
-  }
-  std::vector<DeviceBuffer> copy_in(const std::byte* host, const Box& held, const Box& part,
-                                    std::size_t element_bytes, std::span<const Device> devices,
-                                    MemoryKind) const override {
-    std::vector<DeviceBuffer> out;
-    for (std::size_t i = 0; i < devices.size(); ++i) {
-      std::vector<std::byte> bytes(std::size_t(part.element_count()) * element_bytes);
-      copy_common(host, held, bytes.data(), part, element_bytes);
-      out.push_back(seal(std::move(bytes)));
-    }
-    return out;
-  }
-  void copy_out(const DeviceBuffer& buffer, const Box& part, std::byte* host, const Box& wanted,
-                std::size_t element_bytes) const override {
-    copy_common(plain(buffer).data(), part, host, wanted, element_bytes);
-  }
-  std::vector<DeviceBuffer> assemble(std::span<const Piece> pieces, const Box& part,
-                                     std::size_t element_bytes, std::span<const Device> devices,
-                                     MemoryKind kind) const override {
-    std::vector<std::byte> bytes(std::size_t(part.element_count()) * element_bytes);
-    for (const Piece& p : pieces) {
-      copy_common(plain(p.buffer).data(), p.box, bytes.data(), part, element_bytes);
-    }
-    return copy_in(bytes.data(), part, part, element_bytes, devices, kind);
-  }
-  DeviceBuffer on_device(const DeviceBuffer& buffer, const Device&) const override {
-    return seal(plain(buffer));
-  }
-  std::vector<DeviceBuffer> copy(std::span<const DeviceBuffer> buffers, MemoryKind) const override {
-    std::vector<DeviceBuffer> out;
-    for (const DeviceBuffer& b : buffers) out.push_back(seal(plain(b)));
-    return out;
-  }
-
- private:
-  std::vector<Device> devices_;
-};
-
-std::vector<Device> sealed_devices() {
-  static const bool registered = [] {
-    compiler::register_engine(std::make_shared<SealedEngine>());
-    return true;
-  }();
-  (void)registered;
-  return compiler::find_engine("sealed")->devices();
-}
-
 Mesh sealed_mesh() { return Mesh(sealed_devices(), {2, 2}, {"x", "y"}); }
 
 /// Blocks that an array's devices hold between them.
@@ -234,23 +98,186 @@ TEST(Engine, ItsMemoryIsRefusedByOtherEngines) {
   std::vector<float> out(4);
   const Box box = Box::entire({4});
   EXPECT_THROW(
-      host->copy_out(buffers[0], box, reinterpret_cast<std::byte*>(out.data()), box, sizeof(float)),
+      host->copy_out(buffers[0], box, reinterpret_cast<std::byte*>(out.data()), {DType::f32, box}),
       RuntimeError);
   EXPECT_FLOAT_EQ(floats(f(x))[3], 4);
 }
 
+TEST(Engine, WhatComesLateIsWaitedFor) {
+  const Mesh mesh(late_devices(), {8}, {"x"});
+  const auto f = jit([](Array a) { return sum(a * a, 1); });
+  const Array here = f(counting({16, 4}, 0.25f));
+  Array there;
+  {
+    const HoldLateWork hold;
+    const Array x = device_put(counting({16, 4}, 0.25f), NamedSharding(mesh, P("x")));
+    EXPECT_FALSE(x.is_ready());
+    there = f(x);
+    EXPECT_FALSE(there.is_ready());
+  }
+  EXPECT_EQ(&there.block_until_ready(), &there);
+  EXPECT_TRUE(there.is_ready());
+  EXPECT_EQ(floats(there), floats(here));
+  EXPECT_TRUE(here.is_ready());
+  const std::vector<Array> both = block_until_ready(std::vector<Array>{here, there});
+  EXPECT_EQ(floats(both[1]), floats(here));
+}
+
+TEST(Engine, LongChainsOfLateWorkAreRight) {
+  const Mesh mesh(late_devices(), {4, 2}, {"x", "y"});
+  const auto step = jit([](Array a, Array b) { return dot(a, b) * 0.25f + a; });
+  Array a = device_put(counting({8, 8}, 0.01f), NamedSharding(mesh, P("x", "y")));
+  Array b = device_put(counting({8, 8}, 0.02f), NamedSharding(mesh, P("y", "x")));
+  Array c = counting({8, 8}, 0.01f), d = counting({8, 8}, 0.02f);
+  for (int k = 0; k < 8; ++k) {
+    a = step(a, b);
+    c = step(c, d);
+    // Other shardings on the way, and copies.
+    b = device_put(a, NamedSharding(mesh, k % 2 == 0 ? P() : P(nullptr, "x")));
+    d = c;
+    if (k % 3 == 0) b = copy(b);
+    a = device_put(device_put(a, late_devices()[3]), NamedSharding(mesh, P("y")));
+    a = a * 0.1f;
+    b = b * 0.1f;
+    c = c * 0.1f;
+    d = d * 0.1f;
+  }
+  expect_close(floats(a), floats(c), 1e-5f);
+}
+
+TEST(Engine, ErrorsThatComeLateAreThrownWhereTheResultIsRead) {
+  const Mesh mesh(late_devices(), {8}, {"x"});
+  const auto fails = jit([](Array a) {
+    return pure_callback([](const Array&) -> Array { throw ValueError("the sensor is gone"); },
+                         shape_dtype_struct({4}, f32), a);
+  });
+  const Array bad = fails(device_put(counting({4}), late_devices()[2]));
+  const Array after = bad + 1.0f;
+  EXPECT_THROW(bad.block_until_ready(), Error);
+  EXPECT_TRUE(bad.is_ready());
+  for (const Array& a : {bad, after}) {
+    try {
+      (void)floats(a);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("the sensor is gone"), std::string::npos) << e.what();
+    }
+  }
+}
+
+TEST(Engine, MemoryOfTheHostIsAdoptedWhereItIs) {
+  const compiler::Engine& host = *compiler::find_engine("cpu");
+  const Device device = host.devices()[0];
+  alignas(64) static float values[16];
+  for (int k = 0; k < 16; ++k) values[k] = float(k);
+  int let_go = 0;
+  const auto owner = [&] {
+    return std::shared_ptr<const void>(values, [&](const void*) { ++let_go; });
+  };
+  const Shape shape(DType::f32, {16});
+  auto* bytes = reinterpret_cast<std::byte*>(values);
+  {
+    DeviceBuffer b = host.adopt({bytes, 64, owner(), false}, shape, device, MemoryKind::device);
+    ASSERT_TRUE(bool(b));
+    const Array x =
+        internal::make_device_array(shape, SingleDeviceSharding(device), {b}, true, false);
+    b = {};
+    const auto f = jit([](Array a) { return a + 1.0f; }, {.donate_argnums = {0}});
+    EXPECT_EQ(floats(x)[7], 7);
+    // What only may be read isn't written, though it is given away.
+    EXPECT_EQ(floats(f(x))[7], 8);
+    EXPECT_EQ(values[7], 7);
+  }
+  EXPECT_EQ(let_go, 1);
+  {
+    DeviceBuffer b = host.adopt({bytes, 64, owner(), true}, shape, device, MemoryKind::device);
+    const Array x =
+        internal::make_device_array(shape, SingleDeviceSharding(device), {b}, true, false);
+    b = {};
+    const auto f = jit([](Array a) { return a + 1.0f; }, {.donate_argnums = {0}});
+    EXPECT_EQ(floats(f(x))[7], 8);
+    EXPECT_EQ(values[7], 8);
+  }
+  EXPECT_EQ(let_go, 2);
+  // Not where vectors can't be read.
+  const Shape rest(DType::f32, {15});
+  EXPECT_FALSE(bool(host.adopt({bytes + 4, 60, owner(), false}, rest, device, MemoryKind::device)));
+  EXPECT_FALSE(bool(
+      compiler::engine_of(sealed_devices()[0])
+          .adopt({bytes, 64, owner(), false}, shape, sealed_devices()[0], MemoryKind::device)));
+}
+
+TEST(Engine, StridesAndPackedElementsAtTheBorder) {
+  for (const Device& device : {devices()[0], sealed_devices()[1], late_devices()[2]}) {
+    const compiler::Engine& engine = compiler::engine_of(device);
+    const std::vector<float> columns{1, 4, 2, 5, 3, 6};
+    const Box all = Box::entire({2, 3});
+    const DeviceBuffer b =
+        engine.copy_in(reinterpret_cast<const std::byte*>(columns.data()),
+                       {DType::f32, all, {4, 8}}, all, {&device, 1}, MemoryKind::device)[0];
+    std::vector<float> rows(6);
+    engine.copy_out(b, all, reinterpret_cast<std::byte*>(rows.data()), {DType::f32, all});
+    EXPECT_EQ(rows, (std::vector<float>{1, 2, 3, 4, 5, 6}));
+    const Box five = Box::entire({5});
+    const std::vector<std::byte> packed{std::byte(0xe1), std::byte(0x87), std::byte(0x03)};
+    const DeviceBuffer n = engine.copy_in(packed.data(), {DType::s4, five, {}, true}, five,
+                                          {&device, 1}, MemoryKind::device)[0];
+    EXPECT_EQ(n.bytes(), 5u);
+    std::vector<std::byte> back(3);
+    engine.copy_out(n, five, back.data(), {DType::s4, five, {}, true});
+    EXPECT_EQ(back, packed);
+  }
+}
+
+TEST(Engine, AMemoryThatAResultMustHaveIsTakenOrRefused) {
+  const char* text = R"(HloModule m, input_output_alias={ {}: (0, {}, must-alias) }
+ENTRY main {
+  p = f32[4] parameter(0)
+  ROOT r = f32[4] add(p, p)
+}
+)";
+  const compiler::Engine& host = *compiler::find_engine("cpu");
+  const auto program = host.compile(ir::parse_hlo(text), {});
+  const Device device = host.devices()[0];
+  const std::vector<float> values{1, 2, 3, 4};
+  const Box box = Box::entire({4});
+  const auto made = [&] {
+    return host.copy_in(reinterpret_cast<const std::byte*>(values.data()), {DType::f32, box}, box,
+                        {&device, 1}, MemoryKind::device)[0];
+  };
+  DeviceBuffer mine = made();
+  const DeviceMemory* memory = mine.memory.get();
+  compiler::DeviceArrays args{{mine}};
+  try {
+    (void)program->run(args, {true});
+    ADD_FAILURE() << "copied";
+  } catch (const RuntimeError& e) {
+    EXPECT_NE(std::string(e.what()).find("'m' says that result 0 must have the memory of argument "
+                                         "0, f32[4]"),
+              std::string::npos)
+        << e.what();
+  }
+  mine = {};
+  const auto results = program->run(std::move(args), {true});
+  EXPECT_EQ(results[0][0].memory.get(), memory);
+}
+
 TEST(Engine, PlatformsWithoutAnEngineAreNamed) {
   (void)sealed_devices();
+  (void)late_devices();
+  EXPECT_EQ(devices("late").size(), 8u);
+  expect_error<ValueError>([] { (void)devices("abacus"); },
+                           {"devices(\"abacus\")", "'cpu', 'late', 'sealed'", kNear});
   try {
     (void)compiler::engine_of(Device{0, 0, "abacus"});
     FAIL() << "found";
   } catch (const ValueError& e) {
     EXPECT_NE(std::string(e.what()).find("'abacus'"), std::string::npos) << e.what();
-    EXPECT_NE(std::string(e.what()).find("'cpu', 'sealed'"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("'cpu', 'late', 'sealed'"), std::string::npos) << e.what();
   }
   const std::vector<Device> mixed{devices()[0], sealed_devices()[0]};
   EXPECT_THROW((void)compiler::engine_of(mixed), ValueError);
-  EXPECT_THROW(compiler::register_engine(std::make_shared<SealedEngine>()), ValueError);
+  EXPECT_THROW(compiler::register_engine(opaque_engine({"sealed"})), ValueError);
   EXPECT_THROW((void)compiler::find_engine("sealed")->memory_stats(), NotImplementedError);
 }
 

@@ -225,15 +225,15 @@ std::vector<DeviceBuffer> cut(const compiler::Engine& engine, const Literal& arr
     if (!process_of.empty()) list[d].process_index = process_of[d];
   }
   const Box all = Box::entire(array.dims());
-  const std::size_t width = byte_size(array.dtype());
+  const HostLayout held{array.dtype(), all};
   constexpr MemoryKind kMemory = MemoryKind::device;
-  if (!is_cut(sharding)) return engine.copy_in(array.bytes(), all, all, width, list, kMemory);
+  if (!is_cut(sharding)) return engine.copy_in(array.bytes(), held, all, list, kMemory);
   const Dims local = sharding.shard_dims(array.dims());
   std::map<Dims, std::vector<Device>> holders;
   for (const Device& d : list) holders[sharding.shard_coordinates(d.id)].push_back(d);
   std::vector<DeviceBuffer> out(list.size());
   for (const auto& [at, group] : holders) {
-    auto made = engine.copy_in(array.bytes(), all, box_of(local, at), width, group, kMemory);
+    auto made = engine.copy_in(array.bytes(), held, box_of(local, at), group, kMemory);
     for (std::size_t k = 0; k < made.size(); ++k) {
       out[std::size_t(group[k].id)] = std::move(made[k]);
     }
@@ -262,12 +262,12 @@ Literal join(const compiler::Engine& engine, const std::vector<DeviceBuffer>& pa
   std::string mine;  // what other processes lack
   for (const auto& [device, part] : distinct) {
     if (!parts[device]) continue;
-    engine.copy_out(parts[device], part, out.mutable_bytes(), all, width);
+    engine.copy_out(parts[device], part, out.mutable_bytes(), {shape.dtype, all});
     if (process_of.empty()) continue;
     const std::size_t at = mine.size();
     mine.resize(at + std::size_t(part.element_count()) * width);
-    engine.copy_out(parts[device], part, reinterpret_cast<std::byte*>(mine.data() + at), part,
-                    width);
+    engine.copy_out(parts[device], part, reinterpret_cast<std::byte*>(mine.data() + at),
+                    {shape.dtype, part});
   }
   if (process_of.empty()) return out;
   std::vector<int> everybody(static_cast<std::size_t>(process_count()));

@@ -20,45 +20,54 @@
 namespace tessera::compiler {
 namespace {
 
+/// Takes from the stages what is known of the program.
+std::shared_ptr<const CompiledProgram> record_of(Compilation* c) {
+  auto out = std::make_shared<CompiledProgram>();
+  out->input = std::move(c->input);
+  out->propagated = std::move(c->propagated);
+  out->partitioned = std::move(c->module);
+  out->report = std::move(c->report);
+  out->num_devices = out->partitioned->num_partitions;
+  out->layouts = c->options.layouts;
+  out->parameter_shardings = std::move(c->parameter_shardings);
+  out->result_shardings = std::move(c->result_shardings);
+  out->parameter_shapes = std::move(c->parameter_shapes);
+  out->result_shapes = std::move(c->result_shapes);
+  return out;
+}
+
 class PlannedExecutable final : public Executable {
  public:
-  explicit PlannedExecutable(Compilation c) : c_(std::move(c)) {
-    const runtime::Plan& plan = c_.built.plan;
-    for (const runtime::SlotId s : plan.parameters) {
-      const auto classes = std::size_t(plan.slots[std::size_t(s)].classes);
-      takes_replicas_ = takes_replicas_ || plan.classes[classes].count() < plan.num_devices;
+  explicit PlannedExecutable(Compilation c)
+      : Executable(record_of(&c)),
+        plan_(std::move(c.built.plan)),
+        evaluator_ops_(std::move(c.built.evaluator_ops)),
+        runs_(c.options.runs),
+        process_of_(std::move(c.options.process_of)) {
+    for (const runtime::SlotId s : plan_.parameters) {
+      const auto classes = std::size_t(plan_.slots[std::size_t(s)].classes);
+      takes_replicas_ = takes_replicas_ || plan_.classes[classes].count() < plan_.num_devices;
+    }
+    for (const ir::Alias& a : partitioned().input_output_alias) {
+      if (a.must) must_alias_.push_back(a);
     }
   }
 
-  const ir::Module& input() const override { return kept(c_.input); }
-  const ir::Module& propagated() const override { return kept(c_.propagated); }
-  const ir::Module& partitioned() const override { return *c_.module; }
-  const spmd::PartitionReport& report() const override { return c_.report; }
-  std::int64_t num_devices() const override { return c_.module->num_partitions; }
-  Layouts layouts() const override { return c_.options.layouts; }
-  const std::vector<TensorSharding>& parameter_shardings() const override {
-    return c_.parameter_shardings;
-  }
-  const std::vector<TensorSharding>& result_shardings() const override {
-    return c_.result_shardings;
-  }
-  const std::vector<Shape>& parameter_shapes() const override { return c_.parameter_shapes; }
-  const std::vector<Shape>& result_shapes() const override { return c_.result_shapes; }
-
   DeviceArrays run(DeviceArrays args, const std::vector<bool>& donated) const override {
-    const profiler::Span span(profiler::Kind::run, c_.module->name, "");
+    const profiler::Span span(profiler::Kind::run, partitioned().name, "");
     // Which memory may be reused shows in the handles: a caller keeps one on what it did not give
     // away. The flags only have to fit.
-    if (!c_.options.runs) throw RuntimeError("this program was compiled to be looked at only");
+    if (!runs_) throw RuntimeError("this program was compiled to be looked at only");
     if (!donated.empty() && donated.size() != args.size()) {
       throw RuntimeError(
           fmt::format("{} donation flags given for {} arguments", donated.size(), args.size()));
     }
+    if (!must_alias_.empty()) check_must_alias(args);
     runtime::RunOptions options;
     options.check_replicas = takes_replicas_ && env_flag("TESSERA_CHECK_REPLICAS", false);
     options.local = local_plan();
     runtime::RunCounters counters;
-    DeviceArrays results = runtime::run(c_.built.plan, std::move(args), options, &counters);
+    DeviceArrays results = runtime::run(plan_, std::move(args), options, &counters);
     const bool exchanged = counters.any();
     if (exchanged || exchanged_.load(std::memory_order_relaxed)) {
       const std::lock_guard lock(mutex_);
@@ -69,20 +78,19 @@ class PlannedExecutable final : public Executable {
   }
 
   MemoryAnalysis memory_analysis() const override {
-    const runtime::Plan& plan = c_.built.plan;
     std::set<std::int64_t> donated;
-    for (const auto& [parameter, index] : c_.module->buffer_donor) donated.insert(parameter);
-    for (const ir::Alias& a : c_.module->input_output_alias) donated.insert(a.parameter);
-    const codegen::MemoryEstimate estimate = codegen::estimate_memory(plan, donated);
+    for (const auto& [parameter, index] : partitioned().buffer_donor) donated.insert(parameter);
+    for (const ir::Alias& a : partitioned().input_output_alias) donated.insert(a.parameter);
+    const codegen::MemoryEstimate estimate = codegen::estimate_memory(plan_, donated);
     MemoryAnalysis out;
     const auto add = [&](runtime::SlotId s, std::int64_t* device, std::int64_t* host) {
-      const runtime::Slot& slot = plan.slots[std::size_t(s)];
+      const runtime::Slot& slot = plan_.slots[std::size_t(s)];
       *(is_host(slot.memory) ? host : device) += slot.bytes;
     };
-    for (const runtime::SlotId s : plan.parameters) {
+    for (const runtime::SlotId s : plan_.parameters) {
       add(s, &out.argument_bytes, &out.host_argument_bytes);
     }
-    for (const runtime::SlotId s : plan.results) {
+    for (const runtime::SlotId s : plan_.results) {
       add(s, &out.output_bytes, &out.host_output_bytes);
     }
     const auto temporary = [](const codegen::MemoryEstimate::Part& part, std::int64_t arguments) {
@@ -100,10 +108,6 @@ class PlannedExecutable final : public Executable {
     return out;
   }
 
-  CostAnalysis cost_analysis(const Network& network) const override {
-    return analyze_cost(*c_.module, network);
-  }
-
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> last_run_collectives()
       const override {
     std::lock_guard lock(mutex_);
@@ -117,31 +121,50 @@ class PlannedExecutable final : public Executable {
     return out;
   }
 
-  std::vector<std::string> evaluator_ops() const override { return c_.built.evaluator_ops; }
+  std::vector<std::string> evaluator_ops() const override { return evaluator_ops_; }
 
  private:
   /// What this process runs; null: all of it.
   runtime::LocalPlan* local_plan() const {
-    Processes* all = c_.options.process_of.empty() ? nullptr : processes();
+    Processes* all = process_of_.empty() ? nullptr : processes();
     if (all == nullptr) return nullptr;
     runtime::LocalPlan* const last = last_plan_.load(std::memory_order_acquire);
     if (last != nullptr && last->is_of(*all)) return last;
     const std::lock_guard lock(mutex_);
     auto& mine = local_plans_[all->id()];
     if (!mine) {
-      mine = std::make_unique<runtime::LocalPlan>(c_.built.plan, c_.options.process_of, all,
-                                                  c_.module->name);
+      mine = std::make_unique<runtime::LocalPlan>(plan_, process_of_, all, partitioned().name);
     }
     last_plan_.store(mine.get(), std::memory_order_release);
     return mine.get();
   }
 
-  static const ir::Module& kept(const std::unique_ptr<ir::Module>& module) {
-    if (!module) throw ValueError("this module was not kept: Options::keep_stages was off");
-    return *module;
+  /// Memory is a result's only if nobody else has a handle on it.
+  void check_must_alias(const DeviceArrays& args) const {
+    for (const ir::Alias& a : must_alias_) {
+      if (std::size_t(a.parameter) >= args.size()) continue;  // the run says how many it takes
+      const std::vector<DeviceBuffer>& given = args[std::size_t(a.parameter)];
+      for (const DeviceBuffer& b : given) {
+        if (!b) continue;
+        const auto here = std::count_if(given.begin(), given.end(), [&](const DeviceBuffer& other) {
+          return other.memory == b.memory;
+        });
+        if (b.memory.use_count() == here && runtime::is_writable(b)) continue;
+        throw RuntimeError(fmt::format(
+            "'{}' says that result {} must have the memory of argument {}, {}, which somebody else "
+            "uses as well; valid: donate the argument, of which there is no other copy, or "
+            "may-alias in the program",
+            partitioned().name, a.output.empty() ? 0 : a.output[0], a.parameter,
+            parameter_shapes().at(std::size_t(a.parameter)).to_string()));
+      }
+    }
   }
 
-  Compilation c_;
+  runtime::Plan plan_;
+  std::vector<std::string> evaluator_ops_;
+  bool runs_;
+  std::vector<std::int32_t> process_of_;
+  std::vector<ir::Alias> must_alias_;
   bool takes_replicas_ = false;  ///< of a parameter several devices have the same part
   mutable std::mutex mutex_;
   mutable runtime::RunCounters last_;
@@ -151,7 +174,22 @@ class PlannedExecutable final : public Executable {
   mutable std::atomic<runtime::LocalPlan*> last_plan_ = nullptr;
 };
 
+const ir::Module& kept(const std::unique_ptr<ir::Module>& module) {
+  if (!module) throw ValueError("this module was not kept: Options::keep_stages was off");
+  return *module;
+}
+
 }  // namespace
+
+const ir::Module& Executable::input() const { return kept(program_->input); }
+const ir::Module& Executable::propagated() const { return kept(program_->propagated); }
+CostAnalysis Executable::cost_analysis(const Network& network) const {
+  return analyze_cost(partitioned(), network);
+}
+MemoryAnalysis Executable::memory_analysis() const {
+  throw NotImplementedError("the engine of '" + partitioned().name +
+                            "' can't tell how much memory its program takes");
+}
 
 std::shared_ptr<const Executable> compile(std::unique_ptr<ir::Module> module,
                                           const Options& options) {

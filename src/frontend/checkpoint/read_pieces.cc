@@ -267,7 +267,7 @@ Array read_array(const std::vector<PieceSource>& sources, const Shape& shape,
     const ProcessOfThread::Use use(process);
     auto& [box, part] = *list[std::size_t(i)];
     auto made = compiler::engine_of(part.devices)
-                    .copy_in(part.host.get(), box, box, element, part.devices, kind);
+                    .copy_in(part.host.get(), {shape.dtype, box}, box, part.devices, kind);
     for (std::size_t k = 0; k < made.size(); ++k) buffers[part.places[k]] = std::move(made[k]);
     part.host.reset();
   });

@@ -25,11 +25,12 @@ std::vector<ShardPiece> shard_pieces(const Sharding& sharding, const Dims& dims,
 }
 
 void SavedArray::read(const ShardPiece& piece, const Box& requested, std::byte* host) const {
-  const std::size_t element = byte_size(shape.dtype);
-  if (value) return copy_common(value->bytes(), piece.box, host, requested, element);
+  if (value) {
+    return copy_common(value->bytes(), piece.box, host, requested, byte_size(shape.dtype));
+  }
   TESSERA_CHECK(piece.place < buffers.size(), "a buffer per device");
   compiler::engine_of(sharding.impl().devices().front())
-      .copy_out(buffers[piece.place], piece.box, host, requested, element);
+      .copy_out(buffers[piece.place], piece.box, host, {shape.dtype, requested});
 }
 
 namespace {

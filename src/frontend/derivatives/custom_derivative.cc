@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/base/platforms.h"
 #include "src/frontend/derivatives/custom_rule.h"
 #include "src/frontend/trace/explicit_values.h"
 #include "src/ir/hooks.h"
@@ -427,7 +428,7 @@ CheckpointPolicy::Data offloading(CheckpointPolicy::Data data, const char* name,
   for (const std::string& kind : {from, to}) {
     if (memory_kind_named(kind)) continue;
     throw ValueError(std::string(name) + ": there is no memory of kind '" + kind +
-                         "'; valid: " + list_of(memory_kinds_of("cpu")),
+                         "'; valid: " + list_of(all_memory_kinds()),
                      location);
   }
   data.from_memory = std::move(from);

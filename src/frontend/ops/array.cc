@@ -238,6 +238,34 @@ void Array::delete_(Location location) {
   if (impl.kind == ArrayImpl::Kind::tracer) return;
   impl.memory.give_up("");
 }
+namespace {
+
+/// The buffers of this process's devices.
+std::vector<DeviceBuffer> buffers_to_wait_for(const ArrayImpl& impl, const char* what,
+                                              Location location) {
+  if (impl.kind == ArrayImpl::Kind::tracer) {
+    throw TracerError(std::string(what) + " of a traced array (" + impl.shape.to_string() +
+                          "): inside jit and other transformations arrays have no values",
+                      location);
+  }
+  if (impl.kind != ArrayImpl::Kind::device) return {};
+  return internal::shared_buffers(impl, location);
+}
+
+}  // namespace
+
+bool Array::is_ready(Location location) const {
+  for (const DeviceBuffer& b :
+       buffers_to_wait_for(impl_of(*this, location), "is_ready", location)) {
+    if (!b.is_ready()) return false;
+  }
+  return true;
+}
+const Array& Array::block_until_ready(Location location) const {
+  const ArrayImpl& impl = impl_of(*this, location);
+  for (const DeviceBuffer& b : buffers_to_wait_for(impl, "block_until_ready", location)) b.wait();
+  return *this;
+}
 bool Array::is_deleted(Location location) const {
   return impl_of(*this, location).memory.given_up();
 }

@@ -159,7 +159,7 @@ Array from_process_data(const Array& data, const Sharding& sharding, const Dims&
                      location);
   }
   const compiler::Engine& engine = compiler::engine_of(layout->devices);
-  const Box held = Box::entire(local);
+  const HostLayout held{value.dtype(), Box::entire(local)};
   std::vector<DeviceBuffer> buffers(layout->devices.size());
   std::map<Box, DeviceBuffer> made;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -171,8 +171,8 @@ Array from_process_data(const Array& data, const Sharding& sharding, const Dims&
     }
     DeviceBuffer& known = made[part];
     if (!known) {
-      known = engine.copy_in(value.bytes(), held, part, byte_size(value.dtype()), {&device, 1},
-                             internal::memory_of(sharding))[0];
+      known =
+          engine.copy_in(value.bytes(), held, part, {&device, 1}, internal::memory_of(sharding))[0];
     }
     buffers[i] = engine.on_device(known, device);
   }

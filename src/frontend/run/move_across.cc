@@ -9,9 +9,11 @@
 
 namespace tessera::frontend {
 
-std::vector<compiler::Engine::Piece> pieces_from_others(
-    const PartsOfDevices& from, const PartsOfDevices& to, const std::map<Box, DeviceBuffer>& held,
-    std::size_t element_bytes, const compiler::Engine& engine, Location location) {
+std::vector<compiler::Engine::Piece> pieces_from_others(const PartsOfDevices& from,
+                                                        const PartsOfDevices& to,
+                                                        const std::map<Box, DeviceBuffer>& held,
+                                                        DType dtype, const compiler::Engine& engine,
+                                                        Location location) {
   std::map<Box, std::set<int>> holders;
   for (const auto& [device, box] : from) holders[box].insert(int(device.process_index));
   std::set<std::pair<int, Box>> wanted;
@@ -34,10 +36,10 @@ std::vector<compiler::Engine::Piece> pieces_from_others(
           *std::next(owners.begin(), std::ptrdiff_t(std::size_t(process) % owners.size()));
       std::vector<std::byte> bytes;
       if (sender == me || process == me) {
-        bytes.resize(std::size_t(piece.element_count()) * element_bytes);
+        bytes.resize(std::size_t(piece.element_count()) * byte_size(dtype));
       }
       if (sender == me) {
-        engine.copy_out(held.at(source), source, bytes.data(), piece, element_bytes);
+        engine.copy_out(held.at(source), source, bytes.data(), {dtype, piece});
         sent.push_back({process, piece, std::move(bytes)});
       } else if (process == me) {
         received.push_back({sender, piece, std::move(bytes)});
@@ -54,8 +56,8 @@ std::vector<compiler::Engine::Piece> pieces_from_others(
   std::vector<compiler::Engine::Piece> out;
   const Device& here = default_device();
   for (const Message& m : received) {
-    out.push_back({m.piece, engine.copy_in(m.bytes.data(), m.piece, m.piece, element_bytes,
-                                           {&here, 1}, MemoryKind::device)[0]});
+    out.push_back({m.piece, engine.copy_in(m.bytes.data(), {dtype, m.piece}, m.piece, {&here, 1},
+                                           MemoryKind::device)[0]});
   }
   return out;
 }

@@ -17,8 +17,10 @@ using PartsOfDevices = std::vector<std::pair<Device, Box>>;
 /// The pieces that this process lacks to make the parts of its devices, from the processes that
 /// have them; all processes with devices in either list call it. `held`: what this one has.
 /// RuntimeError if that fails.
-std::vector<compiler::Engine::Piece> pieces_from_others(
-    const PartsOfDevices& from, const PartsOfDevices& to, const std::map<Box, DeviceBuffer>& held,
-    std::size_t element_bytes, const compiler::Engine& engine, Location location);
+std::vector<compiler::Engine::Piece> pieces_from_others(const PartsOfDevices& from,
+                                                        const PartsOfDevices& to,
+                                                        const std::map<Box, DeviceBuffer>& held,
+                                                        DType dtype, const compiler::Engine& engine,
+                                                        Location location);
 
 }  // namespace tessera::frontend

@@ -61,15 +61,14 @@ std::vector<DeviceBuffer> place_literal(const Literal& literal, const Sharding& 
   const std::vector<Device> list = sharding.device_list();
   const compiler::Engine& engine = compiler::engine_of(list);
   const Box whole = Box::entire(global);
-  const std::size_t element = byte_size(literal.dtype());
+  const HostLayout held{literal.dtype(), whole};
   const MemoryKind kind = internal::memory_of(sharding);
   if (sharding.is_fully_replicated()) {
-    return engine.copy_in(literal.bytes(), whole, whole, element, list, kind);
+    return engine.copy_in(literal.bytes(), held, whole, list, kind);
   }
   std::vector<DeviceBuffer> out(list.size());
   for (const auto& [part, holders] : holders_of_parts(sharding, list, global)) {
-    put(engine.copy_in(literal.bytes(), whole, part, element, holders.devices, kind), holders,
-        &out);
+    put(engine.copy_in(literal.bytes(), held, part, holders.devices, kind), holders, &out);
   }
   return out;
 }
@@ -134,14 +133,14 @@ Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buff
   std::byte* bytes = out.mutable_bytes();
   if (out.byte_count() == 0) return out;
   const Box whole = Box::entire(impl.shape.dims);
-  const std::size_t element = byte_size(impl.shape.dtype);
+  const HostLayout all{impl.shape.dtype, whole};
   const auto& list = impl.sharding.impl().devices();
   const compiler::Engine& engine = compiler::engine_of(list.front());
   if (buffers.size() == 1 || impl.sharding.is_fully_replicated()) {
     const auto here =
         std::find_if(buffers.begin(), buffers.end(), [](const DeviceBuffer& b) { return bool(b); });
     if (here == buffers.end()) throw_elsewhere(impl, location);
-    engine.copy_out(*here, whole, bytes, whole, element);
+    engine.copy_out(*here, whole, bytes, all);
     return out;
   }
   const bool all_here =
@@ -158,8 +157,7 @@ Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buff
   if (all_here) {
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       if (layout->replica_ids[i] != 0) continue;
-      engine.copy_out(buffers[i], box_of(layout->indices[i], impl.shape.dims), bytes, whole,
-                      element);
+      engine.copy_out(buffers[i], box_of(layout->indices[i], impl.shape.dims), bytes, all);
     }
     return out;
   }
@@ -171,7 +169,7 @@ Literal joined(const ArrayImpl& impl, const internal::ArrayMemory::Buffers& buff
   }
   for (const auto& [box, i] : parts) {
     if (!buffers[i]) throw_elsewhere(impl, location);
-    engine.copy_out(buffers[i], box, bytes, whole, element);
+    engine.copy_out(buffers[i], box, bytes, all);
   }
   return out;
 }
@@ -251,7 +249,7 @@ std::vector<DeviceBuffer> moved_parts(const ArrayImpl& impl,
                                       const Sharding& sharding, Location location) {
   const Dims& global = impl.shape.dims;
   (void)sharding.shard_shape(global, location);
-  const std::size_t element = byte_size(impl.shape.dtype);
+  const DType dtype = impl.shape.dtype;
   const std::vector<Device> from = impl.sharding.device_list(), to = sharding.device_list();
   std::map<Box, DeviceBuffer> sources;
   const auto from_indices = impl.sharding.devices_indices_map(global, {});
@@ -267,7 +265,7 @@ std::vector<DeviceBuffer> moved_parts(const ArrayImpl& impl,
     PartsOfDevices have, want;
     for (const Device& d : from) have.emplace_back(d, box_of(from_indices.at(d), global));
     for (const Device& d : to) want.emplace_back(d, box_of(to_indices.at(d), global));
-    for (auto& piece : pieces_from_others(have, want, sources, element, engine, location)) {
+    for (auto& piece : pieces_from_others(have, want, sources, dtype, engine, location)) {
       pieces.push_back(std::move(piece));
     }
   }
@@ -283,7 +281,7 @@ std::vector<DeviceBuffer> moved_parts(const ArrayImpl& impl,
         out[holders.places[k]] = engine.on_device(there, holders.devices[k]);
       }
     } else {
-      put(engine.assemble(pieces, part, element, holders.devices, kind), holders, &out);
+      put(engine.assemble(pieces, dtype, part, holders.devices, kind), holders, &out);
     }
   }
   return out;

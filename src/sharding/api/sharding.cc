@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/base/contains.h"
+#include "src/base/platforms.h"
 #include "src/base/processes.h"
 #include "src/base/shape.h"
 #include "src/sharding/api/named_sharding.h"
@@ -167,7 +168,7 @@ void check_memory_kind(const std::string& kind, const std::vector<Device>& devic
   // Which devices an abstract mesh will stand for is not known: that they have the kind is checked
   // then.
   const std::vector<MemoryKind>& kinds =
-      memory_kinds_of(devices.empty() ? std::string("cpu") : devices[0].platform);
+      memory_kinds_of(devices.empty() ? virtual_platform() : devices[0].platform);
   const auto requested = memory_kind_named(kind);
   if (requested && contains(kinds, *requested)) return;
   const std::string who = devices.empty() ? "a device" : "device " + devices[0].to_string();

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "src/base/contains.h"
+#include "src/base/platforms.h"
 #include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/derivative_rules.h"
@@ -88,7 +89,7 @@ MemoryKind named_memory(JvpSite& s, const std::string& kind) {
   const auto memory = memory_kind_named(kind);
   if (!memory) {
     s.refuse("its policy names memory of kind '" + kind +
-             "'; valid: " + list_of(memory_kinds_of("cpu")));
+             "'; valid: " + list_of(all_memory_kinds()));
   }
   return *memory;
 }

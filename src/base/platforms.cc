@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of platforms.
+#include "src/base/platforms.h"
+
+#include <map>
+#include <mutex>
+
+#include "src/base/env.h"
+
+namespace tessera {
+namespace {
+
+struct Platforms {
+  std::mutex mutex;
+  std::map<std::string, Platform> all;
+
+  Platforms() {
+    all[virtual_platform()] = {virtual_platform(), all_memory_kinds(), virtual_devices};
+  }
+};
+
+// Never destroyed, as programs may still run when static objects are.
+Platforms& platforms() {
+  static auto& p = *new Platforms;
+  return p;
+}
+
+const Platform& platform_of_environment() {
+  const std::string wanted = env_text("TESSERA_PLATFORM").value_or(virtual_platform());
+  if (const Platform* found = find_platform(wanted)) return *found;
+  throw ValueError("TESSERA_PLATFORM=" + wanted + ": there is no such platform; there are " +
+                   list_of_platforms());
+}
+
+}  // namespace
+
+void register_platform(Platform platform) {
+  Platforms& p = platforms();
+  const std::lock_guard lock(p.mutex);
+  const std::string name = platform.name;
+  if (p.all.try_emplace(name, std::move(platform)).second) return;
+  throw ValueError("there is a platform '" + name + "' already");
+}
+
+const Platform* find_platform(const std::string& name) {
+  Platforms& p = platforms();
+  const std::lock_guard lock(p.mutex);
+  const auto found = p.all.find(name);
+  return found == p.all.end() ? nullptr : &found->second;
+}
+
+std::string list_of_platforms() {
+  Platforms& p = platforms();
+  const std::lock_guard lock(p.mutex);
+  std::string out;
+  for (const auto& [name, platform] : p.all) out += (out.empty() ? "'" : ", '") + name + "'";
+  return out;
+}
+
+const std::string& virtual_platform() {
+  static const auto& name = *new const std::string(Device().platform);
+  return name;
+}
+
+const Platform& default_platform() {
+  static const Platform& chosen = platform_of_environment();
+  return chosen;
+}
+
+const std::vector<MemoryKind>& all_memory_kinds() {
+  static const auto& all = *new const std::vector<MemoryKind>{
+      MemoryKind::device, MemoryKind::pinned_host, MemoryKind::unpinned_host};
+  return all;
+}
+
+const std::vector<MemoryKind>& memory_kinds_of(const std::string& platform) {
+  static const auto& one = *new const std::vector<MemoryKind>{MemoryKind::device};
+  const Platform* found = find_platform(platform);
+  return found == nullptr ? one : found->memory_kinds;
+}
+
+}  // namespace tessera
