@@ -18,7 +18,6 @@
 
 namespace tessera {
 
-using profiler::Event;
 using profiler::Kind;
 
 struct Profile::State {
@@ -69,7 +68,7 @@ Json trace_row(int process, std::int64_t row, const std::string& name) {
           {"args", {{"name", name}}}};
 }
 
-Json trace_event(const Event& e, std::int64_t origin, int process, std::int64_t row) {
+Json trace_event(const profiler::Event& e, std::int64_t origin, int process, std::int64_t row) {
   Json args = Json::object();
   if (!e.name.empty()) args["instruction"] = e.name;
   if (e.location.known()) args["location"] = e.location.to_string();
@@ -121,7 +120,7 @@ std::vector<ProfileRow> Profile::rows() const {
   // By kind first, so that rows of one kind stand together.
   std::map<std::tuple<Kind, std::string, std::string>, Sum> sums;
   std::int64_t running = 0, compiling = 0;
-  for (const Event& e : state_->session.events()) {
+  for (const profiler::Event& e : state_->session.events()) {
     if (e.kind == Kind::run || e.kind == Kind::compile) continue;
     Sum& sum = sums[{e.kind, e.op, e.location.to_string()}];
     sum.nanoseconds += e.end - e.begin;
@@ -184,7 +183,7 @@ std::string Profile::table() const {
 std::int64_t Profile::dropped() const { return state_->session.dropped(); }
 
 std::string Profile::trace_json() const {
-  const std::vector<Event> events = state_->session.events();
+  const std::vector<profiler::Event> events = state_->session.events();
   const std::int64_t origin = state_->session.begin();
   Json out = Json::array();
   out.push_back(
@@ -192,9 +191,9 @@ std::string Profile::trace_json() const {
   out.push_back(
       {{"ph", "M"}, {"name", "process_name"}, {"pid", kDevices}, {"args", {{"name", "devices"}}}});
   std::set<std::int32_t> threads, devices;
-  std::map<std::uint64_t, Event> calls;
+  std::map<std::uint64_t, profiler::Event> calls;
   bool exchanges = false;
-  for (const Event& e : events) {
+  for (const profiler::Event& e : events) {
     threads.insert(e.thread);
     out.push_back(trace_event(e, origin, kThreads, e.thread));
     if (e.kind == Kind::exchange) {
