@@ -110,12 +110,6 @@ class Writer : FormWriter {
     for (const Value& v : values) out += (out.empty() ? "" : ", ") + tensor(v.dims);
     return out;
   }
-  std::vector<SdySharding> any_of_each(const Values& values) {
-    std::vector<SdySharding> out;
-    for (const Value& v : values) out.push_back(any(v.dims));
-    return out;
-  }
-
   /// One or two values of one shape.
   Values operands_of(const Values& values) {
     Values out{pick(values)};
@@ -161,19 +155,31 @@ class Writer : FormWriter {
     const Dims dims = operands[0].dims;
     const std::string name = fresh();
     std::string in, out;
-    std::vector<SdySharding> said;
-    if (dice_.chance(0.5)) in = " in_shardings=" + list_of(any_of_each(operands));
+    std::vector<SdySharding> given, said;
+    if (dice_.chance(0.5)) {
+      for (const Value& x : operands) given.push_back(fit(x, any(dims)));
+      in = " in_shardings=" + list_of(given);
+    }
     const std::size_t count = std::size_t(dice_.between(1, 2));
     if (dice_.chance(0.5)) {
       for (std::size_t k = 0; k < count; ++k) said.push_back(any(dims));
-      out = " out_shardings=" + list_of(said);
     }
     Values inner, results;
     const std::string arguments = region_arguments(operands, dims, &inner);
-    text_[0] += bound_name(name, count) + " = sdy.named_computation<\"f\">(" + names_of(operands) +
-                ")" + in + out + " (" + arguments + ") {\n";
-    for (Value& v : inner) v = maybe_edge(v);
-    for (std::size_t k = 0; k < count; ++k) results.push_back(body(inner));
+    std::string before;
+    std::swap(before, text_[0]);
+    for (std::size_t k = 0; k < inner.size(); ++k) {
+      // Inlined, constraints follow each other.
+      inner[k] = maybe_edge(inner[k]);
+      if (k < given.size()) inner[k].said = inner[k].said ? inner[k].said : given[k];
+    }
+    for (std::size_t k = 0; k < count; ++k) {
+      results.push_back(body(inner));
+      if (k < said.size()) said[k] = fit(results[k], said[k]);
+    }
+    if (!said.empty()) out = " out_shardings=" + list_of(said);
+    text_[0] = before + bound_name(name, count) + " = sdy.named_computation<\"f\">(" +
+               names_of(operands) + ")" + in + out + " (" + arguments + ") {\n" + text_[0];
     sdy_return(results);
     text_[0] += "} : (" + types_of(operands) + ") -> " +
                 (count == 1 ? types_of(results) : "(" + types_of(results) + ")") + "\n";

@@ -32,6 +32,8 @@ void SdyMeshNames::collect(const std::vector<Computation*>& computations) {
   for (const Computation* c : computations) {
     for (const auto& i : c->instructions()) {
       for (const TensorSharding& s : i->sharding) add(s.mesh);
+      const auto* manual = i->attrs.get_if<ManualComputationAttrs>();
+      if (manual != nullptr && manual->names_mesh) add(manual->mesh);
     }
   }
 }

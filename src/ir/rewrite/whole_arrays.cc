@@ -41,6 +41,21 @@ void complete_parameters(Computation* entry) {
   entry->sort_topologically();
 }
 
+/// What per-device code gives may be partial without the root saying so.
+void free_root(Computation* entry) {
+  Instruction* root = entry->root();
+  const Instruction* source = root->is(Opcode::get_tuple_element) ? root->operand(0) : root;
+  if (root->has_sharding() || !source->is(Opcode::manual_computation)) return;
+  Builder b(entry);
+  b.metadata = root->metadata;
+  if (!root->shape.is_tuple) return entry->set_root(b.unary(Opcode::copy, root));
+  std::vector<Instruction*> leaves;
+  for (std::size_t k = 0; k < root->shape.elements.size(); ++k) {
+    leaves.push_back(b.get_tuple_element(root, std::int64_t(k)));
+  }
+  entry->set_root(b.tuple(leaves));
+}
+
 /// The same program with arrays for parameters and results; tokens begin in it.
 void drop_tokens(Module* module) {
   Computation* entry = module->entry();
@@ -108,6 +123,7 @@ void drop_tokens(Module* module) {
 void take_whole_arrays(Module* module) {
   drop_tokens(module);
   complete_parameters(module->entry());
+  free_root(module->entry());
   complete(&module->entry()->root()->sharding);
 }
 
