@@ -17,6 +17,8 @@ class ExplicitExtrema : public ::testing::Test, protected ExtremaOnMesh {
       f();
     }
   }
+  void refuse_other_kinds() const;
+  void refuse_in_shard_map() const;
 };
 
 TEST_F(ExplicitExtrema, Behaviour_244_AreLeftForLater) {
@@ -80,69 +82,73 @@ TEST_F(ExplicitExtrema, Behaviour_244_SomeAxesAreJoined) {
   });
 }
 
-TEST_F(ExplicitExtrema, Behaviour_244_OtherKindsAreRefused) {
-  for_both([&] {
-    const Array x = placed(mixed({8, 4}), P("x")), y = parts();
-    const std::string kind = "unreduced_kind=" + e.name();
-    const std::string valid = "valid: UnreducedKind::";
-    expect_error<ShardingTypeError>([&] { (void)sum(x, 0, e.spec(P(), {"x"})); },
-                                    {kind, "comes of a sum", valid + "sum", kNear});
-    expect_error<ShardingTypeError>([&] { (void)e.along(x, 0, P().with_unreduced({"x"})); },
-                                    {"unreduced={'x'}", valid + e.name(), kNear});
+void ExplicitExtrema::refuse_other_kinds() const {
+  const Array x = placed(mixed({8, 4}), P("x")), y = parts();
+  const std::string kind = "unreduced_kind=" + e.name();
+  const std::string valid = "valid: UnreducedKind::";
+  expect_error<ShardingTypeError>([&] { (void)sum(x, 0, e.spec(P(), {"x"})); },
+                                  {kind, "comes of a sum", valid + "sum", kNear});
+  expect_error<ShardingTypeError>([&] { (void)e.along(x, 0, P().with_unreduced({"x"})); },
+                                  {"unreduced={'x'}", valid + e.name(), kNear});
+  expect_error<ShardingTypeError>(
+      [&] { (void)e.along(x, 0, P().with_unreduced({"x"}, e.other())); },
+      {valid + e.name(), kNear});
+  const Array a = placed(mixed({8, 4}), P(nullptr, "x")), b = placed(mixed({4, 8}), P("x"));
+  expect_error<ShardingTypeError>([&] { (void)matmul(a, b, e.spec(P(), {"x"})); },
+                                  {kind, "a dot", valid + "sum", kNear});
+  // Of the axes that split the rows alone.
+  expect_error<ShardingTypeError>([&] { (void)e.along(x, 0, e.spec(P(), {"y"})); },
+                                  {"the reduced dimensions, {'x'}", kNear});
+  expect_error<ShardingTypeError>([&] { (void)e.along(x, 1, e.spec(P(), {"x"})); },
+                                  {"the reduced dimensions, {}", kNear});
+  // From one kind to another.
+  for (const P& to : {P().with_unreduced({"x"}), P().with_unreduced({"x"}, e.other()),
+                      P().with_unreduced({"y"})}) {
     expect_error<ShardingTypeError>(
-        [&] { (void)e.along(x, 0, P().with_unreduced({"x"}, e.other())); },
-        {valid + e.name(), kNear});
-    const Array a = placed(mixed({8, 4}), P(nullptr, "x")), b = placed(mixed({4, 8}), P("x"));
-    expect_error<ShardingTypeError>([&] { (void)matmul(a, b, e.spec(P(), {"x"})); },
-                                    {kind, "a dot", valid + "sum", kNear});
-    // Of the axes that split the rows alone.
-    expect_error<ShardingTypeError>([&] { (void)e.along(x, 0, e.spec(P(), {"y"})); },
-                                    {"the reduced dimensions, {'x'}", kNear});
-    expect_error<ShardingTypeError>([&] { (void)e.along(x, 1, e.spec(P(), {"x"})); },
-                                    {"the reduced dimensions, {}", kNear});
-    // From one kind to another.
-    for (const P& to : {P().with_unreduced({"x"}), P().with_unreduced({"x"}, e.other()),
-                        P().with_unreduced({"y"})}) {
-      expect_error<ShardingTypeError>(
-          [&] { (void)reshard(y, to); },
-          {"reshard's argument", "U_" + e.name() + ":x", "valid: the same kind", kNear});
-    }
-    const Array sums = reshard(placed(mixed({8, 8}), P()), P().with_unreduced({"x"}));
-    expect_error<ShardingTypeError>([&] { (void)reshard(sums, e.spec(P(), {"x"})); },
-                                    {"U:x", "a partial sum", kNear});
-    // More unreduced than before.
-    for (const Array& from : {placed(mixed({8, 8}), P()), placed(mixed({8, 8}), P("x")), y}) {
-      expect_error<ShardingTypeError>(
-          [&] {
-            (void)reshard(from, e.spec(P(), {"x", "y"}));
-          },
-          {"unreduced over more axes", e.name() + "(x, axes", kNear});
-    }
-    const MeshScope scope(mesh);
-    expect_error<ShardingTypeError>([&] { (void)reshard(mixed({8}), e.spec(P(), {"x"})); },
-                                    {"unreduced over more axes", kNear});
-    // By way of the whole.
-    EXPECT_EQ(type_text(reshard(reshard(y, P()), P().with_unreduced({"x"}))), "f32[8,8]{U:x}");
-    EXPECT_EQ(floats(reshard(reshard(y, P()), P().with_unreduced({"x"}))), floats(whole()));
-  });
-}
-
-TEST_F(ExplicitExtrema, Behaviour_244_CollectivesTakeNoParts) {
-  for_both([&] {
-    const Array y = parts();
-    for (const auto& body : std::vector<std::function<Array(Array)>>{
-             [](Array v) { return psum(v, "x"); }, [](Array v) { return pmax(v, "x"); }}) {
-      expect_error<NotImplementedError>(
-          [&] { (void)shard_map(body, {.mesh = mesh, .in_specs = P(), .out_specs = P()})(y); },
-          {"U_" + e.name() + ":x", "per-device code", "reshard()"});
-    }
-    expect_error<NotImplementedError>(
+        [&] { (void)reshard(y, to); },
+        {"reshard's argument", "U_" + e.name() + ":x", "valid: the same kind", kNear});
+  }
+  const Array sums = reshard(placed(mixed({8, 8}), P()), P().with_unreduced({"x"}));
+  expect_error<ShardingTypeError>([&] { (void)reshard(sums, e.spec(P(), {"x"})); },
+                                  {"U:x", "a partial sum", kNear});
+  // More unreduced than before.
+  for (const Array& from : {placed(mixed({8, 8}), P()), placed(mixed({8, 8}), P("x")), y}) {
+    expect_error<ShardingTypeError>(
         [&] {
-          (void)shard_map([](Array v) { return v; },
-                          {.mesh = mesh, .in_specs = P(), .out_specs = e.spec(P(), {"x"})})(y);
+          (void)reshard(from, e.spec(P(), {"x", "y"}));
         },
-        {"p" + e.name() + " makes a " + e.name() + " whole"});
-  });
+        {"unreduced over more axes", e.name() + "(x, axes", kNear});
+  }
+  const MeshScope scope(mesh);
+  expect_error<ShardingTypeError>([&] { (void)reshard(mixed({8}), e.spec(P(), {"x"})); },
+                                  {"unreduced over more axes", kNear});
+  // By way of the whole.
+  EXPECT_EQ(type_text(reshard(reshard(y, P()), P().with_unreduced({"x"}))), "f32[8,8]{U:x}");
+  EXPECT_EQ(floats(reshard(reshard(y, P()), P().with_unreduced({"x"}))), floats(whole()));
+}
+TEST_F(ExplicitExtrema, Behaviour_244_OtherKindsAreRefused) { refuse_other_kinds(); }
+
+void ExplicitExtrema::refuse_in_shard_map() const {
+  const Array y = parts();
+  for (const auto& body : std::vector<std::function<Array(Array)>>{
+           [](Array v) { return psum(v, "x"); }, [](Array v) { return pmax(v, "x"); }}) {
+    expect_error<NotImplementedError>(
+        [&] { (void)shard_map(body, {.mesh = mesh, .in_specs = P(), .out_specs = P()})(y); },
+        {"U_" + e.name() + ":x", "per-device code", "reshard()"});
+  }
+  expect_error<NotImplementedError>(
+      [&] {
+        (void)shard_map([](Array v) { return v; },
+                        {.mesh = mesh, .in_specs = P(), .out_specs = e.spec(P(), {"x"})})(y);
+      },
+      {"p" + e.name() + " makes a " + e.name() + " whole"});
+}
+TEST_F(ExplicitExtrema, Behaviour_244_CollectivesTakeNoParts) { refuse_in_shard_map(); }
+
+TEST_F(ExplicitExtrema, MinimaAreRefusedAlike) {
+  e.kind = kMin;
+  refuse_other_kinds();
+  refuse_in_shard_map();
 }
 
 class Extrema : public ::testing::TestWithParam<UnreducedKind>, protected ExtremaOnMesh {
@@ -323,19 +329,24 @@ TEST_P(Extrema, ConstraintsStateTheKind) {
     expect_error<ShardingError>([&] { (void)with_sharding_constraint(v, on(spec)); },
                                 {"U_" + e.name() + ":x", spec.to_string(), "reshard()"});
   }
+  // Where other axes are Auto, they split the parts.
   const Mesh half = make_mesh({2, 4}, {"x", "y"}, {AxisType::Explicit, AxisType::Auto});
-  const Array w =
-      e.along(device_put(mixed({4, 8, 8}), NamedSharding(half, P("x"))), 0, e.spec(P(), {"x"}));
+  const Array x = device_put(mixed({4, 8, 8}), NamedSharding(half, P("x")));
+  std::string inside;
   const Array cut = jit([&](Array a) {
-    return with_sharding_constraint(flip(a, 0), NamedSharding(half, P("y")));
-  })(w);
-  EXPECT_EQ(type_text(cut), text("f32[8,8]", "x"));
+    const Array b = flip(e.along(a, 0, e.spec(P(), {"x"})), 0);
+    const Array c = with_sharding_constraint(b, NamedSharding(half, P("y")));
+    inside = type_text(c);
+    return reshard(c, P());
+  })(x);
+  EXPECT_EQ(inside, text("f32[8,8]", "x"));
   EXPECT_EQ(floats(cut), floats(flip(whole(), 0)));
   expect_error<ShardingError>(
       [&] {
         (void)jit([&](Array a) {
-          return with_sharding_constraint(a, NamedSharding(half, P().with_unreduced({"y"})));
-        })(w);
+          const Array b = e.along(a, 0, e.spec(P(), {"x"}));
+          return with_sharding_constraint(b, NamedSharding(half, P().with_unreduced({"y"})));
+        })(x);
       },
       {"a partial sum", "unreduced axes of one kind"});
 }

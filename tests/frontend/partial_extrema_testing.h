@@ -34,11 +34,9 @@ struct Extremum {
   P spec(const P& dims, std::vector<std::string> axes) const {
     return dims.with_unreduced(std::move(axes), kind);
   }
-  Array of(const Array& a, const Array& b) const {
-    return is_max() ? maximum(a, b) : minimum(a, b);
-  }
-  Array along(const Array& x, Axes axes) const { return is_max() ? max(x, axes) : min(x, axes); }
-  Array along(const Array& x, Axes axes, const P& out) const {
+  Array of(Operand a, Operand b) const { return is_max() ? maximum(a, b) : minimum(a, b); }
+  Array along(Operand x, Axes axes) const { return is_max() ? max(x, axes) : min(x, axes); }
+  Array along(Operand x, Axes axes, const P& out) const {
     return is_max() ? max(x, axes, out) : min(x, axes, out);
   }
   float worst() const { return is_max() ? -kInf : kInf; }

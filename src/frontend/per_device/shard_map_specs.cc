@@ -220,12 +220,11 @@ void leave_to_devices(ShardingType* type, const PartitionSpec& spec, const Manua
   const PartitionSpec have = spec_of_type(*type, manual);
   if (type->is_extremum()) {
     const std::string op = to_string(type->kind);
-    throw NotImplementedError(
-        "shard_map: " + use.who + " is " + type_text(use.shape, *type) +
-            ": unreduced values can't enter per-device code; valid: reshard() "
-            "of it before, to a spec without unreduced axes, or the p" +
-            op + " within of what the parts are made of",
-        location);
+    throw NotImplementedError("shard_map: " + use.who + " is " + type_text(use.shape, *type) +
+                                  ": unreduced values can't enter per-device code; valid: "
+                                  "reshard() of it before, to a spec without unreduced axes, or p" +
+                                  op + "() within, of what the parts are made of",
+                              location);
   }
   for (std::size_t d = 0; d < have.size(); ++d) {
     const SpecEntry given = d < spec.size() ? spec[d] : SpecEntry();

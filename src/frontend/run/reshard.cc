@@ -84,16 +84,50 @@ ShardingType checked_type(const Mesh& mesh, const PartitionSpec& spec, const Sha
 
 namespace {
 
+bool includes_all(const std::vector<std::string>& all, const std::vector<std::string>& some) {
+  return std::includes(all.begin(), all.end(), some.begin(), some.end());
+}
+
+/// Parts are joined as what they are parts of. Those of a maximum or minimum are made by a
+/// reduction: of any other value each device has the whole. `spec`: `to`, as the user wrote it.
+void check_kinds(const Array& x, const ShardingType& to, const PartitionSpec& spec,
+                 const std::string& who, Location location) {
+  const ShardingType from = sharding_type_of(x);
+  if (to.unreduced.empty()) return;
+  const std::string is = who + " is " + type_text(impl_of(x).shape, from);
+  if (!from.unreduced.empty() && from.kind != to.kind) {
+    throw ShardingTypeError(is + ", " + partial_text(from.kind) + ", and " + spec.to_string() +
+                                " is of " + partial_text(to.kind) +
+                                "; valid: the same kind, or first reshard() to a spec without "
+                                "unreduced axes, which " +
+                                joins_text(from.kind) + " the parts",
+                            location);
+  }
+  if (!to.is_extremum() || includes_all(from.unreduced, to.unreduced)) return;
+  const std::string op = to_string(to.kind), target = spec.to_string();
+  throw ShardingTypeError(is + ", and " + target +
+                              " is unreduced over more axes; valid: some of those over which the "
+                              "array is unreduced; a result of " +
+                              op + "(x, axes, " + target +
+                              "); or device_put, which gives all devices the value",
+                          location);
+}
+
 /// The target of one array: a spec is on the array's mesh, or that in scope.
 ShardingType resharded_type(const ShardingTree& leaf, const Array& x, const std::string& who,
                             Location location) {
+  const auto checked_target = [&](const Mesh& mesh, const PartitionSpec& spec) {
+    ShardingType out = checked_type(mesh, spec, impl_of(x).shape, who, location);
+    check_kinds(x, out, spec, who, location);
+    return out;
+  };
   if (leaf.kind() == ShardingTree::Kind::sharding) {
     if (!leaf.sharding().valid() || !NamedSharding::is(leaf.sharding())) {
       throw TypeError(who + ": a spec or a NamedSharding is needed, got " + leaf.to_string(),
                       location);
     }
     const NamedSharding named(leaf.sharding());
-    return checked_type(named.mesh(), named.spec(), impl_of(x).shape, who, location);
+    return checked_target(named.mesh(), named.spec());
   }
   if (leaf.kind() != ShardingTree::Kind::spec) {
     throw ValueError(
@@ -109,34 +143,7 @@ ShardingType resharded_type(const ShardingTree& leaf, const Array& x, const std:
             "scope(mesh);` before, or give NamedSharding(mesh, spec)",
         location);
   }
-  return checked_type(mesh, leaf.spec(), impl_of(x).shape, who, location);
-}
-
-bool includes_all(const std::vector<std::string>& all, const std::vector<std::string>& some) {
-  return std::includes(all.begin(), all.end(), some.begin(), some.end());
-}
-
-/// Parts are joined as what they are parts of. Those of a maximum or minimum are made by a
-/// reduction: of any other value each device has the whole.
-void check_kinds(const ShardingType& from, const ShardingType& to, const Shape& shape,
-                 const std::string& who, Location location) {
-  if (to.unreduced.empty()) return;
-  const std::string is = who + " is " + type_text(shape, from), spec = to.spec().to_string();
-  if (!from.unreduced.empty() && from.kind != to.kind) {
-    throw ShardingTypeError(is + ", " + partial_text(from.kind) + ", and " + spec + " is of " +
-                                partial_text(to.kind) +
-                                "; valid: the same kind, or first reshard() to a spec without "
-                                "unreduced axes, which " +
-                                joins_text(from.kind) + " the parts",
-                            location);
-  }
-  if (!to.is_extremum() || includes_all(from.unreduced, to.unreduced)) return;
-  const std::string op = to_string(to.kind);
-  throw ShardingTypeError(
-      is + ", and " + spec + " is unreduced over more axes; valid: some of those " +
-          "over which the array is unreduced; a result of " + op + "(x, axes, " + spec +
-          "); or device_put, which gives all devices the value",
-      location);
+  return checked_target(mesh, leaf.spec());
 }
 
 Array resharded(const Array& x, const ShardingType& type, Location location) {
@@ -186,8 +193,6 @@ std::vector<Array> reshard_leaves(const std::vector<Array>& leaves,
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     types.push_back(
         frontend::resharded_type(targets[i], leaves[i], "reshard's argument" + paths[i], location));
-    frontend::check_kinds(frontend::sharding_type_of(leaves[i]), types.back(),
-                          impl_of(leaves[i]).shape, "reshard's argument" + paths[i], location);
   }
   return frontend::as_one_program("reshard", location, [&] {
     std::vector<Array> out;
