@@ -33,6 +33,7 @@
 #include "src/passes/swap_convolutions.h"
 #include "src/passes/transposed_dots.h"
 #include "src/passes/unit_windows.h"
+#include "src/passes/unroll_dots.h"
 #include "src/passes/unroll_reductions.h"
 #include "src/passes/window_scatters.h"
 #include "src/spmd/collectives/optimize.h"
@@ -152,17 +153,18 @@ constexpr Pass kPasses[] = {
      counted<passes::strength_reduce_dots>},
     {"strength-reduce-gathers", "Make selects of gathers from a few stacked arrays",
      counted<passes::strength_reduce_gathers>},
-    {"simplify", "Take out what does nothing, until nothing changes",
-     [](ModulePtr& m, Argument) {
+    {"simplify<N>", "Take out what does nothing, until nothing changes, in N rounds at most",
+     [](ModulePtr& m, Argument n) {
        std::size_t changes = 0;
        // Each round only removes; the bound is for safety's sake.
-       for (int k = 0; k < 100; ++k) {
+       for (std::int64_t k = 0; k < n.value_or(100); ++k) {
          const std::size_t more = passes::simplify(m.get());
          if (more == 0) break;
          changes += more;
        }
        return Count(changes);
-     }},
+     },
+     true},
     {"fold-transposes", "Make dots of transposed arrays dots of the arrays",
      counted<passes::fold_transposes>},
     {"keep-last-dims", "Let transposes that dots read leave the last dim last",
@@ -212,8 +214,13 @@ constexpr Pass kPasses[] = {
        spmd::optimize_collectives(&m, {});
        return Count();
      }},
+    {"tile-stencil-loops", "Run several rounds of a stencil at once, on one device",
+     [](ModulePtr& m, Argument) {
+       return Count(m->num_partitions > 1 ? 0 : spmd::tile_stencil_loops(m.get()));
+     }},
     {"unroll-reductions", "Combine a few arrays that were stacked to be reduced, one by one",
      counted<passes::unroll_reductions>},
+    {"unroll-dots", "Write out products of a few elements as sums", counted<passes::unroll_dots>},
     {"flatten-gathers", "Gather single elements by one index each, of an array of one dim",
      counted<passes::flatten_gathers>},
     {"update-single-scatters", "Update slices where a scatter has one small window",
@@ -229,6 +236,19 @@ constexpr Pass kPasses[] = {
      }},
 };
 
+constexpr PassGroup kGroups[] = {
+    {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
+     "eliminate-dead,drop-unit-windows,strength-reduce-dots,strength-reduce-gathers,simplify<4>,"
+     "transpose-late,fold-transposes,keep-last-dims,swap-transposed-dots,"
+     "unify-dim-orders?(simplify<1>,fold-transposes),late-divisions"},
+    {"common", "Compute equal things once, and nothing that nobody needs",
+     "eliminate-common,eliminate-dead"},
+    {"cpu-stencils", "Stencils of one device in tiles", "tile-stencil-loops?(cpu-simplify,common)"},
+    {"cpu-elementwise", "Make loops over elements of what else would be a kernel of its own",
+     "(unroll-reductions,unroll-dots,update-single-scatters)?(cpu-simplify),flatten-gathers,"
+     "flatten-scatters"},
+};
+
 /// Without the `<N>` that shows that a pass takes an argument.
 std::string_view base_name(const Pass& pass) {
   const std::string_view name = pass.name;
@@ -238,6 +258,13 @@ std::string_view base_name(const Pass& pass) {
 }  // namespace
 
 std::span<const Pass> all_passes() { return kPasses; }
+std::span<const PassGroup> all_groups() { return kGroups; }
+
+const PassGroup* find_group(std::string_view name) {
+  const auto found = std::find_if(std::begin(kGroups), std::end(kGroups),
+                                  [&](const PassGroup& g) { return name == g.name; });
+  return found == std::end(kGroups) ? nullptr : found;
+}
 
 PassCall parse_pass(std::string_view text) {
   const std::string_view name = text.substr(0, text.find('<'));
@@ -262,9 +289,9 @@ PassCall parse_pass(std::string_view text) {
   return call;
 }
 
-std::optional<std::size_t> run_pass(const PassCall& call, ModulePtr& module) {
+std::optional<std::size_t> run_pass(const PassCall& call, ModulePtr& module, bool verify) {
   const Count changes = call.pass->run(module, call.argument);
-  ir::verify(*module);
+  if (verify) ir::verify(*module);
   return changes;
 }
 

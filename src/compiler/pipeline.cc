@@ -1,58 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of all compiler stages, in order, and the stages themselves.
+// The list of the stages that are the same for all targets, and the stages themselves.
 #include "src/compiler/pipeline.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
-#include <iterator>
+#include <map>
+#include <mutex>
 #include <set>
+#include <span>
 
 #include "src/base/env.h"
 #include "src/base/log.h"
-#include "src/base/profiler.h"
-#include "src/codegen/custom_calls/custom_calls.h"
-#include "src/codegen/liveness.h"
 #include "src/compiler/context_pool.h"
-#include "src/compiler/dump.h"
-#include "src/cost/peak_memory.h"
-#include "src/ir/analysis/layouts.h"
+#include "src/compiler/pass_pipeline.h"
 #include "src/ir/analysis/memory_kinds.h"
-#include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/passes/analysis/trip_counts.h"
-#include "src/passes/dim_orders.h"
 #include "src/passes/eliminate_common.h"
-#include "src/passes/expand_derivative_ops.h"
-#include "src/passes/expand_scans.h"
-#include "src/passes/flatten_gathers.h"
-#include "src/passes/flatten_scatters.h"
 #include "src/passes/inline_calls.h"
-#include "src/passes/join_async.h"
-#include "src/passes/late_divisions.h"
-#include "src/passes/late_transposes.h"
-#include "src/passes/loop_carries.h"
-#include "src/passes/schedule_placements.h"
 #include "src/passes/separate_bodies.h"
-#include "src/passes/share_reducers.h"
 #include "src/passes/simplify.h"
-#include "src/passes/single_scatters.h"
-#include "src/passes/split_reductions.h"
-#include "src/passes/strength_reduce_dots.h"
-#include "src/passes/strength_reduce_gathers.h"
-#include "src/passes/swap_convolutions.h"
-#include "src/passes/transposed_dots.h"
-#include "src/passes/unit_windows.h"
-#include "src/passes/unroll_dots.h"
-#include "src/passes/unroll_reductions.h"
 #include "src/passes/window_scatters.h"
-#include "src/runtime/verify_plan.h"
 #include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/collectives/optimize.h"
-#include "src/spmd/partitioner/stencils/stencils.h"
 #include "src/spmd/propagation/propagate.h"
 
 namespace tessera::compiler {
@@ -105,10 +76,8 @@ void keep_input(Compilation& c) {
   if (c.options.keep_stages) c.input = c.module->clone();
 }
 
-// A plan takes as long as all else; a program of more instructions is planned once.
-constexpr std::int64_t kPlannedTwice = 1500;
-// The plan of a program that isn't run tells no more devices than these apart.
-constexpr std::int64_t kToldApart = 64;
+// Programs with more instructions have the first form of collectives that is found.
+constexpr std::int64_t kTriedAtMost = 1500;
 
 // Three times what there is, but a small program in any case.
 void separate_calls(Compilation& c) {
@@ -118,14 +87,10 @@ void separate_calls(Compilation& c) {
   passes::separate_bodies(c.module.get(), most);
 }
 
-void share_reducers(Compilation& c) { passes::share_reducers(c.module.get()); }
-void merge_carries(Compilation& c) { passes::merge_loop_carries(c.module.get()); }
 void expand_window_scatters(Compilation& c) {
   // On one device many scatters write less.
   passes::expand_window_scatters(c.module.get(), is_global(c));
 }
-void swap_convolutions(Compilation& c) { passes::swap_convolutions(c.module.get()); }
-void find_trip_counts(Compilation& c) { passes::find_trip_counts(c.module.get()); }
 
 void propagate(Compilation& c) {
   if (!is_global(c)) return;
@@ -144,9 +109,7 @@ void propagate(Compilation& c) {
   c.module = std::move(found.module);
   c.decisions = std::move(found.decisions);
   if (c.for_report) return;  // reports want all records
-  c.reshards = std::move(found.reshards);
-  c.device = std::move(found.device);
-  c.report = std::move(found.report);
+  c.tried = {std::move(found.reshards), std::move(found.device), std::move(found.report)};
 }
 
 std::vector<TensorSharding> closed_shardings(const ir::Instruction& i, const ir::Module& module) {
@@ -186,7 +149,9 @@ spmd::PartitionOptions partition_options(Compilation& c) {
 
 void make_reshards_explicit(Compilation& c) {
   if (!is_global(c)) return;
-  if (!c.reshards.module) {
+  if (c.tried && c.tried->reshards.module) {
+    c.reshards = std::move(c.tried->reshards);
+  } else {
     const spmd::PartitionOptions options = partition_options(c);
     c.reshards = spmd::insert_reshards(*c.module, options);
     spmd::optimize_reshards(&c.reshards, options);
@@ -197,10 +162,16 @@ void make_reshards_explicit(Compilation& c) {
 
 void partition(Compilation& c) {
   if (!is_global(c)) return;
-  std::unique_ptr<ir::Module> device = std::move(c.device);
   c.reshards.module = std::move(c.module);
-  if (!device) device = spmd::lower_reshards(c.reshards, partition_options(c), &c.report);
+  std::unique_ptr<ir::Module> device;
+  if (c.tried && c.tried->device) {
+    device = std::move(c.tried->device);
+    c.report = std::move(c.tried->report);
+  } else {
+    device = spmd::lower_reshards(c.reshards, partition_options(c), &c.report);
+  }
   c.reshards = {};
+  c.tried = std::nullopt;
   c.context = nullptr;
   if (!c.for_report) c.source = nullptr;
   c.module = std::move(device);
@@ -220,68 +191,15 @@ void partition(Compilation& c) {
   }
 }
 
-// Arrays are row-major from here on.
-void drop_layouts(Compilation& c) { ir::normalize_layouts(c.module.get()); }
-// Calls that stand for a program are that program from here on.
-void expand_calls(Compilation& c) { ir::expand_custom_calls(c.module.get(), false); }
-void expand_derivative_ops(Compilation& c) { passes::expand_derivative_ops(c.module.get()); }
-void expand_scans(Compilation& c) { passes::expand_scans(c.module.get()); }
-void drop_markers(Compilation& c) { ir::expand_custom_calls(c.module.get(), true); }
-void inline_calls(Compilation& c) { passes::inline_calls(c.module.get()); }
-void join_async(Compilation& c) { passes::join_async(c.module.get()); }
-void simplify(Compilation& c) {
-  passes::eliminate_dead(c.module.get());
-  passes::drop_unit_windows(c.module.get());
-  passes::strength_reduce_dots(c.module.get());
-  passes::strength_reduce_gathers(c.module.get());
-  for (int k = 0; k < 4 && passes::simplify(c.module.get()) > 0; ++k) {
-  }
-  passes::transpose_late(c.module.get());
-  passes::fold_transposes(c.module.get());
-  passes::keep_last_dims(c.module.get());
-  passes::swap_transposed_dots(c.module.get());
-  if (passes::unify_dim_orders(c.module.get()) > 0) {
-    passes::simplify(c.module.get());
-    passes::fold_transposes(c.module.get());
-  }
-  passes::divide_late(c.module.get());
-}
-void eliminate_common(Compilation& c) {
-  passes::eliminate_common(c.module.get());
-  passes::eliminate_dead(c.module.get());
-}
-
-void tile_stencils(Compilation& c) {
-  if (c.module->num_partitions > 1 || spmd::tile_stencil_loops(c.module.get()) == 0) return;
-  simplify(c);
-  eliminate_common(c);
-}
-
-/// As the plan of the program would hold them; of a large one, or one that calls what isn't known
-/// here and so has no plan, about.
-double peak_bytes(const ir::Module& module, bool runs) {
-  if (std::int64_t(module.instruction_count()) > kPlannedTwice)
-    return cost::estimated_peak_bytes(module);
-  try {
-    const bool all = runs || module.num_partitions <= kToldApart;
-    codegen::BuiltPlan built =
-        all ? codegen::plan_program(module).built : codegen::build_plan_of_one_device(module);
-    codegen::plan_memory(&built.plan);
-    runtime::finalize(&built.plan);
-    return double(codegen::estimate_memory(built.plan, {}).peak);
-  } catch (const NotImplementedError&) {
-    return cost::estimated_peak_bytes(module);
-  }
-}
 void optimize_collectives(Compilation& c) {
   if (!is_global(c)) return;
   spmd::CollectiveOptions options;
   options.combine_any = !c.for_report;
   if (!c.for_figures) {
-    options.peak = [&](const ir::Module& m) { return peak_bytes(m, c.options.runs); };
+    options.peak = [&](const ir::Module& m) { return c.target->peak_bytes(m, c.options.runs); };
   }
   options.order = !c.for_figures;
-  options.max_tried = kPlannedTwice;
+  options.max_tried = kTriedAtMost;
   options.merge_equal = passes::eliminate_common;
   std::set<std::int64_t> removed;  // records
   options.removed = [&](const ir::Instruction& collective) {
@@ -335,8 +253,6 @@ void alias_donations(Compilation& c) {
   });
 }
 
-void schedule_placements(Compilation& c) { passes::schedule_placements(c.module.get()); }
-
 /// The root states the shardings of the results, whatever the passes made of it.
 void mark_root(Compilation& c) {
   ir::Computation* entry = c.module->entry();
@@ -352,149 +268,127 @@ void mark_root(Compilation& c) {
   root->sharding = c.root_sharding;
 }
 
-// Uniformity and fusion are decided while the plan is built, from the module as it is now. That
-// stays: the plan is of the program that fused_program shows.
-void build_plan(Compilation& c) {
-  c.built = c.options.runs ? codegen::build_plan(*c.module)
-                           : codegen::build_plan_of_one_device(*c.module);
-}
-std::unique_ptr<ir::Module> fused_program(const Compilation& c) {
-  return codegen::fuse_program(*c.module, c.options.runs ? c.module->num_partitions : 1);
-}
-/// What makes loops of other ops.
-void make_elementwise(Compilation& c) {
-  const std::size_t unrolled = passes::unroll_reductions(c.module.get()) +
-                               passes::unroll_dots(c.module.get()) +
-                               passes::update_single_scatters(c.module.get());
-  if (unrolled > 0) simplify(c);
-  passes::flatten_gathers(c.module.get());
-  passes::flatten_scatters(c.module.get());
-}
-void split_reductions(Compilation& c) { passes::split_reductions(c.module.get()); }
-void plan_memory(Compilation& c) { codegen::plan_memory(&c.built.plan); }
-void finalize_plan(Compilation& c) { runtime::finalize(&c.built.plan); }
-
+/// A stage runs its function or passes.
 struct Stage {
   const char* name;
   void (*run)(Compilation& c);
-  enum class Leaves { nothing, module, fusions, plan } leaves;
+  const char* passes;
+  /// Whether its module is worth a dump.
+  bool dumped;
+  /// What holds afterwards.
+  const char* guarantees;
 };
 
-// All that happens between a module and something that runs, in this order.
-constexpr Stage kStages[] = {
-    {"verify", verify, Stage::Leaves::nothing},
-    {"input", keep_input, Stage::Leaves::module},
-    {"layouts", drop_layouts, Stage::Leaves::nothing},
-    {"custom-calls", expand_calls, Stage::Leaves::nothing},
-    {"derivative-ops", expand_derivative_ops, Stage::Leaves::nothing},
-    {"scans", expand_scans, Stage::Leaves::nothing},
-    {"reducers", share_reducers, Stage::Leaves::nothing},
-    {"separate-calls", separate_calls, Stage::Leaves::nothing},
-    {"loop-carries", merge_carries, Stage::Leaves::nothing},
-    {"trip-counts", find_trip_counts, Stage::Leaves::nothing},
-    {"window-scatters", expand_window_scatters, Stage::Leaves::nothing},
-    {"swap-convolutions", swap_convolutions, Stage::Leaves::nothing},
-    {"propagate", propagate, Stage::Leaves::module},
-    {"shardings", keep_shardings, Stage::Leaves::nothing},
-    {"reshards", make_reshards_explicit, Stage::Leaves::module},
-    {"partition", partition, Stage::Leaves::module},
-    {"markers", drop_markers, Stage::Leaves::nothing},
-    {"inline-calls", inline_calls, Stage::Leaves::nothing},
-    {"join-async", join_async, Stage::Leaves::nothing},
-    {"simplify", simplify, Stage::Leaves::nothing},
-    {"common", eliminate_common, Stage::Leaves::nothing},
-    {"stencils", tile_stencils, Stage::Leaves::nothing},
-    {"collectives", optimize_collectives, Stage::Leaves::nothing},
-    {"placements", schedule_placements, Stage::Leaves::nothing},
-    {"aliases", alias_donations, Stage::Leaves::nothing},
-    {"mark-root", mark_root, Stage::Leaves::module},
-    {"elementwise", make_elementwise, Stage::Leaves::nothing},
-    {"split-reductions", split_reductions, Stage::Leaves::nothing},
-    {"build-plan", build_plan, Stage::Leaves::fusions},
-    {"memory", plan_memory, Stage::Leaves::nothing},
-    {"plan", finalize_plan, Stage::Leaves::plan},
+constexpr Stage kPrepare[] = {
+    {"verify", verify, "", false, "the module is well formed, and its devices exist"},
+    {"input", keep_input, "", true, "shapes are kept, and the module itself if asked for"},
+    {"layouts", nullptr, "normalize-layouts", false, "arrays are row-major"},
+    {"custom-calls", nullptr, "expand-custom-calls", false,
+     "calls that stand for a program are that program"},
+    {"derivative-ops", nullptr, "expand-derivative-ops", false,
+     "there are no remats and custom derivatives"},
+    {"scans", nullptr, "expand-scans", false, "there are no scans"},
+    {"reducers", nullptr, "share-reducers", false, "equal reducers are one computation"},
+    {"separate-calls", separate_calls, "", false,
+     "where there is room, calls don't share bodies, whose shardings may then differ"},
+    {"loop-carries", nullptr, "merge-loop-carries", false, "loops carry no array twice"},
+    {"trip-counts", nullptr, "trip-counts", false, "loops that count say how far"},
+    {"window-scatters", expand_window_scatters, "", false,
+     "scatters of one window at a known place are elementwise"},
+    {"swap-convolutions", nullptr, "swap-convolutions", false,
+     "the smaller operand of a convolution is the kernel"},
+};
+constexpr Stage kPartition[] = {
+    {"propagate", propagate, "", true, "every instruction has a sharding"},
+    {"shardings", keep_shardings, "", false, "those of parameters and results are kept"},
+    {"reshards", make_reshards_explicit, "", true,
+     "every op can be computed from its operands as they are sharded"},
+    {"partition", partition, "", true, "shapes are those of one device; collectives are explicit"},
+    {"markers", nullptr, "expand-markers", false, "what only partitioning reads is gone"},
+    {"inline-calls", nullptr, "inline-calls", false, "there are no calls and fusions"},
+    {"join-async", nullptr, "join-async", false, "there are no starts and dones of collectives"},
+};
+constexpr Stage kCollectives[] = {
+    {"collectives", optimize_collectives, "", false, "collectives are few, combined and early"},
+    {"placements", nullptr, "schedule-placements", false,
+     "arrays leave for the host early, and come back late"},
+    {"aliases", alias_donations, "", false, "donated parameters have a result each, or none"},
+    {"mark-root", mark_root, "", true, "the root states the shardings of the results"},
 };
 
-std::string text_after(const Stage& stage, const Compilation& c) {
-  if (stage.leaves == Stage::Leaves::plan) return runtime::to_string(c.built.plan);
-  return ir::to_string(stage.leaves == Stage::Leaves::fusions ? *fused_program(c) : *c.module);
+/// Texts of pipelines are read once.
+const PassPipeline& pipeline_of(const char* passes) {
+  static std::mutex mutex;
+  static auto& known = *new std::map<const char*, PassPipeline>;  // looked up only
+  const std::lock_guard lock(mutex);
+  const auto [found, added] = known.try_emplace(passes);
+  if (added) found->second = PassPipeline::parse(passes);
+  return found->second;
 }
 
-/// A stage that leaves a module which isn't well formed is at fault itself.
-void verify_after(const Stage& stage, const Compilation& c) {
-  if (stage.leaves == Stage::Leaves::plan) return runtime::verify_plan(c.built.plan);
-  if (!c.module) return;
-  try {
-    ir::verify(stage.leaves == Stage::Leaves::fusions ? *fused_program(c) : *c.module);
-  } catch (const InternalError&) {
-    throw;
-  } catch (const Error& e) {
-    throw InternalError(std::string("after the stage ") + stage.name + ": " + e.what());
+void run_stage(Compilation* c, const Stage& stage, StageRecorder* stages) {
+  StageRecorder::Leaves leaves;
+  if (stage.dumped) leaves.text = [c] { return ir::to_string(*c->module); };
+  leaves.verify = [c] {
+    if (c->module) ir::verify(*c->module);
+  };
+  stages->run(
+      stage.name,
+      [&] {
+        if (stage.run != nullptr) return stage.run(*c);
+        (void)pipeline_of(stage.passes).run(c->module, false);
+      },
+      leaves);
+}
+void run_stages(Compilation* c, std::span<const Stage> list, StageRecorder* stages) {
+  for (const Stage& stage : list) run_stage(c, stage, stages);
+}
+void run_stages(Compilation* c, std::span<const PassStage> list, StageRecorder* stages) {
+  for (const PassStage& s : list) run_stage(c, {s.name, nullptr, s.passes, false, ""}, stages);
+}
+
+void run_phase(Compilation* c, Phase phase, StageRecorder* stages) {
+  switch (phase) {
+    case Phase::prepare:
+      return run_stages(c, kPrepare, stages);
+    case Phase::partition:
+      return run_stages(c, kPartition, stages);
+    case Phase::simplify:
+      return run_stages(c, c->target->simplification(), stages);
+    case Phase::collectives:
+      return run_stages(c, kCollectives, stages);
+    case Phase::select:
+      return run_stages(c, c->target->selection(), stages);
+    case Phase::done:
+      break;
   }
-}
-
-bool verifies_stages() {
-#ifdef NDEBUG
-  constexpr bool kByDefault = false;
-#else
-  constexpr bool kByDefault = true;
-#endif
-  return env_flag("TESSERA_VERIFY", kByDefault);
 }
 
 }  // namespace
 
-void run_until(Compilation* c, const std::string& stage) {
-  const bool verify = verifies_stages();
-  codegen::register_builtin_custom_calls();
-  for (; c->next_stage < std::size(kStages); ++c->next_stage) {
-    if (kStages[c->next_stage].name == stage) return;
-    kStages[c->next_stage].run(*c);
-    if (verify) verify_after(kStages[c->next_stage], *c);
-  }
-  TESSERA_CHECK(false, "there is no stage " + stage);
-}
-
-void skip_until(Compilation* c, const std::string& stage) {
-  while (c->next_stage < std::size(kStages) && kStages[c->next_stage].name != stage) {
-    ++c->next_stage;
+void run_through(Compilation* c, Phase last, StageRecorder* stages) {
+  while (c->next <= last && c->next != Phase::done) {
+    run_phase(c, c->next, stages);
+    c->next = Phase(int(c->next) + 1);
   }
 }
 
-void run_pipeline(Compilation* c) {
-  using Clock = std::chrono::steady_clock;
-  const bool verify = verifies_stages();
-  codegen::register_builtin_custom_calls();
-  const std::string name = c->module->name;
-  Dump dump(name);
-  std::string times;
-  const auto start = Clock::now();
-  const bool profiled = profiler::on();
-  const std::int64_t started = profiled ? profiler::now() : 0;
-  for (const Stage& stage : kStages) {
-    const auto before = Clock::now();
-    const std::int64_t begin = profiled ? profiler::now() : 0;
-    stage.run(*c);
-    if (profiled) {
-      profiler::record({profiler::Kind::stage, stage.name, name, {}, begin, profiler::now()});
-    }
-    if (verify) verify_after(stage, *c);
-    const std::chrono::duration<double, std::milli> took = Clock::now() - before;
-    times += fmt::format(" {} {:.2f}", stage.name, took.count());
-    if (!dump.enabled() || stage.leaves == Stage::Leaves::nothing) continue;
-    dump.write(stage.name, text_after(stage, *c));
-  }
-  if (profiled) {
-    profiler::record(
-        {profiler::Kind::compile, "compile " + name, "", {}, started, profiler::now()});
-  }
-  const std::chrono::duration<double, std::milli> total = Clock::now() - start;
-  log(LogLevel::debug, fmt::format("compiled {} in {:.2f} ms:{}", name, total.count(), times));
+void run_through(Compilation* c, Phase last) {
+  StageRecorder stages(c->module->name, /*all=*/false);
+  run_through(c, last, &stages);
 }
 
-std::vector<std::string> stage_names() {
+std::vector<std::string> describe_stages(const Target& target) {
   std::vector<std::string> out;
-  for (const Stage& stage : kStages) out.emplace_back(stage.name);
+  const auto add = [&](const char* phase, const char* name, const char* passes, const char* holds) {
+    out.push_back(fmt::format("{} {}: {}{}{}", phase, name, passes,
+                              passes[0] != 0 && holds[0] != 0 ? "; " : "", holds));
+  };
+  for (const Stage& s : kPrepare) add("prepare", s.name, s.passes, s.guarantees);
+  for (const Stage& s : kPartition) add("partition", s.name, s.passes, s.guarantees);
+  for (const PassStage& s : target.simplification()) add("simplify", s.name, s.passes, "");
+  for (const Stage& s : kCollectives) add("collectives", s.name, s.passes, s.guarantees);
+  for (const PassStage& s : target.selection()) add("select", s.name, s.passes, "");
   return out;
 }
 

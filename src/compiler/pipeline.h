@@ -1,23 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiler pipeline, run to the end or up to a stage.
+// The stages from a module to one device's program with its collectives, the same for all targets.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "src/codegen/plan_builder.h"
 #include "src/compiler/compile.h"
+#include "src/compiler/stages.h"
+#include "src/compiler/target.h"
 #include "src/spmd/auto_sharding/decisions.h"
 #include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/partition.h"
 
 namespace tessera::compiler {
 
+/// Groups of stages, in order.
+enum class Phase : std::uint8_t {
+  prepare,      ///< calls, derivatives, scans and layouts are put in terms of plain ops
+  partition,    ///< shardings are chosen, and each device gets its program
+  simplify,     ///< of one device's program, as the target wants it
+  collectives,  ///< are made fewer, combined and moved
+  select,       ///< what the target does last
+  done,
+};
+
 /// A module on its way through the stages, and what they leave behind.
 struct Compilation {
   Options options;
+  const Target* target = &cpu_target();
+  /// What comes next.
+  Phase next = Phase::prepare;
   spmd::PartitionOptions partition;
   std::unique_ptr<ir::Module> module;  ///< what the next stage takes
   std::unique_ptr<ir::Module> input, propagated;
@@ -25,7 +41,6 @@ struct Compilation {
   std::vector<TensorSharding> root_sharding;  ///< as the partitioner left it
   std::vector<Shape> parameter_shapes, result_shapes;
   spmd::PartitionReport report;
-  codegen::BuiltPlan built;
   /// For a report: collectives are tagged, the propagated module stays in `source`, and nothing is
   /// reported about full gathers.
   bool for_report = false;
@@ -38,21 +53,26 @@ struct Compilation {
   /// For a report: what the solver's choices cost.
   bool for_decisions = false;
   std::vector<spmd::ShardingDecision> decisions;
-  /// What partitioning makes of `module`, where solving for shardings left it; with `report`.
+  /// The reshards of `module`, between the stages that find and lower them.
   spmd::ExplicitProgram reshards;
-  std::unique_ptr<ir::Module> device;
+  /// Solving for shardings partitions the program that it chooses, to price it. The stages that
+  /// would do this again take what it made.
+  struct Tried {
+    spmd::ExplicitProgram reshards;
+    std::unique_ptr<ir::Module> device;
+    spmd::PartitionReport report;
+  };
+  std::optional<Tried> tried;
   /// From propagation to partitioning: what they work out once.
   std::shared_ptr<spmd::CompileContext> context;
-  std::size_t next_stage = 0;
 };
 
-/// Runs the stages that are left, up to but not including the one named.
-void run_until(Compilation* c, const std::string& stage);
-/// Goes on at that stage.
-void skip_until(Compilation* c, const std::string& stage);
-/// Runs all stages.
-void run_pipeline(Compilation* c);
-/// One line per stage, for documents and tests.
-std::vector<std::string> stage_names();
+/// Runs the phases that are left, up to and with `last`.
+void run_through(Compilation* c, Phase last, StageRecorder* stages);
+/// The same, without times and dumps.
+void run_through(Compilation* c, Phase last);
+
+/// A line for each stage of all phases, "phase stage: passes", for documents and tests.
+std::vector<std::string> describe_stages(const Target& target);
 
 }  // namespace tessera::compiler

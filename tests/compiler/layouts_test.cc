@@ -32,7 +32,7 @@ std::string propagated_alone(const ir::Module& module) {
   compiler::Compilation c;
   c.options.keep_stages = false;
   c.module = module.clone();
-  compiler::run_until(&c, "propagate");
+  compiler::run_through(&c, compiler::Phase::prepare);
   if (c.module->num_partitions > 1) spmd::propagate(c.module.get());
   return ir::to_string(*c.module);
 }

@@ -482,18 +482,27 @@ TEST(Opt, RunsTheNamedPasses) {
   EXPECT_EQ(both.code, 0) << both.err;
   EXPECT_EQ(count(both.out, "exponential("), 1) << both.out;
   EXPECT_EQ(count(both.out, "multiply("), 0);
+  const Ran together =
+      run_tool({"opt", "-", "--pipeline", "repeat<3>(eliminate-common?(eliminate-dead))"}, module);
+  EXPECT_EQ(together.code, 0) << together.err;
+  EXPECT_EQ(together.out, both.out);
+  const Ran stages = run_tool({"opt", "--stages"});
+  EXPECT_TRUE(contains(stages.out, "\npartition inline-calls: inline-calls; there are no calls"))
+      << stages.out;
+  EXPECT_TRUE(contains(stages.out, "\nsimplify simplify: cpu-simplify\n")) << stages.out;
   const Ran sharded =
       run_tool({"opt", of_case("mlp_forward/s1.hlo"), "--passes", "propagate,partition"});
   EXPECT_EQ(sharded.code, 0) << sharded.err;
   EXPECT_TRUE(contains(sharded.out, "num_partitions=8"));
   const Ran list = run_tool({"opt", "--list"});
   EXPECT_EQ(list.code, 0);
-  for (const char* pass :
-       {"propagate", "partition", "simplify", "eliminate-dead", "expand-collective-matmuls<N>"}) {
+  for (const char* pass : {"propagate", "partition", "simplify<N>", "eliminate-dead",
+                           "expand-collective-matmuls<N>", "cpu-simplify"}) {
     EXPECT_TRUE(contains(list.out, pass)) << pass;
   }
   EXPECT_TRUE(contains(list.out, "\nmove-collectives-out-of-loops  ")) << list.out;
-  for (const char* pass : {"simplifi", "simplify<2>", "expand-collective-matmuls<many>"}) {
+  for (const char* pass : {"simplifi", "eliminate-dead<2>", "expand-collective-matmuls<many>",
+                           "repeat(simplify)", "simplify?", "(simplify"}) {
     const Ran refused = run_tool({"opt", "-", "--passes", pass}, module);
     EXPECT_EQ(refused.code, 2) << pass;
     EXPECT_TRUE(contains(refused.err, "pass")) << refused.err;

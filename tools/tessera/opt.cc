@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <iomanip>
 #include <iostream>
-#include <sstream>
 #include <string_view>
 
-#include "src/compiler/pass_table.h"
+#include "src/compiler/pass_pipeline.h"
+#include "src/compiler/pipeline.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "tools/tessera/command.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 struct OptArguments {
   std::string module, output = "-", passes;
-  bool list = false;
+  bool list = false, stages = false;
 };
 
 int optimise(const OptArguments& options) {
@@ -27,20 +27,27 @@ int optimise(const OptArguments& options) {
     for (const compiler::Pass& p : compiler::all_passes()) {
       std::cout << std::left << std::setw(int(widest) + 2) << p.name << p.help << "\n";
     }
+    std::cout << "\nGroups:\n";
+    for (const compiler::PassGroup& g : compiler::all_groups()) {
+      std::cout << std::left << std::setw(int(widest) + 2) << g.name << g.help << ": " << g.passes
+                << "\n";
+    }
     return kDone;
   }
-  std::vector<compiler::PassCall> chosen;
-  std::istringstream names(options.passes);
-  std::string name;
-  while (std::getline(names, name, ',')) {
-    try {
-      chosen.push_back(compiler::parse_pass(name));
-    } catch (const ValueError& e) {
-      throw UsageError(std::string("--passes: ") + e.what() + "; --list shows all");
+  if (options.stages) {
+    for (const std::string& line : compiler::describe_stages(compiler::cpu_target())) {
+      std::cout << line << "\n";
     }
+    return kDone;
+  }
+  compiler::PassPipeline passes;
+  try {
+    passes = compiler::PassPipeline::parse(options.passes);
+  } catch (const ValueError& e) {
+    throw UsageError(std::string("--passes: ") + e.what() + "; --list shows all");
   }
   compiler::ModulePtr module = load_module(options.module).module;
-  for (const compiler::PassCall& call : chosen) compiler::run_pass(call, module);
+  (void)passes.run(module, /*verify=*/true);
   write_text(options.output, ir::to_string(*module));
   return kDone;
 }
@@ -52,11 +59,16 @@ void add_opt(CLI::App& app, std::function<int()>& run) {
   CLI::App* command =
       app.add_subcommand("opt", "Run single passes over a module and print it as HLO text");
   command->add_option("module", options->module, "StableHLO or HLO text; - is stdin");
-  command->add_option("--passes", options->passes, "Names between commas, run in this order");
-  command->add_flag("--list", options->list, "List the passes");
+  command->add_option("--passes,--pipeline", options->passes,
+                      "Names between commas, run in this order; repeat<N>(a,b) until nothing "
+                      "changes; a?(b) if a changed something");
+  command->add_flag("--list", options->list, "List the passes, and groups of them");
+  command->add_flag("--stages", options->stages, "List the stages of the compiler");
   command->add_option("-o,--output", options->output, "File to write; - is stdout");
   command->callback([&run, options] {
-    if (!options->list && options->module.empty()) throw CLI::RequiredError("module, or --list");
+    if (!options->list && !options->stages && options->module.empty()) {
+      throw CLI::RequiredError("module, or --list");
+    }
     run = [options] { return optimise(*options); };
   });
 }

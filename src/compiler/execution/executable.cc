@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An executable that runs a finished plan in this process, and compile().
+// An executable that runs a finished plan in this process, and compile() for all targets.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "src/compiler/cost_analysis.h"
 #include "src/compiler/execution/full_gathers.h"
 #include "src/compiler/pipeline.h"
+#include "src/compiler/planned_executable.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/local_plan.h"
 
@@ -38,10 +39,10 @@ std::shared_ptr<const CompiledProgram> record_of(Compilation* c) {
 
 class PlannedExecutable final : public Executable {
  public:
-  explicit PlannedExecutable(Compilation c)
+  PlannedExecutable(Compilation c, codegen::BuiltPlan built)
       : Executable(record_of(&c)),
-        plan_(std::move(c.built.plan)),
-        evaluator_ops_(std::move(c.built.evaluator_ops)),
+        plan_(std::move(built.plan)),
+        evaluator_ops_(std::move(built.evaluator_ops)),
         runs_(c.options.runs),
         process_of_(std::move(c.options.process_of)) {
     for (const runtime::SlotId s : plan_.parameters) {
@@ -191,15 +192,29 @@ MemoryAnalysis Executable::memory_analysis() const {
                             "' can't tell how much memory its program takes");
 }
 
-std::shared_ptr<const Executable> compile(std::unique_ptr<ir::Module> module,
-                                          const Options& options) {
+std::shared_ptr<const Executable> planned_executable(Compilation c, codegen::BuiltPlan built) {
+  return std::make_shared<PlannedExecutable>(std::move(c), std::move(built));
+}
+
+std::shared_ptr<const Executable> compile_for(const Target& target,
+                                              std::unique_ptr<ir::Module> module,
+                                              const Options& options) {
   TESSERA_CHECK(module && module->entry(), "a module without an entry was given to compile");
   Compilation c;
   c.options = options;
+  c.target = &target;
   c.module = std::move(module);
   c.refuse_full_gathers = refuse_full_gathers;
-  run_pipeline(&c);
-  return std::make_shared<PlannedExecutable>(std::move(c));
+  StageRecorder stages(c.module->name, /*all=*/true);
+  run_through(&c, Phase::select, &stages);
+  std::shared_ptr<const Executable> out = target.load(std::move(c), &stages);
+  stages.finish();
+  return out;
+}
+
+std::shared_ptr<const Executable> compile(std::unique_ptr<ir::Module> module,
+                                          const Options& options) {
+  return compile_for(cpu_target(), std::move(module), options);
 }
 
 }  // namespace tessera::compiler

@@ -60,7 +60,7 @@ std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& opt
   c.options.keep_stages = false;
   c.options.runs = false;
   c.module = module.clone();
-  run_until(&c, "propagate");
+  run_through(&c, Phase::prepare);
   std::unique_ptr<ir::Module> prepared = c.module->clone();
   std::unique_ptr<Run> run = run_prepared(std::move(c.module), options, /*decisions=*/true);
   run->prepared = std::move(prepared);
@@ -79,8 +79,8 @@ std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Op
   c.for_report = true;
   c.for_decisions = decisions;
   c.for_figures = figures_only;
-  skip_until(&c, "propagate");
-  run_until(&c, "build-plan");
+  c.next = Phase::partition;
+  run_through(&c, Phase::select);
   return run;
 }
 

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The target of virtual devices: passes for CPUs, prices from plans, and plans that run.
+#include "src/codegen/custom_calls/custom_calls.h"
+#include "src/codegen/liveness.h"
+#include "src/codegen/plan_builder.h"
+#include "src/compiler/pipeline.h"
+#include "src/compiler/planned_executable.h"
+#include "src/cost/peak_memory.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
+#include "src/runtime/verify_plan.h"
+
+namespace tessera::compiler {
+namespace {
+
+constexpr PassStage kSimplification[] = {
+    {"simplify", "cpu-simplify"},
+    {"common", "common"},
+    {"stencils", "cpu-stencils"},
+};
+constexpr PassStage kSelection[] = {
+    {"elementwise", "cpu-elementwise"},
+    {"split-reductions", "split-reductions"},
+};
+
+// A plan takes as long as all else; a program of more instructions is planned once.
+constexpr std::int64_t kPlannedTwice = 1500;
+// The plan of a program that isn't run tells no more devices than these apart.
+constexpr std::int64_t kToldApart = 64;
+
+class CpuTarget final : public Target {
+ public:
+  CpuTarget() { codegen::register_builtin_custom_calls(); }
+  std::string name() const override { return "cpu"; }
+  std::span<const PassStage> simplification() const override { return kSimplification; }
+  std::span<const PassStage> selection() const override { return kSelection; }
+
+  /// As the plan of the program would hold them; of a large one, or one that calls what isn't known
+  /// here and so has no plan, about.
+  double peak_bytes(const ir::Module& module, bool runs) const override {
+    if (std::int64_t(module.instruction_count()) > kPlannedTwice) {
+      return Target::peak_bytes(module, runs);
+    }
+    try {
+      const bool all = runs || module.num_partitions <= kToldApart;
+      codegen::BuiltPlan built =
+          all ? codegen::plan_program(module).built : codegen::build_plan_of_one_device(module);
+      codegen::plan_memory(&built.plan);
+      runtime::finalize(&built.plan);
+      return double(codegen::estimate_memory(built.plan, {}).peak);
+    } catch (const NotImplementedError&) {
+      return Target::peak_bytes(module, runs);
+    }
+  }
+
+  // Uniformity and fusion are decided while the plan is built, from the module as it is now. That
+  // stays: the plan is of the program that fuse_program shows.
+  std::shared_ptr<const Executable> load(Compilation c, StageRecorder* stages) const override {
+    codegen::BuiltPlan built;
+    const ir::Module& module = *c.module;
+    const bool runs = c.options.runs;
+    const auto fused = [&] {
+      return codegen::fuse_program(module, runs ? module.num_partitions : 1);
+    };
+    stages->run("build-plan",
+                [&] {
+                  built = runs ? codegen::build_plan(module)
+                               : codegen::build_plan_of_one_device(module);
+                },
+                {[&] { return ir::to_string(*fused()); }, [&] { ir::verify(*fused()); }});
+    stages->run("memory", [&] { codegen::plan_memory(&built.plan); }, {});
+    stages->run("plan", [&] { runtime::finalize(&built.plan); },
+                {[&] { return runtime::to_string(built.plan); },
+                 [&] { runtime::verify_plan(built.plan); }});
+    return planned_executable(std::move(c), std::move(built));
+  }
+};
+
+}  // namespace
+
+double Target::peak_bytes(const ir::Module& module, bool) const {
+  return double(cost::estimated_peak_bytes(module));
+}
+
+const Target& cpu_target() {
+  static const auto& target = *new CpuTarget;
+  return target;
+}
+
+}  // namespace tessera::compiler

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records the stages of one compilation: times, profiles, dumps, checks.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "src/compiler/dump.h"
+
+namespace tessera::compiler {
+
+class StageRecorder {
+ public:
+  /// `all`: times, profiles and dumps, too; else checks alone.
+  StageRecorder(std::string module, bool all);
+
+  /// What a stage leaves: text for a dump (none: it is not worth one), and a check that it is well
+  /// formed, which throws.
+  struct Leaves {
+    std::function<std::string()> text;
+    std::function<void()> verify;
+  };
+  /// Runs it. With TESSERA_VERIFY what it leaves is checked; an Error then is an InternalError that
+  /// names the stage.
+  void run(const char* stage, const std::function<void()>& work, const Leaves& leaves);
+  /// After the last one.
+  void finish();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string module_;
+  bool all_, verifies_, profiled_;
+  std::optional<Dump> dump_;
+  std::string times_;
+  Clock::time_point start_;
+  std::int64_t started_ = 0;
+};
+
+}  // namespace tessera::compiler
