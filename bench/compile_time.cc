@@ -40,22 +40,30 @@ struct Times {
 
 Times measure(const std::string& name, const std::function<std::unique_ptr<ir::Module>()>& make) {
   Times least;
-  const std::vector<std::string> names = compiler::stage_names();
-  const auto partition = std::find(names.begin(), names.end(), "partition");
+  std::vector<std::string> names;
   for (int run = 0; run < runs; ++run) {
     compiler::Compilation c;
     c.module = make();
     least.instructions = c.module->instruction_count();
-    for (auto s = names.begin(); s != names.end(); ++s) {
-      if (s > partition && !all_stages) break;
-      const double before = cpu_ms();
-      if (s + 1 == names.end()) break;
-      compiler::run_until(&c, *(s + 1));
+    compiler::StageRecorder stages(c.module->name, /*all=*/false);
+    double before = cpu_ms();
+    stages.after_each([&](const char* stage) {
       const double took = cpu_ms() - before;
-      auto [it, fresh] = least.stage.try_emplace(*s, took);
+      auto [it, fresh] = least.stage.try_emplace(stage, took);
       it->second = std::min(it->second, took);
-      if (s == partition && run == 0) least.text = ir::to_string(*c.module).size();
+      if (run == 0) {
+        names.emplace_back(stage);
+        if (names.back() == "partition") least.text = ir::to_string(*c.module).size();
+      }
+      before = cpu_ms();
+    });
+    if (!all_stages) {
+      compiler::run_through(&c, compiler::Phase::partition, &stages);
+      continue;
     }
+    compiler::run_through(&c, compiler::Phase::select, &stages);
+    const compiler::Target& target = *c.target;
+    (void)target.load(std::move(c), &stages);
   }
   std::printf(
       "%-28s %7zu instructions  propagate %8.2f  partition %8.2f  both %8.2f ms  text %zu\n",

@@ -49,6 +49,7 @@ void StageRecorder::run(const char* stage, const std::function<void()>& work,
       throw InternalError(std::string("after the stage ") + stage + ": " + e.what());
     }
   }
+  if (after_) after_(stage);
   if (!all_) return;
   const std::chrono::duration<double, std::milli> took = Clock::now() - before;
   times_ += fmt::format(" {} {:.2f}", stage, took.count());

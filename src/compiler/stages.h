@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "src/compiler/dump.h"
 
@@ -26,6 +27,8 @@ class StageRecorder {
   /// Runs it. With TESSERA_VERIFY what it leaves is checked; an Error then is an InternalError that
   /// names the stage.
   void run(const char* stage, const std::function<void()>& work, const Leaves& leaves);
+  /// Calls `f` with its name after each stage.
+  void after_each(std::function<void(const char* stage)> f) { after_ = std::move(f); }
   /// After the last one.
   void finish();
 
@@ -38,6 +41,7 @@ class StageRecorder {
   std::string times_;
   Clock::time_point start_;
   std::int64_t started_ = 0;
+  std::function<void(const char*)> after_;
 };
 
 }  // namespace tessera::compiler

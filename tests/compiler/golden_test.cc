@@ -303,7 +303,7 @@ TEST(GoldenSuite, ShowsTheLinesThatDiffer) {
 TEST(PassTable, UnknownPassesAreNamed) {
   EXPECT_EQ(compiler::parse_pass("expand-collective-matmuls<64>").argument, 64);
   EXPECT_EQ(compiler::parse_pass("expand-collective-matmuls").argument, std::nullopt);
-  for (const char* text : {"", "window", "simplify<1>", "expand-collective-matmuls<",
+  for (const char* text : {"", "window", "eliminate-dead<1>", "expand-collective-matmuls<",
                            "expand-collective-matmuls<>", "expand-collective-matmuls<x>",
                            "expand-collective-matmuls<-1>", "expand-collective-matmuls<1>2"}) {
     EXPECT_THROW(compiler::parse_pass(text), ValueError) << text;

@@ -69,9 +69,12 @@ class Worker {
     }
     changed_.notify_all();
     thread_.join();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return apart_ == 0; });
   }
 
-  void add(std::vector<DeviceBuffer> needs, std::function<void()> work) {
+  /// `apart`: by a thread of its own, since it may wait for what others make, as callbacks do.
+  void add(std::vector<DeviceBuffer> needs, std::function<void()> work, bool apart = false) {
     if (!thread_.joinable()) return work();
     for (const DeviceBuffer& b : needs) {
       if (b.is_ready()) continue;
@@ -82,7 +85,7 @@ class Worker {
       });
     }
     const std::lock_guard lock(mutex_);
-    waiting_.push_back({std::move(needs), std::move(work)});
+    waiting_.push_back({std::move(needs), std::move(work), apart});
     changed_.notify_all();
   }
 
@@ -96,6 +99,7 @@ class Worker {
   struct Item {
     std::vector<DeviceBuffer> needs;
     std::function<void()> work;
+    bool apart = false;
     bool can_begin() const {
       return std::all_of(needs.begin(), needs.end(),
                          [](const DeviceBuffer& b) { return b.is_ready(); });
@@ -118,10 +122,21 @@ class Worker {
       const auto pause = std::chrono::microseconds(random_() % 3 == 0 ? random_() % 200 : 0);
       Item item = std::move(waiting_[chosen]);
       waiting_.erase(waiting_.begin() + std::ptrdiff_t(chosen));
+      if (item.apart) ++apart_;
       lock.unlock();
       std::this_thread::sleep_for(pause);
-      item.work();
-      item = {};  // handles are dropped without the lock
+      if (item.apart) {
+        std::thread([this, item = std::move(item)]() mutable {
+          item.work();
+          item = {};
+          const std::lock_guard done(mutex_);
+          --apart_;
+          changed_.notify_all();
+        }).detach();
+      } else {
+        item.work();
+        item = {};  // handles are dropped without the lock
+      }
       lock.lock();
     }
   }
@@ -131,6 +146,7 @@ class Worker {
   std::vector<Item> waiting_;
   std::mt19937 random_;
   bool held_ = false, stopped_ = false;
+  int apart_ = 0;  ///< threads
   std::thread thread_;
 };
 
@@ -172,19 +188,22 @@ class OpaqueExecutable final : public compiler::Executable {
         promised[r].push_back({std::make_shared<SealedMemory>(std::size_t(part.byte_count()))});
       }
     }
-    worker_->add(std::move(needs), [inner = inner_, promised, args = std::move(args), donated] {
-      std::vector<SealedMemory*> all;
-      for (const auto& result : promised) {
-        for (const DeviceBuffer& b : result)
-          all.push_back(static_cast<SealedMemory*>(b.memory.get()));
-      }
-      try {
-        std::vector<Bytes> made = results_of(*inner, args, donated);
-        for (std::size_t k = 0; k < all.size(); ++k) all[k]->fill(std::move(made[k]));
-      } catch (...) {
-        for (SealedMemory* m : all) m->fail(std::current_exception());
-      }
-    });
+    worker_->add(
+        std::move(needs),
+        [inner = inner_, promised, args = std::move(args), donated] {
+          std::vector<SealedMemory*> all;
+          for (const auto& result : promised) {
+            for (const DeviceBuffer& b : result)
+              all.push_back(static_cast<SealedMemory*>(b.memory.get()));
+          }
+          try {
+            std::vector<Bytes> made = results_of(*inner, args, donated);
+            for (std::size_t k = 0; k < all.size(); ++k) all[k]->fill(std::move(made[k]));
+          } catch (...) {
+            for (SealedMemory* m : all) m->fail(std::current_exception());
+          }
+        },
+        /*apart=*/true);
     return promised;
   }
 
@@ -295,12 +314,12 @@ const OpaqueEngine& late() {
   return engine;
 }
 
-/// Where TESSERA_PLATFORM names it, all tests are on its devices.
-const bool kIsDefault = [] {
+/// Where TESSERA_PLATFORM names it, all tests are on its devices; before values of tests are made,
+/// which may ask for devices.
+__attribute__((constructor(200))) void register_default() {
   const char* platform = std::getenv("TESSERA_PLATFORM");
   if (platform != nullptr && std::string(platform) == "late") (void)late();
-  return true;
-}();
+}
 
 }  // namespace
 

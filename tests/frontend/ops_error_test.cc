@@ -56,7 +56,7 @@ TEST_F(OpErrors, OfElementwiseOperations) {
   EXPECT_SAYS(ShapeError, bitcast_convert(ones({3}, u8), u32), "bitcast_convert", "last dim");
   EXPECT_SAYS(DTypeError, bitcast_convert(ones({3}, u8), DType::f6e2m3fn), "bitcast-convert",
               "8 bits as ones of 6", "u8 and f6e2m3fn");
-  EXPECT_SAYS(DTypeError, bitcast_convert(ones({3}, DType::f6e3m2fn), u8), "bitcast-convert",
+  EXPECT_SAYS(DTypeError, bitcast_convert(ones({3}).astype(DType::f6e3m2fn), u8), "bitcast-convert",
               "6 bits as ones of 8");
   EXPECT_SAYS(ValueError, sqrt(Array()), "empty Array");
 }
