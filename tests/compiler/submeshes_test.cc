@@ -128,6 +128,35 @@ func.func public @main(%arg0: tensor<8xf32> {sdy.sharding = #sdy.sharding<@all, 
                   floats({8}, {20, 24, 20, 24, 20, 24, 20, 24}), floats({3}, {20, 24, 20})});
 }
 
+TEST(Submeshes, PerDeviceCodeOnSomeOfTheDevicesStandsBesideCodeThatLeavesAxesAutomatic) {
+  expect_results(R"(sdy.mesh @mesh = <["x"=2, "y"=2]>
+sdy.mesh @half = <["z"=2], device_ids=[1, 0]>
+func.func public @main(%arg0: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %0 = sdy.manual_computation(%arg0) in_shardings=[<@half, [{"z"}, {}]>] out_shardings=[<@half, [{"z"}, {}]>] manual_axes={"z"} (%arg1: tensor<2x2xf32>) {
+    %2 = stablehlo.negate %arg1 : tensor<2x2xf32>
+    sdy.return %2 : tensor<2x2xf32>
+  } : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %1 = sdy.manual_computation(%0) in_shardings=[<@mesh, [{"x"}, {"y"}]>] out_shardings=[<@mesh, [{"x"}, {}]>] manual_axes={"x"} (%arg1: tensor<2x2xf32>) {
+    %2 = stablehlo.add %arg1, %arg1 : tensor<2x2xf32>
+    sdy.return %2 : tensor<2x2xf32>
+  } : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %1 : tensor<4x2xf32>
+}
+)",
+                 {floats({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8})},
+                 {floats({4, 2}, {-2, -4, -6, -8, -10, -12, -14, -16})});
+}
+
+TEST(Submeshes, OneDeviceMayBeNamedInAProgramOfOne) {
+  expect_results(R"(sdy.mesh @on_0 = <[], device_ids=[0]>
+func.func public @main(%arg0: tensor<2xf32> {sdy.sharding = #sdy.sharding<@on_0, []>}) -> (tensor<2xf32> {sdy.sharding = #sdy.sharding<@on_0, []>}) {
+  %0 = stablehlo.negate %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@on_0, []>]>} : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+)",
+                 {floats({2}, {1, 2})}, {floats({2}, {-1, -2})});
+}
+
 TEST(Submeshes, PerDeviceCodeOnDevicesThatDontDivideIsRefused) {
   auto module = compiler::read_module(R"(sdy.mesh @all = <["x"=8]>
 sdy.mesh @three = <["w"=3]>
@@ -254,6 +283,82 @@ func.func public @main(%arg0: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>, t
                  {numbers({4}, {3, 1, 4, 2})},
                  {numbers({4}, {1, 2, 3, 4}), numbers({4}, {0, 1, 2, 3}),
                   numbers({4}, {1, 2, 3, 4}), numbers({4}, {-3, -1, -4, -2})});
+}
+
+TEST(Unreduced, CallersGiveAndTakeWholeArrays) {
+  // A constraint and a group ask for parts; arguments and results are none.
+  expect_results(R"(sdy.mesh @mesh = <["x"=4]>
+func.func public @main(%arg0: tensor<4xf32>, %arg1: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = sdy.sharding_constraint %arg0 <@mesh, [{}], unreduced={"x"}> : tensor<4xf32>
+  %1 = stablehlo.negate %0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{}], unreduced={"x"}>]>} : tensor<4xf32>
+  sdy.sharding_group %1 group_id=0 : tensor<4xf32>
+  sdy.sharding_group %arg1 group_id=0 : tensor<4xf32>
+  %2 = stablehlo.add %1, %arg1 : tensor<4xf32>
+  return %2, %0 : tensor<4xf32>, tensor<4xf32>
+}
+)",
+                 {floats({4}, {1, 2, 3, 4}), floats({4}, {5, 5, 5, 5})},
+                 {floats({4}, {4, 3, 2, 1}), floats({4}, {1, 2, 3, 4})});
+}
+
+TEST(Unreduced, PerDeviceCodeTakesAndGivesPartsAlongManualAxes) {
+  // All axes manual, and some; on the program's mesh, on another order of its devices.
+  for (const std::string mesh : {"mesh", "other"}) {
+    for (const std::string manual : {R"("x", "y")", R"("x")"}) {
+      if (mesh == "other" && manual == R"("x")") continue;
+      const std::string sharding = "<@" + mesh + R"(, [{}], unreduced={"x"}>)";
+      expect_results(
+          R"(sdy.mesh @mesh = <["x"=2, "y"=3]>
+sdy.mesh @other = <["x"=2, "y"=3], device_ids=[2, 1, 4, 3, 5, 0]>
+func.func public @main(%arg0: tensor<6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) -> (tensor<6xf32>, tensor<6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  %0 = stablehlo.negate %arg0 {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}]>]>} : tensor<6xf32>
+  %1 = sdy.manual_computation(%0) in_shardings=[)" +
+              sharding + "] out_shardings=[" + sharding + "] manual_axes={" + manual +
+              R"(} (%arg1: tensor<6xf32>) {
+    %3 = stablehlo.add %arg1, %arg1 : tensor<6xf32>
+    sdy.return %3 : tensor<6xf32>
+  } : (tensor<6xf32>) -> tensor<6xf32>
+  %2 = sdy.manual_computation(%0) in_shardings=[<@)" +
+              mesh + R"(, [{}]>] out_shardings=[)" + sharding + "] manual_axes={" + manual +
+              R"(} (%arg1: tensor<6xf32>) {
+    sdy.return %arg1 : tensor<6xf32>
+  } : (tensor<6xf32>) -> tensor<6xf32>
+  return %1, %2 : tensor<6xf32>, tensor<6xf32>
+}
+)",
+          {floats({6}, {1, 2, 3, 4, 5, 6})},
+          {floats({6}, {-2, -4, -6, -8, -10, -12}), floats({6}, {-2, -4, -6, -8, -10, -12})});
+    }
+  }
+  // The result of the program, of which it says nothing.
+  expect_results(R"(sdy.mesh @mesh = <["x"=2]>
+func.func public @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{}]>] out_shardings=[<@mesh, [{}], unreduced=max{"x"}>] manual_axes={"x"} (%arg1: tensor<2xf32>) {
+    %1 = stablehlo.partition_id : tensor<ui32>
+    %2 = stablehlo.convert %1 : (tensor<ui32>) -> tensor<f32>
+    %3 = stablehlo.broadcast_in_dim %2, dims = [] : (tensor<f32>) -> tensor<2xf32>
+    %4 = stablehlo.multiply %arg1, %3 : tensor<2xf32>
+    sdy.return %4 : tensor<2xf32>
+  } : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+)",
+                 {floats({2}, {-3, 4})}, {floats({2}, {0, 4})});
+}
+
+TEST(Unreduced, PerDeviceCodeSeesWholeValuesAlongAutomaticAxes) {
+  expect_results(R"(sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func public @main(%arg0: tensor<4xf32>, %arg1: tensor<f32>) -> (tensor<4xf32>, tensor<f32>) {
+  %0:2 = sdy.manual_computation(%arg0, %arg1) in_shardings=[<@mesh, [{"x"}], unreduced={"y"}>, <@mesh, [], unreduced={"y"}>] out_shardings=[<@mesh, [{"x"}], unreduced={"y"}>, <@mesh, [], unreduced=min{"y"}>] manual_axes={"x"} (%arg2: tensor<2xf32>, %arg3: tensor<f32>) {
+    %1 = stablehlo.multiply %arg2, %arg2 : tensor<2xf32>
+    %2 = stablehlo.multiply %arg3, %arg3 : tensor<f32>
+    sdy.return %1, %2 : tensor<2xf32>, tensor<f32>
+  } : (tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<f32>)
+  return %0#0, %0#1 : tensor<4xf32>, tensor<f32>
+}
+)",
+                 {floats({4}, {1, 2, 3, 4}), floats({}, {5})},
+                 {floats({4}, {1, 4, 9, 16}), floats({}, {25})});
 }
 
 TEST(ManualComputations, ResultsOfTheProgramHaveTheirOwnShardings) {

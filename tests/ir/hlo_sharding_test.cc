@@ -132,6 +132,27 @@ TEST(HloSharding, AxisNamesArePrintedOnRequest) {
   EXPECT_EQ(again->entry()->parameter(0)->sharding, m->entry()->parameter(0)->sharding);
 }
 
+TEST(HloSharding, TuplesNameSingleDevicesAndMeshesOfFewerDevices) {
+  const auto m = parse_hlo(
+      R"(HloModule m, num_partitions=8, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=8]>, part = #sdy.mesh<["y"=4]>}}
+
+ENTRY e {
+  a = f32[8] parameter(0), frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\"x\"}]>"}
+  ROOT t = (f32[8], f32[8], f32[8]) tuple(a, a, a), frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@maximal_mesh_3, []>, <@part, [{\"y\"}]>, <@empty_mesh, [{?}]>]>"}
+})");
+  PrintOptions options;
+  options.axis_names = true;
+  const std::string text = to_string(*m, options);
+  const auto again = parse_hlo(text);
+  const auto &met = again->entry()->root()->sharding, &given = m->entry()->root()->sharding;
+  ASSERT_EQ(met.size(), 3u) << text;
+  EXPECT_EQ(met[0].kind, TensorSharding::Kind::maximal);
+  EXPECT_EQ(met[0].device, 3);
+  EXPECT_EQ(met[1], given[1]);
+  EXPECT_EQ(met[1].mesh->num_devices(), 4);
+  EXPECT_TRUE(met[2].fully_open());
+}
+
 TEST(HloSharding, SubAxesRefineTheModulesMesh) {
   auto m =
       parse_hlo(R"(HloModule m, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=8]>}}

@@ -33,7 +33,15 @@ class Writer : FormWriter {
     for (Value& v : values) v = maybe_edge(v, true);
     for (int n = int(dice_.between(3, 10)); n > 0; --n) step(values);
     Values results;
-    for (std::int64_t n = dice_.between(1, 3); n > 0; --n) results.push_back(pick(values));
+    if (dice_.chance(0.5)) {
+      for (std::int64_t n = dice_.between(1, 3); n > 0; --n) results.push_back(pick(values));
+    } else {
+      // What nothing depends on isn't compiled.
+      for (const Value& v : values) {
+        if (dice_.chance(0.8)) results.push_back(v);
+      }
+      if (results.empty()) results.push_back(values.back());
+    }
     std::string names[2], types[2];
     for (const Value& v : results) {
       const std::string between = names[0].empty() ? "" : ", ";

@@ -299,6 +299,23 @@ TEST(Sdy, GroupsWithAValueInCommonAreOne) {
   EXPECT_EQ(root->operand(1)->sharding.at(0).shard_group, 4);
 }
 
+TEST(Sdy, TheOnlyValueThatABranchCapturesMayBeInAGroup) {
+  auto m = read(kMesh + function(R"(
+    %n = stablehlo.negate %a : tensor<8x16xf32>
+    sdy.sharding_group %n group_id=3 : tensor<8x16xf32>
+    %i = stablehlo.constant dense<1> : tensor<i32>
+    %r = "stablehlo.case"(%i) ({
+      sdy.sharding_group %a group_id=3 : tensor<8x16xf32>
+      %0 = stablehlo.abs %a : tensor<8x16xf32>
+      stablehlo.return %0 : tensor<8x16xf32>
+    }, {
+      stablehlo.return %a : tensor<8x16xf32>
+    }) : (tensor<i32>) -> tensor<8x16xf32>)"));
+  const ir::Instruction* root = m->entry()->root();
+  ASSERT_EQ(root->called().size(), 2u);
+  EXPECT_EQ(root->called()[0]->parameter(0)->sharding.at(0).shard_group, 3);
+}
+
 TEST(Sdy, SpecialFactorsOfShardingRules) {
   const auto rule = [](const std::string& text) {
     return "func.func @main(%a: tensor<8x16xf32>) -> tensor<8x16xf32> {\n%r = "
