@@ -90,6 +90,14 @@ if(TESSERA_JIT)
     ENVIRONMENT "TESSERA_VERIFY=1;TESSERA_JIT=always;${tessera_test_cache}")
 endif()
 
+# The front end on devices whose memory it can't read, and whose engine is always late.
+add_test(NAME frontend_late
+         COMMAND tessera_frontend_tests "--gtest_filter=Engine.*:Jit.*:JitTrees.*:Array.*:Arrays.*:Grad*:Placement*:ShardMap*:Unreduced*:ExplicitExtrema.*:Collectives*:Threads*:Vmap*-Engine.TheHostsDevicesShareEqualParts:*.Behaviour_086_*:*.Behaviour_108_*:*.Behaviour_318_*"
+                 "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/frontend_late.xml"
+         WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+set_tests_properties(frontend_late PROPERTIES LABELS frontend TIMEOUT ${TESSERA_TEST_TIMEOUT}
+  ENVIRONMENT "TESSERA_VERIFY=1;TESSERA_PLATFORM=late;${tessera_test_cache}")
+
 # The checks below are about the package and the headers, so one plain build runs them.
 if(NOT TESSERA_SANITIZE)
   add_test(NAME compile_fail
