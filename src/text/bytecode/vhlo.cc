@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes and types of vhlo, StableHLO's versioned form, as what they stand for.
+#include "src/text/bytecode/entries.h"
+#include "src/text/bytecode/enumerations.h"
+
+namespace tessera::text {
+namespace {
+
+/// The codes of StableHLO's VhloBytecode.cpp.
+struct VhloAttribute {
+  enum Code : std::uint64_t {
+    kArray = 1,
+    kBoolean,
+    kComparisonDirection,
+    kComparisonType,
+    kCallVersion,
+    kDictionary,
+    kFftType,
+    kFloat,
+    kInteger,
+    kOutputOperandAlias,
+    kPrecision,
+    kRngAlgorithm,
+    kRngDistribution,
+    kString,
+    kTensor,
+    kTranspose,
+    kType,
+    kTypeExtensions,
+    kResultAccuracyMode,
+    kResultAccuracy,
+    kSubAxisInfo,
+    kAxisRef,
+    kReplicaGroupMeshAxes,
+    kMeshAxis,
+    kMesh,
+  };
+};
+
+/// Types without parts, by their codes; empty: others.
+constexpr const char* kSimpleTypes[] = {
+    "i1", "", "bf16", "f16", "f32", "f64", "f8E4M3FN", "f8E5M2", "", "index", "i4", "i8", "i16",
+    "i32", "i64", "ui4", "ui8", "ui16", "ui32", "ui64", "", "", "!stablehlo.token", "", "", "",
+    "!shape.witness", "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3B11FNUZ", "", "i2", "ui2", "none", "tf32",
+    "f8E4M3", "f8E3M4", "f4E2M1FN", "f6E2M3FN", "f6E3M2FN", "f8E8M0FNU"};
+
+struct VhloType {
+  enum Code : std::uint64_t {
+    kComplex = 1,
+    kFunction = 8,
+    kRankedTensor = 20,
+    kEncodedTensor = 21,
+    kTuple = 23,
+    kUniformQuantized = 24,
+    kUnrankedTensor = 25,
+    kUniformQuantizedPerAxis = 30,
+    kRankedBuffer = 41,
+    kFuture = 42,
+  };
+};
+
+}  // namespace
+
+void EntryTexts::vhlo_attribute(std::size_t n, ByteReader& in, Elision elision) {
+  using A = VhloAttribute;
+  const std::uint64_t code = in.varint();
+  switch (code) {
+    case A::kArray:
+      add("[");
+      add_attributes(in, Elision::may);
+      return add("]");
+    case A::kBoolean:
+      return add_word(in, kTruthValues, "truth value");
+    case A::kComparisonDirection:
+      return add_word(in, kComparisonDirections, "comparison direction");
+    case A::kComparisonType:
+      return add_word(in, kComparisonTypes, "type of comparisons");
+    case A::kCallVersion:
+      return add_word(in, kCallVersions, "version of custom calls");
+    case A::kDictionary:
+      return add_dictionary(in);
+    case A::kFftType:
+      return add_word(in, kFftTypes, "Fourier transform");
+    case A::kFloat: {
+      const std::string type = type_text(in);
+      return add_float_of(in, type, elision);
+    }
+    case A::kInteger: {
+      const std::string type = type_text(in);
+      return add_integer_of(in, type, elision);
+    }
+    case A::kPrecision:
+      return add_word(in, kPrecisions, "precision");
+    case A::kRngAlgorithm:
+      return add_word(in, kRngAlgorithms, "algorithm for random bits");
+    case A::kRngDistribution:
+      return add_word(in, kRngDistributions, "distribution");
+    case A::kString:
+      return add_quoted(string_of(in));
+    case A::kTensor: {
+      const std::string type = type_text(in);
+      return add_dense(n, type, in.blob());
+    }
+    case A::kTranspose:
+      return add_word(in, kTransposes, "transposition");
+    case A::kType:
+      return add_type(in);
+    case A::kResultAccuracyMode:
+      return add_word(in, kAccuracyModes, "mode of accuracy");
+    default:
+      if (!vhlo_compound(code, in)) add_unknown("vhlo", code, false, in);
+  }
+}
+
+bool EntryTexts::vhlo_compound(std::uint64_t code, ByteReader& in) {
+  using A = VhloAttribute;
+  switch (code) {
+    case A::kOutputOperandAlias:
+      output_operand_alias(in);
+      return true;
+    case A::kTypeExtensions:
+      bounds(in);
+      return true;
+    case A::kResultAccuracy:
+      result_accuracy(in);
+      return true;
+    case A::kSubAxisInfo:
+      sub_axis(in);
+      return true;
+    case A::kAxisRef: {
+      add("#stablehlo.axis_ref<name = ");
+      add_quoted(string_attribute(in));
+      if (in.varint() != 0) {
+        add_field("sub_axis_info");
+        add_attribute(in);
+      }
+      add(">");
+      return true;
+    }
+    case A::kReplicaGroupMeshAxes: {
+      add("#stablehlo.replica_group_mesh_axes<mesh = ");
+      const std::size_t before = out_.size();
+      add_attribute(in);
+      // The name of a mesh is a text here.
+      if (out_[before] == '"') out_.insert(before, "@");
+      add(", axes = ");
+      add_attribute(in);
+      add(">");
+      return true;
+    }
+    case A::kMeshAxis:
+      add("#stablehlo.mesh_axis<name = ");
+      add_quoted(string_attribute(in));
+      add_integer_field(in, "size");
+      add(">");
+      return true;
+    case A::kMesh: {
+      add("#stablehlo.mesh<axes = ");
+      add_attribute(in);
+      bool has = false;
+      const char* at = in.position();
+      const std::uint64_t ids = in.flagged(&has);
+      if (has) {
+        add_field("device_ids");
+        add_attribute_number(in.checked_index(ids, file_.attributes.size(), at, "attribute"));
+      }
+      add(">");
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+void EntryTexts::vhlo_type(ByteReader& in) {
+  using T = VhloType;
+  const std::uint64_t code = in.varint();
+  if (code < std::size(kSimpleTypes) && kSimpleTypes[code][0] != '\0') {
+    return add(kSimpleTypes[code]);
+  }
+  switch (code) {
+    case T::kComplex:
+      add("complex<");
+      add_type(in);
+      return add(">");
+    case T::kFunction:
+      add("(");
+      add_types(in);
+      add(") -> (");
+      add_types(in);
+      return add(")");
+    case T::kRankedTensor:
+      return add_tensor(in, {});
+    case T::kEncodedTensor: {
+      const std::size_t begin = out_.size();
+      add_attribute(in);
+      const std::string encoding = out_.substr(begin);
+      out_.resize(begin);
+      return add_tensor(in, encoding);
+    }
+    case T::kTuple:
+      add("tuple<");
+      add_types(in);
+      return add(">");
+    case T::kUniformQuantized:
+      return uniform_quantized(in, false);
+    case T::kUniformQuantizedPerAxis:
+      return uniform_quantized(in, true);
+    case T::kUnrankedTensor:
+      add("tensor<*x");
+      add_type(in);
+      return add(">");
+    case T::kFuture:
+      add("!stablehlo.future<");
+      add_types(in);
+      return add(">");
+    default:
+      return add_unknown("vhlo", code, true, in);
+  }
+}
+
+}  // namespace tessera::text
