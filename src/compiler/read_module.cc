@@ -12,6 +12,7 @@
 #include "src/ir/hlo/hlo_text.h"
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
+#include "src/text/bytecode/bytecode.h"
 #include "src/text/read/stablehlo.h"
 
 namespace tessera::compiler {
@@ -41,8 +42,6 @@ std::string_view first_words(std::string_view text) {
   std::string what = "it begins with neither 'HloModule' nor 'module'";
   if (begin.empty()) {
     what = "it is empty";
-  } else if (text.substr(0, 4) == "ML\xefR") {
-    what = "it is MLIR bytecode; text is read: print the module instead of serializing it";
   } else if (text.find('\0') != std::string_view::npos) {
     what = "it holds bytes, not text: print the module instead of serializing it";
   }
@@ -55,6 +54,7 @@ std::string_view first_words(std::string_view text) {
 const char* name(TextForm form) { return form == TextForm::hlo ? "hlo" : "stablehlo"; }
 
 std::optional<TextForm> text_form(std::string_view text) {
+  if (text::is_bytecode(text)) return TextForm::stablehlo;
   const std::string_view begin = first_words(text);
   auto starts = [&](std::string_view word) { return begin.substr(0, word.size()) == word; };
   if (starts("HloModule")) return TextForm::hlo;
@@ -105,6 +105,8 @@ std::unique_ptr<ir::Module> read_module(std::string_view text, const std::string
   std::unique_ptr<ir::Module> module;
   if (*form == TextForm::hlo) {
     module = ir::parse_hlo(text, file);
+  } else if (text::is_bytecode(text)) {
+    module = text::parse_bytecode(text, file);
   } else {
     module = text::parse_stablehlo(text, file);
   }

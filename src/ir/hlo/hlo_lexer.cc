@@ -384,10 +384,12 @@ void HloLexer::fail(const std::string& message) {
 }
 
 void HloLexer::fail_at(const char* where, const std::string& message) const {
+  if (refuse_) refuse_(where, message);
   throw ParseError(placed(where, message), location_at(where));
 }
 
 void HloLexer::not_supported_at(const char* where, const std::string& message) const {
+  if (refuse_) refuse_(where, message);
   throw NotImplementedError(placed(where, message), location_at(where));
 }
 

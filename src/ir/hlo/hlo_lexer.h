@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -86,6 +87,9 @@ class HloLexer {
   [[noreturn]] void fail_at(const char* where, const std::string& message) const;
   /// As fail_at, for text that is valid and not supported.
   [[noreturn]] void not_supported_at(const char* where, const std::string& message) const;
+  /// Errors at a place of this text are those of `refuse`, which throws.
+  using Refuse = std::function<void(const char* where, const std::string& message)>;
+  void refuse_by(Refuse refuse) { refuse_ = std::move(refuse); }
   /// file:line of a place. Cheap when the places go forward from call to call.
   Location location_at(const char* where) const;
 
@@ -102,6 +106,7 @@ class HloLexer {
   const char* file_;
   mutable const char* counted_;
   mutable unsigned line_ = 1;
+  Refuse refuse_;
 };
 
 }  // namespace tessera::ir

@@ -24,14 +24,17 @@ enum Section : std::uint8_t {
 };
 
 constexpr const char* kSectionNames[] = {
-    "strings",   "dialects",         "attributes and types", "offsets of attributes and types",
-    "operations", "resources",       "offsets of resources", "version of a dialect",
+    "strings",    "dialects",  "attributes and types", "offsets of attributes and types",
+    "operations", "resources", "offsets of resources", "version of a dialect",
     "properties"};
 
 constexpr std::pair<std::string_view, BytecodeDialect> kDialectNames[] = {
-    {"builtin", BytecodeDialect::builtin}, {"vhlo", BytecodeDialect::vhlo},
-    {"stablehlo", BytecodeDialect::stablehlo}, {"chlo", BytecodeDialect::chlo},
-    {"sdy", BytecodeDialect::sdy}, {"quant", BytecodeDialect::quant}};
+    {"builtin", BytecodeDialect::builtin},
+    {"vhlo", BytecodeDialect::vhlo},
+    {"stablehlo", BytecodeDialect::stablehlo},
+    {"chlo", BytecodeDialect::chlo},
+    {"sdy", BytecodeDialect::sdy},
+    {"quant", BytecodeDialect::quant}};
 
 BytecodeDialect dialect_named(std::string_view name) {
   for (const auto& [known, kind] : kDialectNames) {
@@ -44,8 +47,7 @@ BytecodeDialect dialect_named(std::string_view name) {
 
 bool is_bytecode(std::string_view bytes) { return bytes.starts_with("ML\xefR"); }
 
-BytecodeFile::BytecodeFile(std::string_view bytes, const std::string& file)
-    : source{bytes, file} {
+BytecodeFile::BytecodeFile(std::string_view bytes, const std::string& file) : source{bytes, file} {
   ByteReader in(source, bytes);
   if (!is_bytecode(bytes)) in.fail("this is no MLIR bytecode: it doesn't begin with 'ML\\xefR'");
   in.bytes(4);
@@ -123,8 +125,8 @@ void BytecodeFile::read_dialects(ByteReader in) {
     at = in.position();
     std::uint8_t id = 0;
     in.section(&id);
-    if (id != kDialectVersion) in.fail_at(at, "expected the version of dialect " +
-                                                  std::string(text));
+    if (id != kDialectVersion)
+      in.fail_at(at, "expected the version of dialect " + std::string(text));
   }
   if (version >= kElidedLocations) in.count("names of operations");
   while (!in.empty()) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 
 #include "src/base/literal_util.h"
@@ -40,11 +39,18 @@ std::int64_t sign_extended(std::uint64_t v, int width) {
   return std::int64_t(v << (64 - width)) >> (64 - width);
 }
 
+/// 1.500000e+00
+std::string scientific_text(double v, int digits) {
+  char text[48];
+  const char* end =
+      std::to_chars(text, text + sizeof text, v, std::chars_format::scientific, digits).ptr;
+  return {text, end};
+}
+
 /// As LLVM writes a number that six digits behind the point don't give: as many digits as the type
 /// has, without zeros at the end, and an exponent where the point would be far away.
 std::string all_digits(double v, int digits) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.*e", digits - 1, v);
+  const std::string text = scientific_text(v, digits - 1);
   std::string_view all = text;
   const bool negative = all[0] == '-';
   if (negative) all.remove_prefix(1);
@@ -108,23 +114,23 @@ void EntryTexts::add_float_of(ByteReader& in, std::string_view type, Elision eli
   if (width == 0) in.fail("a number of type " + std::string(type) + " is not supported");
   const std::uint64_t pattern = bits(in, width);
   const std::optional<DType> dtype = dtype_from_mlir(type);
-  char text[40];
   std::string written;
   if (dtype) {
     Literal value(Shape(*dtype, {}));
     std::memcpy(value.mutable_bytes(), &pattern, byte_size(*dtype));
     const double v = to_vector<double>(value).at(0);
     if (std::isfinite(v)) {
-      std::snprintf(text, sizeof text, "%.6e", v);
-      written = text;
-      if (!(Literal::scalar(*dtype, read_double(text, nullptr)) == value)) {
+      written = scientific_text(v, 6);
+      if (!(Literal::scalar(*dtype, read_double(written.c_str(), nullptr)) == value)) {
         written = all_digits(v, *dtype == DType::f64 ? 17 : *dtype == DType::f32 ? 9 : 5);
       }
     }
   }
   if (written.empty()) {
-    std::snprintf(text, sizeof text, "0x%llX", static_cast<unsigned long long>(pattern));
-    written = text;
+    char digits[20];
+    char* end = std::to_chars(digits, digits + sizeof digits, pattern, 16).ptr;
+    std::transform(digits, end, digits, [](char c) { return c >= 'a' ? char(c - 32) : c; });
+    written = "0x" + std::string(digits, end);
   }
   add(written);
   if (elision == Elision::may && type == "f64") return;
@@ -190,8 +196,8 @@ bool EntryTexts::add_small_dense(std::string_view type, std::string_view bytes) 
     return true;
   }
   const auto size = std::size_t(width + 7) / 8;
-  const bool splat = truth ? is_truth_splat(bytes, tensor.count)
-                           : bytes.size() == size && tensor.count != 1;
+  const bool splat =
+      truth ? is_truth_splat(bytes, tensor.count) : bytes.size() == size && tensor.count != 1;
   const std::size_t whole = truth ? (tensor.count + 7) / 8 : size * tensor.count;
   if (!splat && bytes.size() != whole && !(truth && bytes.size() == tensor.count)) return false;
   const auto element = [&](std::size_t i) {

@@ -15,13 +15,13 @@ struct PropertyRow {
   std::string_view dialect, names, keys;
 };
 
-#define TESSERA_CONVOLUTION_KEYS                                                                  \
-  "input_batch_dimension input_feature_dimension input_spatial_dimensions "                       \
-  "kernel_input_feature_dimension kernel_output_feature_dimension kernel_spatial_dimensions "     \
-  "output_batch_dimension output_feature_dimension output_spatial_dimensions "                    \
+#define TESSERA_CONVOLUTION_KEYS                                                              \
+  "input_batch_dimension input_feature_dimension input_spatial_dimensions "                   \
+  "kernel_input_feature_dimension kernel_output_feature_dimension kernel_spatial_dimensions " \
+  "output_batch_dimension output_feature_dimension output_spatial_dimensions "                \
   "feature_group_count batch_group_count precision_config"
-#define TESSERA_CALL_KEYS                                                                         \
-  "call_target_name has_side_effect backend_config api_version called_computations "              \
+#define TESSERA_CALL_KEYS                                                            \
+  "call_target_name has_side_effect backend_config api_version called_computations " \
   "operand_layouts result_layouts output_operand_aliases"
 
 constexpr PropertyRow kPropertyRows[] = {
@@ -184,8 +184,7 @@ constexpr PropertyRow kPropertyRows[] = {
     {"chlo.", "constant constant_like", "value"},
     {"chlo.", "ragged_dot", "ragged_dot_dimension_numbers precision_config?"},
     {"chlo.", "top_k", "k is_stable?"},
-    {"chlo.", "scan",
-     "dimension scan_dim_size? is_reverse? is_associative? operandSegmentSizes=2"},
+    {"chlo.", "scan", "dimension scan_dim_size? is_reverse? is_associative? operandSegmentSizes=2"},
 
     {"sdy.", "mesh", "sym_name mesh"},
     {"sdy.", "sharding_constraint reshard", "sharding"},
@@ -203,8 +202,7 @@ constexpr PropertyRow kPropertyRows[] = {
     {"sdy.", "reduce_scatter", "reduce_scatter_axes reduction_op? out_sharding"},
     {"sdy.", "sharded_to_unreduced replicated_to_unreduced", "axes out_sharding"},
 
-    {"func.", "func",
-     "sym_name function_type sym_visibility? arg_attrs? res_attrs? no_inline?"},
+    {"func.", "func", "sym_name function_type sym_visibility? arg_attrs? res_attrs? no_inline?"},
     {"func.", "call", "callee arg_attrs? res_attrs? no_inline?"},
     {"builtin.", "module", "sym_name? sym_visibility?"},
     {"arith.", "constant", "value"},

@@ -58,20 +58,22 @@ void EntryTexts::add_dims(ByteReader& in, std::string_view open,
 void EntryTexts::stablehlo_attribute(ByteReader& in) {
   using A = StablehloAttribute;
   static constexpr const char* kConvolutionFields[] = {
-      "#input_batch_dimension",          "#input_feature_dimension",
-      "input_spatial_dimensions",        "#kernel_input_feature_dimension",
+      "#input_batch_dimension",           "#input_feature_dimension",
+      "input_spatial_dimensions",         "#kernel_input_feature_dimension",
       "#kernel_output_feature_dimension", "kernel_spatial_dimensions",
-      "#output_batch_dimension",         "#output_feature_dimension",
+      "#output_batch_dimension",          "#output_feature_dimension",
       "output_spatial_dimensions"};
-  static constexpr const char* kDotFields[] = {
-      "lhs_batching_dimensions", "rhs_batching_dimensions", "lhs_contracting_dimensions",
-      "rhs_contracting_dimensions"};
+  static constexpr const char* kDotFields[] = {"lhs_batching_dimensions", "rhs_batching_dimensions",
+                                               "lhs_contracting_dimensions",
+                                               "rhs_contracting_dimensions"};
   static constexpr const char* kGatherFields[] = {
-      "offset_dims",     "collapsed_slice_dims", "operand_batching_dims",
-      "start_indices_batching_dims", "start_index_map", "#index_vector_dim"};
+      "offset_dims",           "collapsed_slice_dims",
+      "operand_batching_dims", "start_indices_batching_dims",
+      "start_index_map",       "#index_vector_dim"};
   static constexpr const char* kScatterFields[] = {
-      "update_window_dims",  "inserted_window_dims",          "input_batching_dims",
-      "scatter_indices_batching_dims", "scatter_dims_to_operand_dims", "#index_vector_dim"};
+      "update_window_dims",           "inserted_window_dims",
+      "input_batching_dims",          "scatter_indices_batching_dims",
+      "scatter_dims_to_operand_dims", "#index_vector_dim"};
   static constexpr const char* kChannelFields[] = {"#handle", "#type"};
   const std::uint64_t code = in.varint();
   switch (code) {

@@ -38,11 +38,47 @@ struct VhloAttribute {
 };
 
 /// Types without parts, by their codes; empty: others.
-constexpr const char* kSimpleTypes[] = {
-    "i1", "", "bf16", "f16", "f32", "f64", "f8E4M3FN", "f8E5M2", "", "index", "i4", "i8", "i16",
-    "i32", "i64", "ui4", "ui8", "ui16", "ui32", "ui64", "", "", "!stablehlo.token", "", "", "",
-    "!shape.witness", "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E4M3B11FNUZ", "", "i2", "ui2", "none", "tf32",
-    "f8E4M3", "f8E3M4", "f4E2M1FN", "f6E2M3FN", "f6E3M2FN", "f8E8M0FNU"};
+constexpr const char* kSimpleTypes[] = {"i1",
+                                        "",
+                                        "bf16",
+                                        "f16",
+                                        "f32",
+                                        "f64",
+                                        "f8E4M3FN",
+                                        "f8E5M2",
+                                        "",
+                                        "index",
+                                        "i4",
+                                        "i8",
+                                        "i16",
+                                        "i32",
+                                        "i64",
+                                        "ui4",
+                                        "ui8",
+                                        "ui16",
+                                        "ui32",
+                                        "ui64",
+                                        "",
+                                        "",
+                                        "!stablehlo.token",
+                                        "",
+                                        "",
+                                        "",
+                                        "!shape.witness",
+                                        "f8E4M3FNUZ",
+                                        "f8E5M2FNUZ",
+                                        "f8E4M3B11FNUZ",
+                                        "",
+                                        "i2",
+                                        "ui2",
+                                        "none",
+                                        "tf32",
+                                        "f8E4M3",
+                                        "f8E3M4",
+                                        "f4E2M1FN",
+                                        "f6E2M3FN",
+                                        "f6E3M2FN",
+                                        "f8E8M0FNU"};
 
 struct VhloType {
   enum Code : std::uint64_t {

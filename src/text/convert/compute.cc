@@ -45,6 +45,12 @@ void Reader::dot(Operation& op) {
   set(op, Opcode::dot, op.operands, std::move(a));
 }
 
+std::optional<Operation> Reader::dot_algorithm(const Operation& op) {
+  if (const Attribute* algorithm = op.find("algorithm")) return fields_of(op, *algorithm);
+  if (op.flat && op.find("lhs_precision_type") != nullptr) return fields_or_own(op, "algorithm");
+  return std::nullopt;
+}
+
 void Reader::dot_general(Operation& op) {
   need_operands(op, 2, 2);
   ir::DotAttrs a;
@@ -61,8 +67,8 @@ void Reader::dot_general(Operation& op) {
   a.lhs_contracting = integers_or(*from, "lhs_contracting_dimensions", {});
   a.rhs_contracting = integers_or(*from, "rhs_contracting_dimensions", {});
   a.operand_precision = precision(op);
-  if (const Attribute* algorithm = op.find("algorithm")) {
-    const Operation parts = fields_of(op, *algorithm);
+  if (const std::optional<Operation> algorithm = dot_algorithm(op)) {
+    const Operation& parts = *algorithm;
     std::string_view lhs = keyword(parts, "lhs_precision_type"),
                      rhs = keyword(parts, "rhs_precision_type"),
                      sum = keyword(parts, "accumulation_type");
@@ -81,8 +87,12 @@ void Reader::dot_general(Operation& op) {
       }
     }
     if (a.algorithm.empty()) {
-      in_.not_supported_at(op.at,
-                           "algorithm " + std::string(algorithm->value) + " of a dot is not known");
+      std::string text;
+      for (const Attribute& part : parts.attributes) {
+        text +=
+            (text.empty() ? "" : ", ") + std::string(part.key) + " = " + std::string(part.value);
+      }
+      in_.not_supported_at(op.at, "algorithm <" + text + "> of a dot is not known");
     }
   }
   set(op, Opcode::dot, op.operands, std::move(a));

@@ -222,6 +222,16 @@ void Reader::recv(Operation& op) {
   op.values.push_back(element(op, done, 1));
 }
 
+void Reader::cast(Operation& op) {
+  need_results(op, op.operands.size());
+  for (std::size_t n = 0; n < op.operands.size(); ++n) {
+    if (op.operands[n]->shape == *op.results[n]) continue;
+    fail(op, "goes from " + mlir_type(op.operands[n]->shape) + " to " + mlir_type(*op.results[n]) +
+                 "; valid: types of vhlo to those that they stand for, and back");
+  }
+  op.values = op.operands;
+}
+
 void Reader::terminator(Operation& op) { frame().returned = op.operands; }
 
 }  // namespace tessera::text

@@ -148,7 +148,8 @@ std::vector<ir::Computation*> Reader::called_functions(const Operation& op) {
   at_value(list->value, [&] {
     in_.expect('[', "before the called functions");
     in_.items(']', "after the called functions", [&] {
-      in_.expect('@', "before the name of a function");
+      if (!op.flat) in_.expect('@', "before the name of a function");
+      in_.skip();
       std::string_view name = in_.suffix("the name of a function");
       auto it = by_name_.find(name);
       if (it == by_name_.end()) {

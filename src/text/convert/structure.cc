@@ -131,7 +131,7 @@ void Reader::dynamic_pad(Operation& op) {
 void Reader::gather(Operation& op) {
   need_operands(op, 2, 3);
   ir::GatherAttrs a;
-  const Operation numbers = fields_of(op, need(op, "dimension_numbers"));
+  const Operation numbers = fields_or_own(op, "dimension_numbers");
   a.offset_dims = integers_or(numbers, "offset_dims", {});
   a.collapsed_slice_dims = integers_or(numbers, "collapsed_slice_dims", {});
   a.start_index_map = integers_or(numbers, "start_index_map", {});
@@ -146,7 +146,7 @@ void Reader::gather(Operation& op) {
 void Reader::scatter(Operation& op) {
   need_regions(op, 1);
   ir::ScatterAttrs a;
-  const Operation numbers = fields_of(op, need(op, "scatter_dimension_numbers"));
+  const Operation numbers = fields_or_own(op, "scatter_dimension_numbers");
   a.update_window_dims = integers_or(numbers, "update_window_dims", {});
   a.inserted_window_dims = integers_or(numbers, "inserted_window_dims", {});
   a.scatter_dims_to_operand_dims = integers_or(numbers, "scatter_dims_to_operand_dims", {});

@@ -39,7 +39,7 @@ Instruction* Reader::add(const Operation& op, Opcode opcode, Shape shape,
   auto end = std::to_chars(name + word.size() + 1, name + sizeof name, ++next_number_).ptr;
   i->name.assign(name, end);
   i->metadata = metadata_of(op.location);
-  if (i->metadata->source_file.empty()) {
+  if (i->metadata->source_file.empty() && in_.places() == nullptr) {
     // As in MLIR: what has no location of its own is at its place in the text.
     ir::Metadata& metadata = i->metadata.edit();
     metadata.source_file = in_.file();

@@ -23,7 +23,10 @@ struct Callers {
 
 void Reader::locate_callees() {
   // What stands at its place in this text has no line of its own.
-  const auto placed = [&](const Instruction& i) { return i.metadata->source_file != in_.file(); };
+  const auto placed = [&](const Instruction& i) {
+    const std::string& file = i.metadata->source_file;
+    return !file.empty() && file != in_.file();
+  };
   std::unordered_map<const Computation*, Callers> callers;
   const std::vector<Computation*> order = ir::post_order({module_->entry()});
   for (auto c = order.rbegin(); c != order.rend(); ++c) {

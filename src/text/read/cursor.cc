@@ -13,11 +13,12 @@ constexpr std::size_t kShown = 40;
 
 }  // namespace
 
-Cursor::Cursor(std::string_view text, const std::string& file)
+Cursor::Cursor(std::string_view text, const std::string& file, const Places* places)
     : begin_(text.data()),
       end_(text.data() + text.size()),
       p_(begin_),
       file_(file),
+      places_(places),
       counted_(begin_) {}
 
 void Cursor::skip_line() {
@@ -260,6 +261,7 @@ std::int64_t Cursor::line_at(const char* where) const {
 }
 
 std::string Cursor::placed(const char* where, const std::string& message) const {
+  if (places_ != nullptr) return places_->placed(where, message);
   const char* start = where;
   while (start > begin_ && start[-1] != '\n') --start;
   std::string out = "column " + std::to_string(where - start + 1) + ": " + message;
@@ -298,6 +300,7 @@ void Cursor::not_supported_at(const char* where, const std::string& message) con
 }
 
 Location Cursor::location_at(const char* where) const {
+  if (places_ != nullptr) return places_->location_at(where);
   return make_location(file_, unsigned(line_at(where)));
 }
 

@@ -18,16 +18,27 @@ inline bool is_id_char(char c) {
   return is_id_start(c) || is_decimal(c) || c == '.' || c == '$' || c == '-';
 }
 
+/// Says where what is read comes from, if that isn't the text itself.
+class Places {
+ public:
+  virtual ~Places() = default;
+  /// The message with the place at fault.
+  virtual std::string placed(const char* where, const std::string& message) const = 0;
+  virtual Location location_at(const char* where) const = 0;
+};
+
 /// Reads straight from the text: no tokens are stored and nothing is copied.
 class Cursor {
  public:
-  Cursor(std::string_view text, const std::string& file);
+  Cursor(std::string_view text, const std::string& file, const Places* places = nullptr);
 
   const char* position() const { return p_; }
   void seek(const char* p) { p_ = p; }
   const char* begin() const { return begin_; }
   const char* end() const { return end_; }
   const std::string& file() const { return file_; }
+  /// Null if places are those of the text.
+  const Places* places() const { return places_; }
 
   // Forced inline: in units of many sources the compiler would call them, millions of times.
   /// Passes over blanks and comments.
@@ -120,6 +131,7 @@ class Cursor {
   const char* end_;
   const char* p_;
   std::string file_;
+  const Places* places_;
   mutable const char* counted_;
   mutable std::int64_t line_ = 1;
 };

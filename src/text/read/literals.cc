@@ -212,7 +212,7 @@ Literal Reader::literal(const Shape** type) {
   in_.seek(start);
   Literal out;
   if (resource) {
-    out = blob(resource_digits(start), shape, start);
+    out = resource_literal(shape);
   } else if (in_.peek() == '"') {
     std::string_view hex = in_.raw_string("a blob");
     if (hex.substr(0, 2) != "0x") {
@@ -271,6 +271,11 @@ const Shape* Reader::type_behind_elements(const char* constant) {
   }
   in_.expect(':', "and the type of the constant");
   return types_.read();
+}
+
+Literal Reader::resource_literal(const Shape& type) {
+  const char* start = in_.position();
+  return blob(resource_digits(start), type, start);
 }
 
 // The hexadecimal digits of the resource whose name comes next.

@@ -63,6 +63,8 @@ struct Operation {
   std::vector<std::vector<const Quantized*>> returned;
   /// Set while the operation is read on the numbers that quantized tensors stand for.
   bool from_quantized = false, to_quantized = false;
+  /// Whether parts of compound attributes stand among its own, as in vhlo.
+  bool flat = false;
   std::string_view location;  ///< inside of loc(...)
   /// One per result, set by convert.
   std::vector<ir::Instruction*> values;
@@ -80,7 +82,7 @@ struct Operation {
     inlined.clear();
     inside.clear();
     returned.clear();
-    from_quantized = to_quantized = false;
+    from_quantized = to_quantized = flat = false;
     location = {};
     values.clear();
   }

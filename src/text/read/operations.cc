@@ -50,11 +50,14 @@ void Reader::result_names(ResultNames* names) {
   in_.expect('=', "after the names of the results");
 }
 
+void Reader::check_results(const Operation& op) {
+  if (op.values.size() == op.results.size()) return;
+  fail(op, "gives " + std::to_string(op.values.size()) + " results and is written with " +
+               std::to_string(op.results.size()));
+}
+
 void Reader::define_results(const Operation& op, const ResultNames& names) {
-  if (op.values.size() != op.results.size()) {
-    fail(op, "gives " + std::to_string(op.values.size()) + " results and is written with " +
-                 std::to_string(op.results.size()));
-  }
+  check_results(op);
   std::size_t named = 0;
   for (const ResultName& r : names) named += std::size_t(r.count);
   if (named != 0 && named != op.values.size()) {
@@ -101,16 +104,28 @@ void Reader::fail_unknown(const Operation& op) {
                                 "chlo, sdy, func");
 }
 
-void Reader::operation(bool* ended) {
+Operation& Reader::next_operation(const char* at) {
   if (depth_ == pool_.size()) {
-    if (depth_ >= kMaxRegionDepth) in_.fail("operations nest deeper than 200");
+    if (depth_ >= kMaxRegionDepth) in_.fail_at(at, "operations nest deeper than 200");
     pool_.push_back(std::make_unique<Operation>());
   }
   Operation& op = *pool_[depth_++];
   op.clear();
+  return op;
+}
+
+void Reader::operation(bool* ended) {
+  in_.skip();
+  Operation& op = next_operation(in_.position());
   ResultNames names;
   result_names(&names);
   written_operation(op);
+  convert_operation(op, ended);
+  define_results(op, names);
+  --depth_;
+}
+
+void Reader::convert_operation(Operation& op, bool* ended) {
   if (depth_ > 1 && pool_[depth_ - 2]->info->regions == Regions::inlined) {
     pool_[depth_ - 2]->inside.push_back(op.info);
   }
@@ -126,8 +141,6 @@ void Reader::operation(bool* ended) {
     check_sharding_rule(op);
     check_propagation_edges(op);
   }
-  define_results(op, names);
-  --depth_;
 }
 
 void Reader::operand_list(Operation& op) {
@@ -188,8 +201,12 @@ ir::Instruction* Reader::value(std::string_view name, const char* at, std::int64
     in_.fail_at(at, "value %" + std::string(name) + " is a single result and has no #" +
                         std::to_string(number));
   }
-  if (++symbols_.reads_of(*s, number) > Symbols::kReadByEdge) fail_read_twice(at, name);
-  for (std::size_t level = std::size_t(s->level) + 1; level < frames_.size(); ++level) {
+  if (++symbols_.reads_of(*s, number) > Symbols::kReadByEdge) fail_read_twice(at);
+  return seen_here(v, s->level, at);
+}
+
+ir::Instruction* Reader::seen_here(ir::Instruction* v, int from, const char* at) {
+  for (std::size_t level = std::size_t(from) + 1; level < frames_.size(); ++level) {
     const Quantized* q = quantized(v);
     v = capture(*frames_[level], v, at);
     note_quantized(v, q);
@@ -243,6 +260,7 @@ ir::Instruction* Reader::capture(Frame& frame, ir::Instruction* outer, const cha
 
 void Reader::define(std::string_view name, const char* at, ir::Instruction* const* values,
                     std::size_t count, Origin origin) {
+  if (name.empty()) return;
   Symbol& s = symbols_.slot(name);
   if (s.level >= 0) in_.fail_at(at, "value %" + std::string(name) + " is defined twice");
   s.level = int(frames_.size()) - 1;

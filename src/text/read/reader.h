@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,6 +15,7 @@
 #include "src/ir/hlo/hlo_parser.h"
 #include "src/ir/module.h"
 #include "src/text/read/cursor.h"
+#include "src/text/read/function.h"
 #include "src/text/read/operation.h"
 #include "src/text/read/symbols.h"
 #include "src/text/read/types.h"
@@ -24,50 +26,15 @@ struct AxisRef;
 
 namespace tessera::text {
 
-/// A function whose signature was read and whose body waits.
-struct Function {
-  struct Argument {
-    std::string_view name;
-    const Shape* type;
-    std::vector<Attribute> attributes;
-    std::string_view location;
-  };
-  std::string_view name;
-  const char* at = nullptr;
-  ir::Computation* computation = nullptr;
-  std::vector<Argument> arguments, results;
-  const char* body = nullptr;  ///< behind its opening brace; null: declared only
-  bool generic = false;        ///< the arguments' names stand in the body
-  bool is_public = true;
-};
-
-/// Values from outside that the regions of one operation use, in the order of their first use.
-struct Captures {
-  std::vector<ir::Instruction*> values;
-  std::unordered_map<const ir::Instruction*, std::size_t> index;
-};
-
-/// A region that is being read.
-struct Frame {
-  Regions kind = Regions::isolated;
-  ir::Computation* computation = nullptr;
-  /// The tuple parameter of a loop's or branch's region, and how many elements (of a function on
-  /// scalars: arguments) are not captured.
-  ir::Instruction* tuple = nullptr;
-  std::size_t own = 0;
-  Captures* captures = nullptr;
-  /// Values of the region around, as they are known here.
-  std::unordered_map<const ir::Instruction*, ir::Instruction*> inside;
-  std::vector<std::string_view> names;
-  std::vector<ir::Instruction*> returned;
-};
-
 /// Whether it names an operation of Shardy's dialect for several meshes.
 bool is_of_mpmd(std::string_view name);
 
 class Reader {
  public:
-  Reader(std::string_view text, const std::string& file) : in_(text, file), types_(in_) {}
+  explicit Reader(std::string_view text, const std::string& file, const Places* places = nullptr)
+      : in_(text, file, places), types_(in_) {}
+  virtual ~Reader() = default;
+  Reader(const Reader&) = delete;
   std::unique_ptr<ir::Module> run();
 
   // ----- conversions, named in the table of operations; one file a family
@@ -200,10 +167,31 @@ class Reader {
   void ragged_dot(Operation& op);
   // chlo_scan.cc
   void scan(Operation& op);
+  // what bytecode has between the types of vhlo and others
+  void cast(Operation& op);
 
- private:
+ protected:
   friend class ChloMath;
   friend class Verifier;
+
+  // ----- what another form than text does in its own way; see bytecode/reader.h
+
+  /// Finds functions and meshes, and reads what stands outside of functions.
+  virtual void scan_functions();
+  /// Goes to a function's body, and finds the names or places of its arguments.
+  virtual void start_body(Function& f);
+  /// The operations of the region that was begun.
+  virtual void operations(Frame& frame);
+  /// All functions' bodies were read.
+  virtual void end_of_operations() {}
+  virtual void define(std::string_view name, const char* at, ir::Instruction* const* values,
+                      std::size_t count, Origin origin = Origin::other);
+  /// The operand that stands there, and which of its results if it stands for several.
+  virtual Symbol* symbol_at(const char* at, std::int64_t* number);
+  virtual std::string value_name(const char* at);
+  /// The value of a constant that is kept elsewhere, whose name comes next.
+  virtual Literal resource_literal(const Shape& type);
+
   struct EinsumLabels;
   struct Scan;
 
@@ -235,12 +223,15 @@ class Reader {
   ir::Computation* scan_step(const Operation& op, const Scan& s, const Shape& state);
 
   // module.cc: what stands outside of functions
-  void scan_functions();
   void module_items(char close);
   void module_attribute(const Attribute& a);
   void alias(char kind);
   void resources();
   void function(bool generic);
+  /// Name, types, and attributes of arguments, from attributes of these names.
+  void function_attributes(Function* f, const std::vector<Attribute>& attributes);
+  void declare(Function* declared);
+  void check_argument_count(const Function& f, std::size_t count);
   void function_argument(Function::Argument* a, bool named);
   void finish_functions();
   void read_body(Function& f);
@@ -256,6 +247,7 @@ class Reader {
 
   // sdy.cc: the forms of sdy
   void mesh(bool generic);
+  void declare_mesh(std::string_view name, std::string_view text, const char* at);
   void check_sizes_of_meshes();
   [[noreturn]] void refuse_mpmd(const char* at, std::string_view name);
   /// A mesh that StableHLO's attribute holds itself; null if it only names one.
@@ -303,7 +295,7 @@ class Reader {
 
   // verify_edges.cc: where data-flow edges may stand, and what attributes say of propagation
   static Origin origin_of(const OpInfo& info);
-  [[noreturn]] void fail_read_twice(const char* at, std::string_view name);
+  [[noreturn]] void fail_read_twice(const char* at);
   void check_data_flow_edge(const Operation& op);
   void check_propagation_edges(const Operation& op);
   /// What an attribute says of an operation's values, one of which must have a sharding.
@@ -315,8 +307,11 @@ class Reader {
   void check_edges_of_shardings();
 
   // operations.cc: operations, regions, values
-  void operations(Frame& frame);
+  /// A cleared one, until depth_ is decreased.
+  Operation& next_operation(const char* at);
   void operation(bool* ended);
+  /// Verifies what was read, and makes its values.
+  void convert_operation(Operation& op, bool* ended);
   struct ResultName {
     std::string_view name;
     const char* at;
@@ -324,6 +319,7 @@ class Reader {
   };
   using ResultNames = SmallVector<ResultName, 2>;
   void result_names(ResultNames* names);
+  void check_results(const Operation& op);
   void define_results(const Operation& op, const ResultNames& names);
   void written_operation(Operation& op);
   [[noreturn]] void fail_unknown(const Operation& op);
@@ -331,9 +327,9 @@ class Reader {
   void operand(Operation& op);
   void operand_list(Operation& op);
   ir::Instruction* value(std::string_view name, const char* at, std::int64_t number);
+  /// A value of the region at a level, as the current one sees it.
+  ir::Instruction* seen_here(ir::Instruction* v, int from, const char* at);
   void check_operands(Operation& op);
-  void define(std::string_view name, const char* at, ir::Instruction* const* values,
-              std::size_t count, Origin origin = Origin::other);
   ir::Instruction* capture(Frame& frame, ir::Instruction* outer, const char* at);
   void attribute_dict(std::vector<Attribute>* out, char close);
   /// A value in a short form: it ends before ':' too.
@@ -357,7 +353,14 @@ class Reader {
   /// The region whose opening brace comes next. `arguments`: names given outside of the braces.
   ir::Computation* region(Operation& op, std::size_t number,
                           const std::vector<BlockArgument>* arguments, Captures* captures);
+  /// What a region that begins becomes, by whatever operations() reads.
+  ir::Computation* region_of(Operation& op, std::size_t number,
+                             const std::vector<BlockArgument>& arguments, const char* at,
+                             Captures* captures);
+  static bool captures_any(const Operation& op);
+  void finish_regions(Operation& op, Captures& captures);
   void inlined_region(Operation& op);
+  void inline_region(Operation& op, const std::vector<BlockArgument>& arguments, const char* at);
   void finish_loop(Operation& op, Captures& captures);
   void finish_branches(Operation& op, Captures& captures);
   ir::Computation* binary_computation(ir::Opcode opcode, DType dtype);
@@ -428,6 +431,10 @@ class Reader {
   std::vector<Attribute> fields(const Attribute& a);
   /// The same under the name and place of the operation, for what reads an operation's attributes.
   Operation fields_of(const Operation& op, const Attribute& a);
+  /// The fields of that attribute, or the operation's own attributes if they are flat.
+  Operation fields_or_own(const Operation& op, std::string_view key);
+  /// Of a dot; empty if it has none.
+  std::optional<Operation> dot_algorithm(const Operation& op);
   /// `{a = 1, b = 2}` as attributes.
   std::vector<Attribute> dictionary(const Attribute& a, const char* where);
   std::vector<std::string> precision(const Operation& op);

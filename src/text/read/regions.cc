@@ -96,6 +96,12 @@ Computation* Reader::region(Operation& op, std::size_t number,
     block_header(&header);
     arguments = &header;
   }
+  return region_of(op, number, *arguments, at, captures);
+}
+
+Computation* Reader::region_of(Operation& op, std::size_t number,
+                               const std::vector<BlockArgument>& arguments, const char* at,
+                               Captures* captures) {
   Frame inner;
   inner.kind = op.info->regions;
   inner.captures = captures;
@@ -103,7 +109,7 @@ Computation* Reader::region(Operation& op, std::size_t number,
   Computation* c = inner.computation;
   frames_.push_back(&inner);
 
-  region_arguments(op, *arguments, at, &inner);
+  region_arguments(op, arguments, at, &inner);
   operations(inner);
   if (types_.any_quantized()) {
     std::vector<const Quantized*>& returned = op.returned.emplace_back();
@@ -152,14 +158,20 @@ void Reader::regions(Operation& op) {
     return;
   }
   Captures captures;
-  // Two functions would share one list of arguments.
-  bool captures_any =
-      op.info->regions != Regions::isolated && op.info->opcode != Opcode::select_and_scatter;
   do {
     op.regions.push_back(
-        region(op, op.regions.size(), nullptr, captures_any ? &captures : nullptr));
+        region(op, op.regions.size(), nullptr, captures_any(op) ? &captures : nullptr));
   } while (in_.accept(','));
   in_.expect(')', "after the regions");
+  finish_regions(op, captures);
+}
+
+bool Reader::captures_any(const Operation& op) {
+  // Two functions would share one list of arguments.
+  return op.info->regions != Regions::isolated && op.info->opcode != Opcode::select_and_scatter;
+}
+
+void Reader::finish_regions(Operation& op, Captures& captures) {
   if (op.info->regions == Regions::scalar) op.captured = std::move(captures.values);
   if (op.info->regions == Regions::loop) finish_loop(op, captures);
   if (op.info->regions == Regions::branches) finish_branches(op, captures);
@@ -171,6 +183,11 @@ void Reader::inlined_region(Operation& op) {
   in_.expect('{', "before a region");
   std::vector<BlockArgument> arguments;
   block_header(&arguments);
+  inline_region(op, arguments, at);
+}
+
+void Reader::inline_region(Operation& op, const std::vector<BlockArgument>& arguments,
+                           const char* at) {
   if (!arguments.empty() && arguments.size() != op.operands.size()) {
     in_.fail_at(at, "a region of " + std::string(op.name) + " has " +
                         std::to_string(arguments.size()) + " arguments; expected " +

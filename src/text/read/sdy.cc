@@ -61,6 +61,10 @@ void Reader::mesh(bool generic) {
       attribute_dict(&attributes, '}');
     }
   }
+  declare_mesh(name, text, at);
+}
+
+void Reader::declare_mesh(std::string_view name, std::string_view text, const char* at) {
   text = bare_mesh(text);
   if (name.empty() || text.empty()) in_.fail_at(at, "expected sdy.mesh @name = <[\"x\"=2]>");
   try {

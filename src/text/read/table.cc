@@ -95,6 +95,7 @@ const OpInfo kOperations[] = {
     {"stablehlo.outfeed", kNone, &R::outfeed},
     {"stablehlo.send", kNone, &R::send},
     {"stablehlo.recv", kNone, &R::recv},
+    {"builtin.unrealized_conversion_cast", kNone, &R::cast},
     {"stablehlo.return", "{O{:Z", &R::terminator},
     {"sdy.return", "{O{:Z", &R::terminator},
     {"func.return", "{O{:Z", &R::terminator},

@@ -210,6 +210,15 @@ Operation Reader::fields_of(const Operation& op, const Attribute& a) {
   return out;
 }
 
+Operation Reader::fields_or_own(const Operation& op, std::string_view key) {
+  if (!op.flat || op.find(key) != nullptr) return fields_of(op, need(op, key));
+  Operation out;
+  out.at = op.at;
+  out.name = op.name;
+  out.attributes = op.attributes;
+  return out;
+}
+
 std::vector<Attribute> Reader::dictionary(const Attribute& a, const char* where) {
   std::vector<Attribute> out;
   at_value(expanded(a.value), [&] {

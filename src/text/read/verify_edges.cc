@@ -105,35 +105,50 @@ Origin Reader::origin_of(const OpInfo& info) {
   return !flows && info.name.starts_with("sdy.") ? Origin::sdy : Origin::other;
 }
 
-void Reader::fail_read_twice(const char* at, std::string_view name) {
-  in_.fail_at(at, "value %" + std::string(name) +
+Symbol* Reader::symbol_at(const char* at, std::int64_t* number) {
+  Symbol* s = nullptr;
+  at_value({at, 0}, [&] {
+    in_.expect('%', "before a value");
+    s = symbols_.find(in_.suffix("the name of a value"));
+    *number = 0;
+    if (in_.position() < in_.end() && *in_.position() == '#') {
+      in_.seek(in_.position() + 1);
+      *number = in_.integer("the number of a result");
+    }
+  });
+  return s;
+}
+
+std::string Reader::value_name(const char* at) {
+  std::string out;
+  at_value({at, 0}, [&] {
+    in_.expect('%', "before a value");
+    out = "%" + std::string(in_.suffix("the name of a value"));
+  });
+  return out;
+}
+
+void Reader::fail_read_twice(const char* at) {
+  in_.fail_at(at, "value " + value_name(at) +
                       " is the operand of a data-flow edge, which must be the only one to read it");
 }
 
 void Reader::check_data_flow_edge(const Operation& op) {
   need_operands(op, 1, 1);
-  const char* back = in_.position();
-  in_.seek(op.operand_places[0]);
-  in_.expect('%', "before a value");
-  const std::string_view name = in_.suffix("the name of a value");
+  const char* at = op.operand_places[0];
   std::int64_t number = 0;
-  if (in_.position() < in_.end() && *in_.position() == '#') {
-    in_.seek(in_.position() + 1);
-    number = in_.integer("the number of a result");
-  }
-  in_.seek(back);
-  Symbol* s = symbols_.find(name);
+  Symbol* s = symbol_at(at, &number);
   if (s == nullptr) return;
   std::uint32_t& reads = symbols_.reads_of(*s, number);
-  if (reads != 1) fail_read_twice(op.operand_places[0], name);
+  if (reads != 1) fail_read_twice(at);
   reads = Symbols::kReadByEdge;
   if (op.name == "sdy.func_data_flow_edge") {
     if (s->origin == Origin::function_argument || s->origin == Origin::call) return;
-    fail(op, "stands on %" + std::string(name) +
-                 "; valid: arguments of functions and results of calls");
+    fail(op,
+         "stands on " + value_name(at) + "; valid: arguments of functions and results of calls");
   }
   if (s->origin != Origin::sdy) return;
-  fail(op, "stands on %" + std::string(name) +
+  fail(op, "stands on " + value_name(at) +
                ", which an operation of sdy gives; valid: values of other operations, of "
                "sdy.named_computation and sdy.manual_computation");
 }

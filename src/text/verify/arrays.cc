@@ -45,10 +45,9 @@ void Verifier::shape_operand() {
 }
 
 void Verifier::sorted_dims() {
-  const Attribute* numbers = op_.find("dimension_numbers");
-  if (numbers == nullptr) numbers = op_.find("scatter_dimension_numbers");
-  if (numbers == nullptr) return;
-  const Operation parts = r_.fields_of(op_, *numbers);
+  const bool scatter = op_.info->opcode == ir::Opcode::scatter;
+  const Operation parts =
+      r_.fields_or_own(op_, scatter ? "scatter_dimension_numbers" : "dimension_numbers");
   for (std::string_view key :
        {"offset_dims", "collapsed_slice_dims", "operand_batching_dims", "update_window_dims",
         "inserted_window_dims", "input_batching_dims"}) {
@@ -100,9 +99,9 @@ void Verifier::precisions() {
 }
 
 void Verifier::dot_algorithm() {
-  const Attribute* a = op_.find("algorithm");
-  if (a == nullptr) return;
-  const Operation parts = r_.fields_of(op_, *a);
+  const std::optional<Operation> algorithm = r_.dot_algorithm(op_);
+  if (!algorithm) return;
+  const Operation& parts = *algorithm;
   for (std::string_view key :
        {"lhs_component_count", "rhs_component_count", "num_primitive_operations"}) {
     const std::int64_t value = r_.integer_or(parts, key, 1);
