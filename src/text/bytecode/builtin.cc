@@ -47,6 +47,12 @@ struct BuiltinType {
   };
 };
 
+/// Types without parts that came last, from code 21 on.
+constexpr std::uint64_t kFirstFloatType = 21;
+constexpr const char* kFloatTypes[] = {"tf32",       "f8E5M2",     "f8E4M3",        "f8E4M3FN",
+                                       "f8E5M2FNUZ", "f8E4M3FNUZ", "f8E4M3B11FNUZ", "f8E3M4",
+                                       "f4E2M1FN",   "f6E2M3FN",   "f6E3M2FN",      "f8E8M0FNU"};
+
 constexpr std::int64_t kOpenSize = std::numeric_limits<std::int64_t>::min();
 
 }  // namespace
@@ -163,6 +169,9 @@ void EntryTexts::builtin_type(ByteReader& in) {
       add_type(in);
       return add(">");
     default:
+      if (code >= kFirstFloatType && code - kFirstFloatType < std::size(kFloatTypes)) {
+        return add(kFloatTypes[code - kFirstFloatType]);
+      }
       return add_unknown("builtin", code, true, in);
   }
 }

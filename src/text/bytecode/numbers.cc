@@ -44,7 +44,7 @@ std::string scientific_text(double v, int digits) {
   char text[48];
   const char* end =
       std::to_chars(text, text + sizeof text, v, std::chars_format::scientific, digits).ptr;
-  return {text, end};
+  return std::string(text, std::size_t(end - text));
 }
 
 /// As LLVM writes a number that six digits behind the point don't give: as many digits as the type
@@ -130,7 +130,7 @@ void EntryTexts::add_float_of(ByteReader& in, std::string_view type, Elision eli
     char digits[20];
     char* end = std::to_chars(digits, digits + sizeof digits, pattern, 16).ptr;
     std::transform(digits, end, digits, [](char c) { return c >= 'a' ? char(c - 32) : c; });
-    written = "0x" + std::string(digits, end);
+    written = "0x" + std::string(digits, std::size_t(end - digits));
   }
   add(written);
   if (elision == Elision::may && type == "f64") return;
