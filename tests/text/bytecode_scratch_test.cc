@@ -9,7 +9,7 @@ TEST(BytecodeScratch, All) {
   if (dir == nullptr) GTEST_SKIP();
   std::ifstream list(std::string(dir) + "/manifest.txt");
   std::string text_path, name;
-  int same = 0, bad = 0, refused = 0, skipped = 0;
+  int same = 0, bad = 0, refused = 0;
   std::map<std::string, int> kinds;
   while (list >> text_path >> name) {
     const std::string text = read_file(text_path), bytes = read_file(std::string(dir) + "/" + name);

@@ -136,8 +136,12 @@ void BytecodeReader::properties(const Name& name, std::size_t number, Operation*
   // Numbers of operands stand behind the attributes, as an attribute before them.
   const bool native = file_.version >= BytecodeFile::kNativeSegmentSizes;
   if (!native) read_segments();
+  // Each has a number, also if it isn't there.
+  std::size_t given = 0;
+  for (ByteReader counted = in; !counted.empty(); ++given) counted.varint();
+  const bool older = given < name.properties->size();
   for (const Property& p : *name.properties) {
-    if (p.segments > 0) continue;
+    if (p.segments > 0 || (older && p.newer)) continue;
     bool there = true;
     const char* at = in.position();
     const std::uint64_t n = p.optional ? in.flagged(&there) : in.varint();

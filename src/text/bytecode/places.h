@@ -23,6 +23,11 @@ class BytecodePlaces final : public Places {
   /// All operations are read: what is met now may be of any.
   void finish() { reading_ = false; }
 
+  /// The name of the operation that is read; empty before the first one.
+  std::string_view reading() const {
+    return operations_.empty() ? std::string_view() : operations_.back().name;
+  }
+
   std::string placed(const char* where, const std::string& message) const override;
   Location location_at(const char* where) const override;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of properties is that of the operations' definitions in StableHLO's and Shardy's .td
-// files, and MLIR's of func and builtin.
+// The properties are those of the operations' definitions in StableHLO's and Shardy's .td files,
+// and MLIR's of func and builtin.
 #include "src/text/bytecode/properties.h"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace tessera::text {
 namespace {
 
-/// Names of one dialect that have the same properties, and these: `key`, or `key?` if it may be
-/// left out, or `key=2` for numbers, of which there are two.
+/// Names of one dialect that have the same properties, and these: `key`, `key?` if it may be left
+/// out, `key+` if older versions don't have it, or `key=2` for two numbers.
 struct PropertyRow {
   std::string_view dialect, names, keys;
 };
@@ -40,8 +40,8 @@ constexpr PropertyRow kPropertyRows[] = {
      "rsqrt_v2 sine_v2 sqrt_v2 tan_v2 tanh_v2",
      "result_accuracy"},
     {"vhlo.", "cholesky_v1", "lower"},
-    {"vhlo.", "collective_broadcast_v1 collective_broadcast_v2",
-     "replica_groups channel_id has_dynamic_root"},
+    {"vhlo.", "collective_broadcast_v1", "replica_groups channel_id"},
+    {"vhlo.", "collective_broadcast_v2", "replica_groups channel_id has_dynamic_root"},
     {"vhlo.", "collective_reduce_v1",
      "replica_groups channel_id use_global_device_ids has_dynamic_root"},
     {"vhlo.", "collective_permute_v1", "source_target_pairs channel_id"},
@@ -124,7 +124,7 @@ constexpr PropertyRow kPropertyRows[] = {
      "tanh",
      "result_accuracy?"},
     {"stablehlo.", "cholesky", "lower?"},
-    {"stablehlo.", "collective_broadcast", "replica_groups channel_handle? has_dynamic_root?"},
+    {"stablehlo.", "collective_broadcast", "replica_groups channel_handle? has_dynamic_root+"},
     {"stablehlo.", "collective_reduce",
      "replica_groups channel_handle? use_global_device_ids? has_dynamic_root?"},
     {"stablehlo.", "collective_permute", "source_target_pairs channel_handle?"},
@@ -141,7 +141,7 @@ constexpr PropertyRow kPropertyRows[] = {
     {"stablehlo.", "cross-replica-sum", "replica_groups"},
     {"stablehlo.", "custom_call",
      "call_target_name has_side_effect? backend_config? api_version? called_computations? "
-     "operand_layouts? result_layouts? output_operand_aliases? result_tilings?"},
+     "operand_layouts? result_layouts? output_operand_aliases? result_tilings+"},
     {"stablehlo.", "dot", "precision_config?"},
     {"stablehlo.", "dot_general", "dot_dimension_numbers precision_config? algorithm?"},
     {"stablehlo.", "dynamic_broadcast_in_dim",
@@ -157,7 +157,7 @@ constexpr PropertyRow kPropertyRows[] = {
     {"stablehlo.", "map reduce reverse", "dimensions"},
     {"stablehlo.", "outfeed", "outfeed_config?"},
     {"stablehlo.", "pad", "edge_padding_low edge_padding_high interior_padding"},
-    {"stablehlo.", "recv send", "channel_handle is_host_transfer? source_target_pairs?"},
+    {"stablehlo.", "recv send", "channel_handle is_host_transfer? source_target_pairs+"},
     {"stablehlo.", "reduce_precision", "exponent_bits mantissa_bits"},
     {"stablehlo.", "reduce_scatter",
      "scatter_dimension replica_groups channel_handle? use_global_device_ids?"},
@@ -183,7 +183,7 @@ constexpr PropertyRow kPropertyRows[] = {
     {"chlo.", "broadcast_compare", "broadcast_dimensions? comparison_direction compare_type?"},
     {"chlo.", "constant constant_like", "value"},
     {"chlo.", "ragged_dot", "ragged_dot_dimension_numbers precision_config?"},
-    {"chlo.", "top_k", "k is_stable?"},
+    {"chlo.", "top_k", "k is_stable+"},
     {"chlo.", "scan", "dimension scan_dim_size? is_reverse? is_associative? operandSegmentSizes=2"},
 
     {"sdy.", "mesh", "sym_name mesh"},
@@ -231,19 +231,21 @@ const std::vector<Property>* find_properties(std::string_view name) {
         if (word.ends_with("=2")) {
           p.segments = 2;
           word.remove_suffix(2);
-        } else if (word.ends_with('?')) {
+        } else if (word.ends_with('?') || word.ends_with('+')) {
           p.optional = true;
+          p.newer = word.back() == '+';
           word.remove_suffix(1);
         }
         p.key = word;
         properties.push_back(p);
       });
+      // Whatever the order of the definition, they are encoded by name.
+      std::sort(properties.begin(), properties.end(),
+                [](const Property& a, const Property& b) { return a.key < b.key; });
       each_property_word(row.names, [&](std::string_view word) {
         out->emplace(std::string(row.dialect) + std::string(word), properties);
       });
     }
-    // The first version had no choice of a root.
-    (*out)["vhlo.collective_broadcast_v1"].pop_back();
     return out;
   }();
   const auto it = table->find(std::string(name));

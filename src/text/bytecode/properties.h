@@ -11,6 +11,8 @@ namespace tessera::text {
 struct Property {
   std::string_view key;
   bool optional = false;
+  /// Optional, and not known to all versions of an operation that has no versions.
+  bool newer = false;
   /// Into how many groups the operands are parted, which is encoded as numbers; 0: an attribute.
   int segments = 0;
 };

@@ -19,7 +19,7 @@ std::unique_ptr<ir::Module> parse_bytecode(std::string_view bytes, const std::st
     // Bytes that are damaged, of an operation whose line is known.
     const Location line = places.location_at(texts.all().data());
     if (e.location().known() || !line.known()) throw;
-    throw ParseError(e.message(), line);
+    throw ParseError(e.message() + " (in " + std::string(places.reading()) + ")", line);
   }
 }
 
