@@ -440,6 +440,7 @@ class Reader {
   std::vector<std::string> precision(const Operation& op);
   std::string_view expanded(std::string_view value);
   Dims dims_of(std::string_view value);
+  bool dense_integers(Dims* out);
 
   // literals.cc
   /// `dense<...> : type` and its like. A splat gives a scalar.

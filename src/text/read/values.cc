@@ -25,6 +25,46 @@ const Attribute& Reader::need(const Operation& op, std::string_view key) {
   return *a;
 }
 
+// dense<[0, 1]> : tensor<2xi64>, dense<1> : ..., without a constant being made of it. False: it is
+// something else, or wrong; nothing was read.
+bool Reader::dense_integers(Dims* out) {
+  const char* start = in_.position();
+  const auto no = [&] {
+    out->clear();
+    in_.seek(start);
+    return false;
+  };
+  if (!in_.accept_text("dense<")) return false;
+  bool splat = true;
+  const char* p = in_.position();
+  for (int open = 0;; ++p) {
+    if (p == in_.end()) return no();
+    if (*p == '>' && open == 0) break;
+    if (*p == ' ' || *p == ',') continue;
+    if (*p == '[' || *p == ']') {
+      splat = false;
+      open += *p == '[' ? 1 : -1;
+      continue;
+    }
+    std::int64_t v = 0;
+    const auto [stop, error] = std::from_chars(p, in_.end(), v);
+    if (error != std::errc() || is_id_char(*stop)) return no();
+    out->push_back(v);
+    p = stop - 1;
+  }
+  in_.seek(p + 1);
+  if (!in_.accept(':')) return no();
+  const Shape& type = *types_.read();
+  const std::int64_t count = type.element_count();
+  if ((type.dtype != DType::s64 && type.dtype != DType::s32) || count > (1 << 20)) return no();
+  if (splat && out->size() == 1) {
+    out->assign(std::size_t(count), out->front());
+  } else if (std::int64_t(out->size()) != count) {
+    return no();
+  }
+  return true;
+}
+
 Dims Reader::dims_of(std::string_view value) {
   const char* back = in_.position();
   value = expanded(value);
@@ -53,7 +93,7 @@ Dims Reader::dims_of(std::string_view value) {
       } while (in_.accept(','));
       in_.expect(']', "after the integers");
     }
-  } else {
+  } else if (!dense_integers(&out)) {
     in_.skip();
     const char* at = in_.position();
     const Shape* type = nullptr;
