@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs as text, whichever of the two forms they are in.
+// Programs in files: HLO text, StableHLO text, StableHLO as MLIR bytecode.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,12 @@ namespace tessera::compiler {
 enum class TextForm { hlo, stablehlo };
 const char* name(TextForm form);
 
-/// By the first word that is no comment; empty if it begins neither.
+/// By the first word that is no comment; empty if it begins neither. Bytecode is StableHLO.
 std::optional<TextForm> text_form(std::string_view text);
 
 /// Parses and verifies. A module whose shardings are on a mesh is for as many devices as the mesh
-/// has, also if its text does not say so. ParseError with line and column, or saying what the text
-/// is instead (serialized bytes, for example). `file`: for messages.
+/// has, also if its text does not say so. ParseError with line and column (of bytecode: the byte), or
+/// saying what the text is instead. `file`: for messages.
 std::unique_ptr<ir::Module> read_module(std::string_view text, const std::string& file,
                                         std::optional<TextForm> form = std::nullopt);
 std::string write_module(const ir::Module& module, TextForm form);

@@ -106,6 +106,19 @@ TEST(Load, ACallCompilesOnceAndRuns) {
   EXPECT_EQ(f(both)[1].item<float>(), 4);
 }
 
+TEST(Load, BytecodeIsWhatItsTextIs) {
+  const std::string folder = std::string(TESSERA_SOURCE_DIR) + "/tests/fixtures/bytecode/";
+  const LoadedFunction text = load_stablehlo(folder + "control.mlir");
+  for (const char* version : {"0.9.0", "1.17.0", "native"}) {
+    const LoadedFunction bytes = load_stablehlo(folder + "control." + version + ".mlirbc");
+    const Array x = full({4}, 0.5f);
+    const std::vector<Array> want = text(x), got = bytes(x);
+    ASSERT_EQ(got.size(), 2u);
+    EXPECT_EQ(got[0].to_vector<int>(), want[0].to_vector<int>());
+    EXPECT_EQ(got[1].to_vector<float>(), want[1].to_vector<float>());
+  }
+}
+
 TEST(Load, WrongArgumentsNameParameterFileAndLine) {
   const TextFile file(kAffine);
   const LoadedFunction f = load_hlo(file.path());

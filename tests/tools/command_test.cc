@@ -108,7 +108,7 @@ TEST(Command, FailedWorkIsExitCode1AndNamesTheCause) {
   write_file(text, "");
   fails({"partition", text}, "it is empty");
   write_file(text, std::string("ML\xefR\0\1", 6));
-  fails({"run", text}, "bytecode");
+  fails({"run", text}, "cut off or damaged");
   write_file(text, "HloModule m\n\nENTRY main {\n  ROOT x = f32[2]{0} frobnicate()\n}\n");
   fails({"run", text}, ":4:");
 
@@ -430,6 +430,22 @@ TEST(Partition, ForAMeshThatIsNotThereOnADescribedNetwork) {
   EXPECT_TRUE(contains(wrong.err, "network 'data=fast': expected a positive bandwidth"))
       << wrong.err;
   EXPECT_EQ(with({"--network", folder / "none.txt"}).code, 1);
+}
+
+TEST(Convert, ReadsBytecode) {
+  const fs::path folder = source_dir() / "tests/fixtures/bytecode";
+  const std::string bytes = (folder / "layer.1.17.0.mlirbc").string();
+  const Ran hlo = run_tool({"convert", bytes});
+  ASSERT_EQ(hlo.code, 0) << hlo.err;
+  EXPECT_EQ(hlo.out.substr(0, 9), "HloModule");
+  EXPECT_TRUE(contains(hlo.out, "make_bytecode.py"));
+  const Ran text = run_tool({"convert", bytes, "--to", "stablehlo"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_TRUE(contains(text.out, "stablehlo.dot_general"));
+  for (const char* command : {"run", "explain"}) {
+    const Ran ran = run_tool({command, (folder / "sharded.1.17.0.mlirbc").string()});
+    EXPECT_EQ(ran.code, 0) << command << ran.err;
+  }
 }
 
 TEST(Convert, GivesTheOtherFormAndBack) {

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// MLIR bytecode: what is accepted is a module that verifies and that HLO text can carry.
+#include "src/text/bytecode/bytecode.h"
+
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
+#include "tests/fuzz/fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace tessera;
+  // A copy of just these bytes, so that none behind them is read unnoticed.
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  std::unique_ptr<ir::Module> module;
+  if (!fuzz::accepts([&] { module = text::parse_bytecode(bytes); })) return 0;
+  fuzz::must("an accepted module does not verify", [&] { ir::verify(*module); });
+  fuzz::must("the module's HLO text is refused", [&] {
+    const std::string printed = ir::to_string(*module);
+    fuzz::same_text(printed, ir::to_string(*ir::parse_hlo(printed)), "the text of a module");
+  });
+  return 0;
+}
