@@ -432,22 +432,6 @@ TEST(Partition, ForAMeshThatIsNotThereOnADescribedNetwork) {
   EXPECT_EQ(with({"--network", folder / "none.txt"}).code, 1);
 }
 
-TEST(Convert, ReadsBytecode) {
-  const fs::path folder = source_dir() / "tests/fixtures/bytecode";
-  const std::string bytes = (folder / "layer.1.17.0.mlirbc").string();
-  const Ran hlo = run_tool({"convert", bytes});
-  ASSERT_EQ(hlo.code, 0) << hlo.err;
-  EXPECT_EQ(hlo.out.substr(0, 9), "HloModule");
-  EXPECT_TRUE(contains(hlo.out, "make_bytecode.py"));
-  const Ran text = run_tool({"convert", bytes, "--to", "stablehlo"});
-  ASSERT_EQ(text.code, 0) << text.err;
-  EXPECT_TRUE(contains(text.out, "stablehlo.dot_general"));
-  for (const char* command : {"run", "explain"}) {
-    const Ran ran = run_tool({command, (folder / "sharded.1.17.0.mlirbc").string()});
-    EXPECT_EQ(ran.code, 0) << command << ran.err;
-  }
-}
-
 TEST(Convert, GivesTheOtherFormAndBack) {
   for (const auto& [file, begin] :
        {std::pair("mlp_forward/s1.hlo", "module"), std::pair("mlp_forward/s1.mlir", "HloModule")}) {
