@@ -185,6 +185,7 @@ void BytecodeReader::leave_out_defaults(Operation& op) {
   drop("infeed_config", "\"\"");
   drop("outfeed_config", "\"\"");
   drop("layout", "[]");
+  drop("source_target_pairs", "dense<> : tensor<0xi64>");
   drop("backend_config", "\"\"");
   drop("backend_config", "{}");
   const Attribute *in = op.find("operand_layouts"), *out = op.find("result_layouts");

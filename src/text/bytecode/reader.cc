@@ -2,6 +2,8 @@
 // The module, functions, regions and values of bytecode.
 #include "src/text/bytecode/reader.h"
 
+#include <algorithm>
+
 #include "src/text/bytecode/bytecode.h"
 
 namespace tessera::text {
@@ -43,10 +45,11 @@ BytecodeReader::BytecodeReader(const BytecodeFile& file, const EntryTexts& texts
     name.properties = find_properties(name.full);
     name.vhlo = dialect.kind == BytecodeDialect::vhlo;
     name.registered = o.registered;
-    name.has_defaults =
-        name.vhlo && (name.stable == "stablehlo.custom_call" || name.stable == "stablehlo.infeed" ||
-                      name.stable == "stablehlo.outfeed" ||
-                      name.stable == "stablehlo.dynamic_conv" || name.stable == "func.func");
+    constexpr std::string_view kWithDefaults[] = {
+        "func.func",         "stablehlo.custom_call", "stablehlo.dynamic_conv", "stablehlo.infeed",
+        "stablehlo.outfeed", "stablehlo.recv",        "stablehlo.send"};
+    name.has_defaults = name.vhlo && std::find(std::begin(kWithDefaults), std::end(kWithDefaults),
+                                               name.stable) != std::end(kWithDefaults);
   }
 }
 
