@@ -15,8 +15,9 @@ std::unique_ptr<ir::Module> parse_bytecode(std::string_view bytes, const std::st
   const EntryTexts texts(tables);
   BytecodeLocations locations(tables);
   BytecodePlaces places(tables, texts, locations);
+  BytecodeReader reader(tables, texts, locations, places);
   try {
-    return BytecodeReader(tables, texts, locations, places).run();
+    return reader.run();
   } catch (const ParseError& e) {
     // Bytes that are damaged, of an operation whose line is known.
     const Location line = places.location_at(texts.all().data());

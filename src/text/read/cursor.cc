@@ -235,6 +235,13 @@ std::string_view Cursor::value() {
       case ',':
         if (open.empty()) goto done;
         break;
+      case '/':
+        if (p_ + 1 < end_ && p_[1] == '/') {
+          skip_line();
+          --p_;
+          continue;
+        }
+        break;
       case ' ':
       case '\n':
       case '\t':
