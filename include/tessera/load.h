@@ -150,13 +150,15 @@ class TypedLoadedFunction<R(A...)>
   LoadedFunction f_;
 };
 
-/// Loads a program in StableHLO text, as `jax.jit(f).lower(...).as_text()` prints it.
+/// Loads a program in StableHLO text, as `jax.jit(f).lower(...).as_text()` prints it, or in MLIR
+/// bytecode, as `jax.export` and `stablehlo.serialize_portable_artifact` write it.
 /// @code
 /// auto step = load_stablehlo("step.mlir");
 /// std::vector<Array> out = step(w, x);
 /// @endcode
 /// @throws IoError if the file can't be read.
-/// @throws ParseError, with line and column, if the text can't be parsed.
+/// @throws ParseError, with line and column (of bytecode: with the byte and the operation), if the
+///   program can't be parsed.
 /// @throws NotImplementedError for unsupported constructs, or parameters or results that aren't
 ///   arrays.
 /// @throws ShardingError if the program has per-device code and `options.shardings` is false.
