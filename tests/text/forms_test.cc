@@ -508,5 +508,27 @@ module {
   EXPECT_EQ(m->entry()->parameter(0)->name, "x");
 }
 
+// A name that HLO's words can't be is quoted there.
+TEST(Forms, AnyNameOfAFrontendAttribute) {
+  const auto m = body("(%arg0: tensor<2xf32>) -> tensor<2xf32>",
+                      R"(%0 = stablehlo.custom_call @f(%arg0) {mhlo.frontend_attributes = {"a b<" = "1", c = "2"}} : (tensor<2xf32>) -> tensor<2xf32>
+return %0 : tensor<2xf32>)");
+  const std::map<std::string, std::string> want = {{"a b<", "1"}, {"c", "2"}};
+  EXPECT_EQ(*find(*m, ir::Opcode::custom_call)->frontend_attributes, want);
+  const auto again = ir::parse_hlo(ir::to_string(*m));
+  EXPECT_EQ(*find(*again, ir::Opcode::custom_call)->frontend_attributes, want);
+}
+
+// What stands behind a value up to the end of the line isn't part of it.
+TEST(Forms, CommentsBetweenAttributes) {
+  const auto m = read(R"(func.func @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = "stablehlo.custom_call"(%arg0) {
+    call_target_name = "f" // "g"
+  } : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+})");
+  EXPECT_EQ(find(*m, ir::Opcode::custom_call)->get<ir::CustomCallAttrs>().target, "f");
+}
+
 }  // namespace
 }  // namespace tessera::text

@@ -161,7 +161,13 @@ void Printer::frontend_attributes(std::map<std::string, std::string> attributes)
   for (const auto& [k, v] : attributes) {
     if (!first) out_ += ',';
     first = false;
-    out_ += k;
+    const bool word =
+        !k.empty() && is_name_start(k[0]) && std::all_of(k.begin(), k.end(), is_name_char);
+    if (word) {
+      out_ += k;
+    } else {
+      append_quoted(out_, k);
+    }
     out_ += '=';
     append_quoted(out_, v);
   }
