@@ -19,8 +19,6 @@ double power_of_two(std::uint8_t bits) { return bits == 0xff ? kNaN : std::ldexp
 std::uint8_t nearest_power_of_two(double v) {
   // Zero, negative numbers and infinity can't be represented.
   if (std::isnan(v) || std::signbit(v) || v == 0 || std::isinf(v)) return 0xff;
-  // Zero as f32, in which such numbers are computed.
-  if (v <= 0x1p-150) return 0xff;
   int exponent = 0;
   const double fraction = std::frexp(v, &exponent) * 2;  // in [1, 2)
   int bits = exponent - 1 + 127;

@@ -131,7 +131,9 @@ void store(DType t, const std::uint64_t* from, std::int64_t n, std::byte* to) {
 
 void store(DType t, const double* from, std::int64_t n, std::byte* to) {
   if (is_small_float(t)) {
-    for (std::int64_t i = 0; i < n; ++i) to[i] = std::byte(small_float_bits(t, from[i]));
+    // By way of f32, as it is computed elsewhere: what is zero there is no power of two.
+    const auto narrowed = [&](double v) { return t == DType::f8e8m0fnu ? double(float(v)) : v; };
+    for (std::int64_t i = 0; i < n; ++i) to[i] = std::byte(small_float_bits(t, narrowed(from[i])));
     return;
   }
   dispatch_dtype(t, [&](auto tag) {

@@ -337,13 +337,13 @@ func.func public @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {
     %1 = stablehlo.partition_id : tensor<ui32>
     %2 = stablehlo.convert %1 : (tensor<ui32>) -> tensor<f32>
     %3 = stablehlo.broadcast_in_dim %2, dims = [] : (tensor<f32>) -> tensor<2xf32>
-    %4 = stablehlo.multiply %arg1, %3 : tensor<2xf32>
+    %4 = stablehlo.add %arg1, %3 : tensor<2xf32>
     sdy.return %4 : tensor<2xf32>
   } : (tensor<2xf32>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }
 )",
-                 {floats({2}, {-3, 4})}, {floats({2}, {0, 4})});
+                 {floats({2}, {-3, 4})}, {floats({2}, {-2, 5})});
 }
 
 TEST(Unreduced, PerDeviceCodeSeesWholeValuesAlongAutomaticAxes) {
