@@ -18,8 +18,8 @@ const char* name(TextForm form);
 std::optional<TextForm> text_form(std::string_view text);
 
 /// Parses and verifies. A module whose shardings are on a mesh is for as many devices as the mesh
-/// has, also if its text does not say so. ParseError with line and column (of bytecode: the byte), or
-/// saying what the text is instead. `file`: for messages.
+/// has, also if its text does not say so. ParseError with line and column (of bytecode: the byte),
+/// or saying what the text is instead. `file`: for messages.
 std::unique_ptr<ir::Module> read_module(std::string_view text, const std::string& file,
                                         std::optional<TextForm> form = std::nullopt);
 std::string write_module(const ir::Module& module, TextForm form);

@@ -510,8 +510,9 @@ module {
 
 // A name that HLO's words can't be is quoted there.
 TEST(Forms, AnyNameOfAFrontendAttribute) {
-  const auto m = body("(%arg0: tensor<2xf32>) -> tensor<2xf32>",
-                      R"(%0 = stablehlo.custom_call @f(%arg0) {mhlo.frontend_attributes = {"a b<" = "1", c = "2"}} : (tensor<2xf32>) -> tensor<2xf32>
+  const auto m = body(
+      "(%arg0: tensor<2xf32>) -> tensor<2xf32>",
+      R"(%0 = stablehlo.custom_call @f(%arg0) {mhlo.frontend_attributes = {"a b<" = "1", c = "2"}} : (tensor<2xf32>) -> tensor<2xf32>
 return %0 : tensor<2xf32>)");
   const std::map<std::string, std::string> want = {{"a b<", "1"}, {"c", "2"}};
   EXPECT_EQ(*find(*m, ir::Opcode::custom_call)->frontend_attributes, want);

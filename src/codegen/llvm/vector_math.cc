@@ -158,15 +158,16 @@ Value* library(const VectorBuilder& v, const char* name, DType t, llvm::ArrayRef
   return b.CreateShuffleVector(parts[0], first_lanes);
 }
 
-/// libmvec's is off by up to 4 units in the last place, more on some machines than on others: a step
-/// of Newton's leaves less than one.
+/// libmvec's is off by up to 4 units in the last place, more on some machines than on others: a
+/// step of Newton's leaves less than one.
 Value* cbrt_f32(const VectorBuilder& v, Value* x) {
   Value* y = library(v, "cbrt", DType::f32, {x});
   if (y == nullptr) return nullptr;
   auto& b = v.b;
   const auto c = [&](double k) { return v.constant(x->getType(), k); };
   Value* square = b.CreateFMul(y, y);
-  Value* step = b.CreateFDiv(v.multiply_add(square, y, b.CreateFNeg(x)), b.CreateFMul(c(3), square));
+  Value* step =
+      b.CreateFDiv(v.multiply_add(square, y, b.CreateFNeg(x)), b.CreateFMul(c(3), square));
   // Below, the residual has too few digits; an infinity has none.
   Value* size = v.intrinsic(llvm::Intrinsic::fabs, x);
   Value* better = b.CreateAnd(b.CreateFCmpOGT(size, c(1e-30)), b.CreateFCmpOLE(size, c(3.4e38)));

@@ -112,8 +112,8 @@ void partition_whole(PartitionContext& p, const ir::Instruction& source) {
   p.values.define(source, parts, layouts);
 }
 
-/// The layout of a global array whose local part, as the body sees it, has the layout `local`. Along
-/// manual axes the body may see parts, but not along others: it would compute with these.
+/// The layout of a global array whose local part, as the body sees it, has the layout `local`.
+/// Along manual axes the body may see parts, but not along others: it would compute with these.
 TensorSharding crossing(const TensorSharding& global, const TensorSharding& local,
                         const IndexList& inner) {
   TensorSharding s = global;
