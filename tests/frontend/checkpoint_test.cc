@@ -246,6 +246,20 @@ TEST_F(Checkpoints, PartialSumsAreSavedAsTheirSum) {
   EXPECT_EQ(floats(back), (std::vector<float>{28, 36}));
 }
 
+TEST_F(Checkpoints, PartialExtremaAreSavedAsWhatTheyArePartsOf) {
+  const Mesh mesh = make_mesh({{"x", 8}});
+  std::vector<Array> terms;
+  for (const Device& d : devices()) terms.push_back(device_put(counting({2}) + float(d.id), d));
+  for (const UnreducedKind kind : {UnreducedKind::max, UnreducedKind::min}) {
+    const std::string run = path(to_string(kind));
+    const NamedSharding parts(mesh, P().with_unreduced({"x"}, kind));
+    save_checkpoint(run, make_array_from_single_device_arrays({2}, parts, terms), 1);
+    const Array back = restore_checkpoint(run, shape_dtype_struct({2}, f32));
+    EXPECT_EQ(floats(back),
+              kind == UnreducedKind::max ? (std::vector<float>{7, 8}) : (std::vector<float>{0, 1}));
+  }
+}
+
 TEST_F(Checkpoints, LargeArraysSpanBlocksAndFiles) {
   // 2.5 MB parts: blocks of checksums end within rows.
   const Mesh mesh = make_mesh({{"x", 2}, {"y", 4}});

@@ -275,10 +275,12 @@ TEST_P(Extrema, DontGoThroughOthers) {
   }
   // Other parts.
   const Array sums = reshard(placed(w, P()), P().with_unreduced({"x"}));
-  for (const auto& [a, b] : {std::pair(v, sums), std::pair(sums, v)}) {
-    expect_error<ShardingTypeError>([&] { (void)e.of(a, b); }, {"a partial " + what + " over {'x'}",
-                                                                "a partial sum over {'x'}"});
-    expect_error<ShardingTypeError>([&] { (void)(a + b); }, {"a partial " + what, "a partial sum"});
+  for (const auto& two : {std::pair(v, sums), std::pair(sums, v)}) {
+    expect_error<ShardingTypeError>(
+        [&] { (void)e.of(two.first, two.second); },
+        {"a partial " + what + " over {'x'}", "a partial sum over {'x'}"});
+    expect_error<ShardingTypeError>([&] { (void)(two.first + two.second); },
+                                    {"a partial " + what, "a partial sum"});
   }
   const Array over_y = e.along(placed(mixed({4, 8, 8}), P("y")), 0, e.spec(P(), {"y"}));
   expect_error<ShardingTypeError>(
