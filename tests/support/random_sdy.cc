@@ -31,7 +31,7 @@ class Writer : FormWriter {
       values.push_back(std::move(v));
     }
     for (Value& v : values) v = maybe_edge(v, true);
-    for (int n = int(dice_.between(3, 10)); n > 0; --n) step(values);
+    for (int n = int(dice_.between(3, 12)); n > 0; --n) step(values);
     Values results;
     if (dice_.chance(0.5)) {
       for (std::int64_t n = dice_.between(1, 3); n > 0; --n) results.push_back(pick(values));
@@ -47,8 +47,8 @@ class Writer : FormWriter {
       const std::string between = names[0].empty() ? "" : ", ";
       names[0] += between + v.annotated;
       names[1] += between + v.plain;
-      types[1] += between + tensor(v.dims);
-      types[0] += between + tensor(v.dims) + boundary(v.dims, nullptr);
+      types[1] += between + type_of(v);
+      types[0] += between + type_of(v) + boundary(v.dims, nullptr);
     }
     const std::string meshes = meshes_.declarations(&aliases_);
     const bool first = dice_.chance(0.8);
@@ -78,7 +78,6 @@ class Writer : FormWriter {
 
   /// A few operations that keep the shape.
   Value body(Values values) {
-    const Dims dims = values[0].dims;
     ++depth_;
     for (std::int64_t n = dice_.between(0, 3); n > 0; --n) {
       const double kind = dice_.unit();
@@ -88,7 +87,7 @@ class Writer : FormWriter {
       values.push_back(std::move(v));
     }
     --depth_;
-    return dice_.chance(0.9) ? values.back() : pick(values);
+    return converted(dice_.chance(0.9) ? values.back() : pick(values), values[0].element);
   }
 
   Value region(const Values& values) {
@@ -115,7 +114,7 @@ class Writer : FormWriter {
   }
   static std::string types_of(const Values& values) {
     std::string out;
-    for (const Value& v : values) out += (out.empty() ? "" : ", ") + tensor(v.dims);
+    for (const Value& v : values) out += (out.empty() ? "" : ", ") + type_of(v);
     return out;
   }
   /// One or two values of one shape.
@@ -132,7 +131,7 @@ class Writer : FormWriter {
       v.annotated = fresh();
       v.said = std::nullopt;
       v.dims = dims;
-      out += (out.empty() ? "" : ", ") + v.annotated + ": " + tensor(dims);
+      out += (out.empty() ? "" : ", ") + v.annotated + ": " + type_of(v);
       inner->push_back(std::move(v));
     }
     return out;
@@ -204,10 +203,11 @@ class Writer : FormWriter {
   ManualAxes manual_axes() {
     ManualAxes out;
     out.mesh = scope_.mesh;
-    if (scope_.mesh < 0) out.mesh = dice_.chance(0.7) ? 0 : int(dice_.below(meshes_.count()));
+    if (scope_.mesh < 0) {
+      out.mesh = dice_.chance(0.7) ? meshes_.partly_manual() : int(dice_.below(meshes_.count()));
+    }
     if (!meshes_.divides(out.mesh)) return out;
-    // Of meshes that go with no other only all axes may be.
-    const bool all = dice_.chance(0.3) || out.mesh != 0;
+    const bool all = dice_.chance(0.3) || out.mesh != meshes_.partly_manual();
     for (int a = 0; a < int(meshes_.sizes(out.mesh).size()); ++a) {
       if (scope_.is_free(a) && (all || dice_.chance(0.6))) out.axes.push_back(a);
     }
@@ -223,8 +223,9 @@ class Writer : FormWriter {
   SdyAxis whole(int mesh, int axis) const {
     return {axis, 1, meshes_.sizes(mesh)[std::size_t(axis)]};
   }
-  SdyScope inside(const ManualAxes& manual) {
+  SdyScope inside(const ManualAxes& manual, const SdyAxes& nowhere) {
     SdyScope s = scope_;
+    for (const SdyAxis& a : nowhere) s.alike.push_back(a.axis);
     s.mesh = manual.mesh;
     s.bound.insert(s.bound.end(), manual.axes.begin(), manual.axes.end());
     s.number = ++scopes_;
@@ -254,19 +255,17 @@ class Writer : FormWriter {
     functions_[1] = functions + replaced(functions_[1], local, dims);
   }
   static std::string replaced(const std::string& text, const Dims& local, const Dims& dims) {
-    const std::string from[2] = {tensor(local), tensor(local, "i1")};
-    const std::string to[2] = {tensor(dims), tensor(dims, "i1")};
     std::string out;
     for (std::size_t at = 0; at < text.size();) {
-      const int k = text.compare(at, from[0].size(), from[0]) == 0   ? 0
-                    : text.compare(at, from[1].size(), from[1]) == 0 ? 1
-                                                                     : -1;
-      if (k < 0) {
-        out += text[at++];
-      } else {
-        out += to[k];
-        at += from[k].size();
+      const std::size_t before = at;
+      for (const char* element : {"f32", "i1", "i32", "f64"}) {
+        const std::string from = tensor(local, element);
+        if (text.compare(at, from.size(), from) != 0) continue;
+        out += tensor(dims, element);
+        at += from.size();
+        break;
       }
+      if (at == before) out += text[at++];
     }
     return out;
   }
@@ -307,7 +306,7 @@ class Writer : FormWriter {
     SdySharding s = SdyMeshes::none_of(dims.size());
     SdyAxes nowhere;
     const Dims local = split(axes, dims, 0.8, &s, &nowhere);
-    const SdyScope inner = inside(axes);
+    const SdyScope inner = inside(axes, nowhere);
     std::vector<SdySharding> in, out;
     const auto boundary = [&] {
       SdySharding one = s;
@@ -326,8 +325,8 @@ class Writer : FormWriter {
       for (std::size_t k = 0; k < count; ++k) results.push_back(body(given));
       sdy_return(results);
     });
-    std::string types;
-    for (std::size_t k = 0; k < count; ++k) types += (k > 0 ? ", " : "") + tensor(dims);
+    for (Value& v : results) v.dims = dims;
+    const std::string types = types_of(results);
     text_[0] +=
         "} : (" + types_of(operands) + ") -> " + (count == 1 ? types : "(" + types + ")") + "\n";
     return result_of(name, results, out, dims);
@@ -339,7 +338,7 @@ class Writer : FormWriter {
     SdySharding in = SdyMeshes::none_of(x.dims.size());
     SdyAxes nowhere;
     const Dims local = split(axes, x.dims, 0.5, &in, &nowhere);
-    const SdyScope inner = inside(axes);
+    const SdyScope inner = inside(axes, {});
     SdySharding out = in;
     out.unreduced = some(nowhere, 0.7);
     out.kind = int(dice_.below(3));
@@ -351,7 +350,7 @@ class Writer : FormWriter {
     }
     const std::int64_t times = parts || out.kind > 0 ? 1 : SdyMeshes::shards(out.unreduced);
     if (double(times) * x.bound > kExact) return elementwise(values);
-    const std::string name = fresh(), plain = fresh(), type = tensor(x.dims);
+    const std::string name = fresh(), plain = fresh(), type = type_of(x);
     Values given;
     const std::string arguments = region_arguments({x}, local, &given);
     text_[0] += manual_text(name, 1, {x}, {in}, {out}, axes, arguments);
@@ -359,25 +358,24 @@ class Writer : FormWriter {
     write_inside(inner, local, x.dims, [&] {
       // Of parts of a maximum only what keeps their order may be computed.
       const char* op = parts && out.kind > 0 ? "maximum" : "subtract";
-      const Value other = op[0] == 'm' ? given[0] : zeros(local);
-      results.push_back(operation(std::string("stablehlo.") + op + " $0, $1 : " + tensor(local),
-                                  {given[0], other}, local, x.bound));
+      const Value& y = given[0];
+      const Value other =
+          op[0] == 'm' ? y : operation("stablehlo.constant " + filled(0, y), {}, local, 0);
+      results.push_back(
+          of_element(operation(std::string("stablehlo.") + op + " $0, $1 : " + type_of(y),
+                               {y, other}, local, x.bound),
+                     x.element));
       sdy_return(results);
     });
     text_[0] += "} : (" + type + ") -> " + type + "\n";
     Value v = result_of(name, results, {out}, x.dims);
     if (times == 1) return v;
-    text_[1] += plain + "c = stablehlo.constant dense<" + std::to_string(times) + ".0> : " + type +
-                "\n" + plain + " = stablehlo.multiply " + v.plain + ", " + plain + "c : " + type +
-                "\n";
+    text_[1] += plain + "c = stablehlo.constant " + filled(times, v) + "\n" + plain +
+                " = stablehlo.multiply " + v.plain + ", " + plain + "c : " + type + "\n";
     v.plain = plain;
     v.bound *= double(times);
     return v;
   }
-  Value zeros(const Dims& dims) {
-    return operation("stablehlo.constant dense<0.0> : " + tensor(dims), {}, dims, 0);
-  }
-
   // ----- control flow
 
   Value loop(const Values& values) {
@@ -398,7 +396,7 @@ class Writer : FormWriter {
       v.bound = kExact;
       given[0] += ", " + v.annotated + " = " + carried[k].annotated;
       given[1] += ", " + v.plain + " = " + carried[k].plain;
-      types += ", " + tensor(v.dims);
+      types += ", " + type_of(v);
       shapes.push_back(v.dims);
       inner.push_back(std::move(v));
     }
@@ -430,7 +428,7 @@ class Writer : FormWriter {
 
   Value branches(const Values& values) {
     const Value x = pick(values), y = alike(values, x);
-    const std::string type = tensor(x.dims);
+    const std::string type = type_of(x);
     const Value which =
         operation("stablehlo.constant dense<" + std::to_string(dice_.below(2)) + "> : tensor<i32>",
                   {}, {}, 0);
@@ -445,7 +443,7 @@ class Writer : FormWriter {
            "stablehlo.return " + result.plain + " : " + type);
       if (b == 0) line("}, {", "}, {");
     }
-    Value v{name, name, x.dims, bound};
+    Value v{name, name, x.dims, bound, std::nullopt, x.element};
     std::vector<SdySharding> said;
     const std::string attributes = attribute({x.dims}, 0.35, &said);
     if (!said.empty()) v.said = said[0];
@@ -456,7 +454,7 @@ class Writer : FormWriter {
 
   Value barriers(const Values& values) {
     const Value x = pick(values), y = pick(values);
-    const std::string name = fresh(), types = " : " + tensor(x.dims) + ", " + tensor(y.dims);
+    const std::string name = fresh(), types = " : " + type_of(x) + ", " + type_of(y);
     std::vector<SdySharding> said;
     const std::string attributes = attribute({x.dims, y.dims}, 0.5, &said);
     line(name + ":2 = stablehlo.optimization_barrier " +
@@ -473,6 +471,7 @@ class Writer : FormWriter {
   struct Function {
     std::string symbol;
     Dims dims;
+    std::string element;
     int scope;
     double takes, gives;  ///< bounds
   };
@@ -481,11 +480,14 @@ class Writer : FormWriter {
     const Value x = pick(values);
     std::vector<const Function*> known;
     for (const Function& f : known_) {
-      if (f.dims == x.dims && f.scope == scope_.number && x.bound <= f.takes) known.push_back(&f);
+      if (f.dims == x.dims && f.element == x.element && f.scope == scope_.number &&
+          x.bound <= f.takes) {
+        known.push_back(&f);
+      }
     }
     if (!known.empty() && dice_.chance(0.6)) return call(*dice_.pick(known), x);
-    const std::string type = tensor(x.dims);
-    const Function f{"@f" + std::to_string(next_++), x.dims, scope_.number, x.bound, 0};
+    const std::string type = type_of(x);
+    const Function f{"@f" + std::to_string(next_++), x.dims, x.element, scope_.number, x.bound, 0};
     std::string outer[2];
     for (int t = 0; t < 2; ++t) std::swap(outer[t], text_[t]);
     Value inner = x;
@@ -504,10 +506,10 @@ class Writer : FormWriter {
     return call(known_.back(), x);
   }
   Value call(const Function& f, const Value& x) {
-    const std::string type = tensor(x.dims);
-    Value v =
+    const std::string type = type_of(x);
+    const Value v =
         operation("call " + f.symbol + "($0){} : (" + type + ") -> " + type, {x}, x.dims, f.gives);
-    return maybe_edge(v, true);
+    return maybe_edge(of_element(v, x.element), true);
   }
 
   void step(Values& values) {

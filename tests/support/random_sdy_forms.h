@@ -24,7 +24,7 @@ class FormWriter : public OperationWriter {
     Value v = x;
     v.annotated = fresh();
     v.said = std::move(said);
-    const std::string type = tensor(x.dims);
+    const std::string type = type_of(x);
     if (form.properties != "-" && dice_.chance(0.15)) {
       text_[0] += v.annotated + " = \"" + form.name + "\"(" + x.annotated + ") " +
                   (form.properties.empty() ? "" : "<{" + form.properties + "}> ") + ": (" + type +
@@ -70,8 +70,8 @@ class FormWriter : public OperationWriter {
     Value v = x;
     v.annotated = fresh();
     v.said = std::nullopt;
-    text_[0] += v.annotated + " = stablehlo.reshape " + x.annotated + " : (" + tensor(x.dims) +
-                ") -> " + tensor(x.dims) + "\n";
+    text_[0] += v.annotated + " = stablehlo.reshape " + x.annotated + " : (" + type_of(x) +
+                ") -> " + type_of(x) + "\n";
     return v;
   }
 
@@ -100,14 +100,14 @@ class FormWriter : public OperationWriter {
     }
     for (const Value& member : members) {
       text_[0] += "sdy.sharding_group " + member.annotated + " group_id=" + std::to_string(id) +
-                  " : " + tensor(x.dims) + "\n";
+                  " : " + type_of(x) + "\n";
     }
     return elementwise(values);
   }
 
   /// -x, by a call with a rule.
   Value custom_call(const Value& x) {
-    if (x.dims.empty()) return elementwise({x});
+    if (x.dims.empty() || x.element != "f32") return elementwise({x});
     std::string factors, sizes;
     std::string lists[3];  // each factor in one of two lists or none, and maybe in the third
     for (std::size_t d = 0; d < x.dims.size(); ++d) {
@@ -136,8 +136,24 @@ class FormWriter : public OperationWriter {
     return v;
   }
 
+  Value annotated_pred(const Value& x) override {
+    switch (dice_.below(5)) {
+      case 0:
+        return constraint(x);
+      case 1:
+        return reshard(x, any(x.dims));
+      case 2:
+        return barrier(x);
+      case 3:
+        return edge(own_copy(x));
+      default:
+        return collective(x);
+    }
+  }
+
   Value annotated(const Values& values) {
     const Value x = pick(values);
+    if (!scope_.alike.empty() && dice_.chance(0.3)) return all_reduced(x);
     switch (dice_.below(10)) {
       case 0:
       case 1:
@@ -157,6 +173,38 @@ class FormWriter : public OperationWriter {
     }
   }
 
+  /// In per-device code, over axes along which all devices have the same.
+  Value all_reduced(const Value& x) {
+    std::vector<int> axes;
+    for (const int a : scope_.alike) {
+      if (dice_.chance(0.7)) axes.push_back(a);
+    }
+    const std::vector<std::vector<std::int64_t>> groups = meshes_.groups(scope_.mesh, axes);
+    const auto size = std::int64_t(groups[0].size());
+    const bool sum = x.bound * double(size) <= kExact && dice_.chance(0.7);
+    std::string lists;
+    for (const auto& group : groups) lists += (lists.empty() ? "[" : ", [") + listed(group) + "]";
+    const std::string scalar = tensor({}, x.element), a = fresh(), b = fresh(), c = fresh();
+    Value v = x;
+    v.annotated = fresh();
+    v.said = std::nullopt;
+    text_[0] += v.annotated + " = \"stablehlo.all_reduce\"(" + x.annotated +
+                ") <{replica_groups = dense<[" + lists + "]> : tensor<" +
+                std::to_string(groups.size()) + "x" + std::to_string(size) +
+                "xi64>, use_global_device_ids, channel_handle = "
+                "#stablehlo.channel_handle<handle = " +
+                std::to_string(++channels_) + ", type = 0>}> ({\n^bb0(" + a + ": " + scalar + ", " +
+                b + ": " + scalar + "):\n" + c + " = stablehlo." + (sum ? "add " : "maximum ") + a +
+                ", " + b + " : " + scalar + "\nstablehlo.return " + c + " : " + scalar +
+                "\n}) : (" + type_of(x) + ") -> " + type_of(x) + "\n";
+    if (!sum || size == 1) return v;
+    v.plain = fresh();
+    text_[1] += v.plain + "c = stablehlo.constant " + filled(size, x) + "\n" + v.plain +
+                " = stablehlo.multiply " + x.plain + ", " + v.plain + "c : " + type_of(x) + "\n";
+    v.bound *= double(size);
+    return v;
+  }
+
   // ----- from one sharding to another by the operation that leads there
 
   std::string per_dim(int mesh, const std::vector<SdyAxes>& lists) const {
@@ -173,10 +221,10 @@ class FormWriter : public OperationWriter {
     Value v = x;
     v.annotated = v.plain = fresh();
     v.said = s;
-    line(v.annotated + " = stablehlo.negate " + x.annotated +
-             " {sdy.sharding = #sdy.sharding_per_value<[" + meshes_.text(s) +
-             "]>} : " + tensor(x.dims),
-         v.plain + " = stablehlo.negate " + x.plain + " : " + tensor(x.dims));
+    const std::string op = x.element == "i1" ? " = stablehlo.not " : " = stablehlo.negate ";
+    line(v.annotated + op + x.annotated + " {sdy.sharding = #sdy.sharding_per_value<[" +
+             meshes_.text(s) + "]>} : " + type_of(x),
+         v.plain + op + x.plain + " : " + type_of(x));
     return v;
   }
 
@@ -405,7 +453,7 @@ class FormWriter : public OperationWriter {
     Dims dims;
   };
   std::vector<Group> groups_;
-  int next_group_ = 0;
+  int next_group_ = 0, channels_ = 0;
 };
 
 }  // namespace tessera::testing::sdy_text

@@ -20,6 +20,7 @@ struct Value {
   Dims dims;
   double bound = 4;  ///< of the size of its elements, so that sums stay exact
   std::optional<SdySharding> said = std::nullopt;  ///< by what gives it
+  std::string element = "f32";
 };
 using Values = std::vector<Value>;
 
@@ -31,15 +32,24 @@ inline std::string listed(const std::vector<std::int64_t>& numbers) {
   return out;
 }
 
-inline std::string tensor(const Dims& dims, const char* element = "f32") {
+inline std::string tensor(const Dims& dims, const std::string& element = "f32") {
   std::string out = "tensor<";
   for (const std::int64_t d : dims) out += std::to_string(d) + "x";
   return out + element + ">";
 }
 
+inline std::string type_of(const Value& v) { return tensor(v.dims, v.element); }
+
+/// `dense<2.0> : tensor<...>`
+inline std::string filled(std::int64_t value, const Value& like) {
+  return "dense<" + std::to_string(value) + (like.element[0] == 'i' ? "> : " : ".0> : ") +
+         type_of(like);
+}
+
 class OperationWriter {
  public:
   explicit OperationWriter(std::uint64_t seed) : dice_(seed), meshes_(dice_) {}
+  virtual ~OperationWriter() = default;
 
  protected:
   std::int64_t size() {
@@ -86,7 +96,8 @@ class OperationWriter {
   }
 
   /// One operation in both texts. In `form`, `$n` is operand n, `{}` the attributes.
-  Value operation(const std::string& form, const Values& operands, Dims result, double bound) {
+  Value operation(const std::string& form, const Values& operands, Dims result, double bound,
+                  const std::string& more = "") {
     Value v;
     v.annotated = v.plain = fresh();
     v.dims = std::move(result);
@@ -104,7 +115,8 @@ class OperationWriter {
     const std::size_t at = texts[0].find("{}");
     if (at != std::string::npos) {
       std::vector<SdySharding> said;
-      const std::string inside = attribute({v.dims}, 0.35, &said);
+      std::string inside = attribute({v.dims}, 0.35, &said);
+      if (!inside.empty() && !more.empty()) inside += ", " + more;
       texts[0].replace(at, 2, inside.empty() ? "" : " {" + inside + "}");
       texts[1].replace(texts[1].find("{}"), 2, "");
       if (!said.empty()) v.said = said[0];
@@ -137,14 +149,68 @@ class OperationWriter {
   Value alike(const Values& values, const Value& x) {
     Values same;
     for (const Value& v : values) {
-      if (v.dims == x.dims) same.push_back(v);
+      if (v.dims == x.dims && v.element == x.element) same.push_back(v);
     }
     return dice_.pick(same);
   }
 
+  /// Itself, if it isn't among the values.
+  Value alike_or(const Values& values, const Value& x) {
+    Values all = values;
+    all.push_back(x);
+    return alike(all, x);
+  }
+
+  Value of_element(Value v, const std::string& element) {
+    v.element = element;
+    return v;
+  }
+  Value converted(const Value& x, const std::string& element) {
+    if (x.element == element) return x;
+    return of_element(
+        operation("stablehlo.convert $0{} : (" + type_of(x) + ") -> " + tensor(x.dims, element),
+                  {x}, x.dims, x.bound),
+        element);
+  }
+  Value pick_f32(const Values& values) { return converted(pick(values), "f32"); }
+
+  /// What Shardy writes of how a sharding came about, and rules that are ignored.
+  std::string remarks(const Value& x) {
+    if (x.dims.empty() || !dice_.chance(0.2)) return "";
+    if (dice_.chance(0.5)) return "sdy.sharding_origins = {self = \"negate\"}";
+    std::string factors, sizes;
+    for (std::size_t d = 0; d < x.dims.size(); ++d) {
+      const std::string between = d > 0 ? ", " : "", f(1, char('i' + int(d)));
+      factors += between + f;
+      sizes += between + f + "=" + std::to_string(x.dims[d]);
+    }
+    return "sdy.sharding_rule = #sdy.op_sharding_rule<([" + factors + "])->([" + factors + "]) {" +
+           sizes + "}>";
+  }
+
+  Value selected(const Value& x, const Value& y) {
+    const std::string pred = tensor(x.dims, "i1");
+    Value less = of_element(operation("stablehlo.compare LT, $0, $1{} : (" + type_of(x) + ", " +
+                                          type_of(x) + ") -> " + pred,
+                                      {x, y}, x.dims, 1),
+                            "i1");
+    if (dice_.chance(0.3)) less = annotated_pred(less);
+    return operation("stablehlo.select $2, $1, $0{} : " + pred + ", " + type_of(x), {x, y, less},
+                     x.dims, std::max(x.bound, y.bound));
+  }
+  virtual Value annotated_pred(const Value& x) = 0;
+
   Value elementwise(const Values& values) {
-    const Value x = pick(values), y = alike(values, x);
-    const std::string type = " : " + tensor(x.dims);
+    Value x = pick(values);
+    static const std::vector<std::string> kElements = {"f32", "f32", "i32", "f64"};
+    if (dice_.chance(0.1)) {
+      const std::string& element = dice_.pick(kElements);
+      if (x.element != element) return converted(x, element);
+    }
+    return of_element(elementwise(x, alike(values, x)), x.element);
+  }
+  Value elementwise(const Value& x, const Value& y) {
+    const std::string type = " : " + type_of(x);
     switch (dice_.below(6)) {
       case 0:
         if (x.bound * y.bound < kExact) {
@@ -155,15 +221,9 @@ class OperationWriter {
         return operation("stablehlo.maximum $0, $1{}" + type, {x, y}, x.dims,
                          std::max(x.bound, y.bound));
       case 2:
-        return operation("stablehlo.negate $0{}" + type, {x}, x.dims, x.bound);
-      case 3: {
-        Value less = operation("stablehlo.compare LT, $0, $1 : (" + tensor(x.dims) + ", " +
-                                   tensor(x.dims) + ") -> " + tensor(x.dims, "i1"),
-                               {x, y}, x.dims, 1);
-        return operation(
-            "stablehlo.select $2, $1, $0{} : " + tensor(x.dims, "i1") + ", " + tensor(x.dims),
-            {x, y, less}, x.dims, std::max(x.bound, y.bound));
-      }
+        return operation("stablehlo.negate $0{}" + type, {x}, x.dims, x.bound, remarks(x));
+      case 3:
+        return selected(x, y);
       default:
         if (x.bound + y.bound > kExact) {
           return operation("stablehlo.minimum $0, $1{}" + type, {x, y}, x.dims,
@@ -180,7 +240,7 @@ class OperationWriter {
   }
 
   Value moved(const Values& values) {
-    const Value x = pick(values);
+    const Value x = pick_f32(values);
     const auto rank = std::int64_t(x.dims.size());
     if (dice_.chance(0.05)) {
       const Dims to{size(), size()};
@@ -241,7 +301,7 @@ class OperationWriter {
                          {x, constant(1)}, to, x.bound);
       }
       case 4: {
-        const Value y = alike(values, x);
+        const Value y = alike_or(values, x);
         Dims to = x.dims;
         to[d] *= 2;
         return operation("stablehlo.concatenate $0, $1, dim = " + std::to_string(d) + "{} : (" +
@@ -295,7 +355,7 @@ class OperationWriter {
   }
 
   Value reduced(const Values& values) {
-    const Value x = pick(values);
+    const Value x = pick_f32(values);
     if (x.dims.empty()) return elementwise(values);
     Dims to;
     std::vector<std::int64_t> over;
@@ -317,11 +377,11 @@ class OperationWriter {
   }
 
   Value dot(const Values& values) {
-    const Value x = pick(values);
+    const Value x = pick_f32(values);
     if (x.dims.empty() || x.dims.size() > 3) return elementwise(values);
     for (std::size_t tries = 0; tries < 8; ++tries) {
       const Value& y = dice_.pick(values);
-      if (y.dims.empty() || y.dims.size() > 3) continue;
+      if (y.dims.empty() || y.dims.size() > 3 || y.element != x.element) continue;
       const auto i = std::size_t(dice_.below(std::int64_t(x.dims.size())));
       const auto k = std::size_t(dice_.below(std::int64_t(y.dims.size())));
       const double bound = x.bound * y.bound * double(x.dims[i]);

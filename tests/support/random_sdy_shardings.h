@@ -40,6 +40,7 @@ struct SdySharding {
 struct SdyScope {
   int mesh = -1;  ///< -1: in none
   std::vector<int> bound;
+  std::vector<int> alike;  ///< of these: along them all devices have the same
   int number = 0;
   bool is_free(int axis) const { return std::count(bound.begin(), bound.end(), axis) == 0; }
 };
@@ -63,7 +64,8 @@ class SdyMeshes {
 
   explicit SdyMeshes(Dice& dice) : dice_(dice) {
     static const std::vector<std::vector<std::int64_t>> kSizes = {
-        {2}, {4}, {8}, {2, 2}, {2, 4}, {4, 2}, {2, 2, 2}, {1, 4}, {3, 2}, {2, 1, 3}, {5}, {1}};
+        {2},    {4},    {8},       {2, 2}, {2, 4}, {4, 2}, {2, 2, 2},
+        {1, 4}, {3, 2}, {2, 1, 3}, {5},    {1},    {4, 4}};
     meshes_.push_back({"mesh", dice.pick(kSizes), {}, 'a'});
     const std::int64_t main = meshes_[0].devices();
     if (dice.chance(0.2)) meshes_[0].ids = shuffled(main);
@@ -83,6 +85,9 @@ class SdyMeshes {
       meshes_.push_back(std::move(next));
     }
     for (const Mesh& m : meshes_) devices_ = std::max(devices_, m.devices());
+    const std::int64_t largest = devices_;
+    // Devices that no mesh has.
+    if (dice.chance(0.05)) devices_ *= 2;
     if (dice.chance(0.2)) singles_.push_back(dice.below(devices_));
     if (dice.chance(0.1)) singles_.push_back(dice.below(devices_));
     if (singles_.size() == 2 && singles_[0] == singles_[1]) singles_.pop_back();
@@ -90,6 +95,8 @@ class SdyMeshes {
     in_place_ = dice.chance(0.1);
     const bool differ = std::any_of(meshes_.begin(), meshes_.end(),
                                     [&](const Mesh& m) { return m.devices() != devices_; });
+    partly_ = int(dice.below(count()));
+    if (dice.chance(0.6) || mesh(partly_).devices() != largest) partly_ = 0;
     // Without a count the text is for the devices that it happens to name.
     says_count_ = differ || dice.chance(0.5);
   }
@@ -98,12 +105,38 @@ class SdyMeshes {
   const Mesh& mesh(int m) const { return meshes_[std::size_t(m)]; }
   const std::vector<std::int64_t>& sizes(int m) const { return mesh(m).sizes; }
   bool divides(int m) const { return devices_ % mesh(m).devices() == 0; }
+  /// The only one of whose axes some may be manual and others not.
+  int partly_manual() const { return partly_; }
   std::string axis_name(int m, int axis) const {
     return std::string(1, char(mesh(m).first_axis + axis));
   }
   /// A mesh with the same axes in another order of devices; itself if there is none.
   int with_other_order(int m) const {
     return count() > 1 && m < 2 && mesh(1).name == "other" ? 1 - m : m;
+  }
+
+  /// Lists of the devices that differ along these axes alone.
+  std::vector<std::vector<std::int64_t>> groups(int m, const std::vector<int>& axes) const {
+    const std::vector<std::int64_t> ids = in_order(mesh(m));
+    std::vector<std::vector<std::int64_t>> out;
+    std::vector<std::int64_t> leaders;  // positions at 0 along the axes
+    for (std::int64_t position = 0; position < std::int64_t(ids.size()); ++position) {
+      std::int64_t leader = position, stride = 1;
+      for (int a = int(sizes(m).size()) - 1; a >= 0; --a) {
+        const std::int64_t size = sizes(m)[std::size_t(a)];
+        if (std::count(axes.begin(), axes.end(), a) > 0) {
+          leader -= position / stride % size * stride;
+        }
+        stride *= size;
+      }
+      const auto at = std::find(leaders.begin(), leaders.end(), leader) - leaders.begin();
+      if (std::size_t(at) == leaders.size()) {
+        leaders.push_back(leader);
+        out.emplace_back();
+      }
+      out[std::size_t(at)].push_back(ids[std::size_t(position)]);
+    }
+    return out;
   }
 
   /// The declarations, in one form or another. Aliases go in front of the module.
@@ -318,6 +351,7 @@ class SdyMeshes {
   std::vector<Mesh> meshes_;
   std::vector<std::int64_t> singles_;
   std::int64_t devices_ = 1;
+  int partly_ = 0;
   bool in_place_ = false, none_ = false, says_count_ = false;
 };
 
