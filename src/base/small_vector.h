@@ -43,7 +43,18 @@ class SmallVector {
   }
   // NOLINTNEXTLINE(google-explicit-constructor): an implicit conversion without loss
   SmallVector(const std::vector<T>& values) : SmallVector(values.begin(), values.end()) {}
-  SmallVector(const SmallVector& other) : SmallVector() { assign(other.begin(), other.end()); }
+  SmallVector(const SmallVector& other) : size_(other.size_) {
+    if (other.capacity_ == kInPlace) {
+      // All of them, whatever the size: no loop.
+      std::copy(other.in_place_, other.in_place_ + kInPlace, in_place_);
+    } else if (size_ <= kInPlace) {
+      std::copy(other.elsewhere_, other.elsewhere_ + size_, in_place_);
+    } else {
+      elsewhere_ = new T[size_];
+      capacity_ = size_;
+      std::copy(other.elsewhere_, other.elsewhere_ + size_, elsewhere_);
+    }
+  }
   SmallVector(SmallVector&& other) noexcept : SmallVector() { take(other); }
   SmallVector& operator=(const SmallVector& other) {
     if (this != &other) assign(other.begin(), other.end());

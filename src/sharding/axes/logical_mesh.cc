@@ -173,13 +173,19 @@ std::vector<NamedAxis> named_axes(const LogicalMesh& mesh) {
 bool same_mesh(const MeshRef& a, const MeshRef& b) {
   if (a == b) return true;
   if (!a || !b || a->device_ids != b->device_ids) return false;
-  if (a->axes == b->axes) return true;
-  const auto x = named_axes(*a), y = named_axes(*b);
-  if (x.size() != y.size()) return false;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (x[i].name != y[i].name || x[i].full != y[i].full) return false;
+  // Pieces of a named axis stand side by side.
+  const auto next = [](const LogicalMesh& mesh, std::size_t i) {
+    const std::string& name = mesh.axes[i].name;
+    while (i < mesh.axes.size() && mesh.axes[i].name == name) ++i;
+    return i;
+  };
+  std::size_t i = 0, k = 0;
+  while (i < a->axes.size() && k < b->axes.size()) {
+    if (a->axes[i].name != b->axes[k].name || a->axes[i].full != b->axes[k].full) return false;
+    i = next(*a, i);
+    k = next(*b, k);
   }
-  return true;
+  return i == a->axes.size() && k == b->axes.size();
 }
 
 MeshRef common_refinement(const MeshRef& a, const MeshRef& b) {

@@ -30,6 +30,7 @@ ModulePartitioner::ModulePartitioner(const ir::Module& source, PartitionStage st
   // Pieces of axes may go different ways within an op, also where no sharding cuts an axis.
   MeshRef pieces = refine_to_primes(mesh_);
   if (pieces->axes != mesh_->axes) mesh_ = pieces;
+  views_ = MeshViews(mesh_);
   devices_ = mesh_->num_devices();
   find_manual_axes();
   target_ = std::make_unique<ir::Module>(source.name);
@@ -47,22 +48,6 @@ ModulePartitioner::ModulePartitioner(const ir::Module& source, PartitionStage st
   }
 }
 
-const ModulePartitioner::MeshView& ModulePartitioner::view_of(const MeshRef& mesh) const {
-  for (const MeshView& view : views_) {
-    if (view.mesh == mesh) return view;
-  }
-  MeshView view;
-  view.mesh = mesh;
-  TensorSharding one = TensorSharding::replicated_on(mesh, 1);
-  view.representable = representable_on(one, mesh_);
-  for (std::size_t a = 0; view.representable && a < mesh->axes.size(); ++a) {
-    one.dims[0].axes = {int(a)};
-    view.pieces.push_back(one.on(mesh_).dims[0].axes);
-  }
-  views_.push_back(std::move(view));
-  return views_.back();
-}
-
 TensorSharding ModulePartitioner::on_module_mesh(const TensorSharding& sharding,
                                                  std::int64_t rank) const {
   if (sharding.kind != TensorSharding::Kind::axes || !sharding.mesh) {
@@ -70,7 +55,7 @@ TensorSharding ModulePartitioner::on_module_mesh(const TensorSharding& sharding,
   }
   TESSERA_CHECK(sharding.rank() == rank, "sharding " + sharding.to_spec_string() +
                                              " is on a value of rank " + std::to_string(rank));
-  const MeshView& view = view_of(sharding.mesh);
+  const MeshView& view = views_.of(sharding.mesh);
   if (!view.representable) {
     if (!stand_ins_) stand_ins_.emplace(mesh_);
     TensorSharding s = stand_ins_->of(sharding.closed()).on(mesh_);
@@ -81,16 +66,10 @@ TensorSharding ModulePartitioner::on_module_mesh(const TensorSharding& sharding,
   TensorSharding s = TensorSharding::replicated_on(mesh_, rank);
   s.shard_group = sharding.shard_group;
   s.shard_like = sharding.shard_like;
-  auto translate = [&](const IndexList& axes, IndexList* to) {
-    for (int a : axes) {
-      const IndexList& pieces = view.pieces[std::size_t(a)];
-      to->insert(to->end(), pieces.begin(), pieces.end());
-    }
-  };
   for (std::size_t d = 0; d < s.dims.size(); ++d) {
-    translate(sharding.dims[d].axes, &s.dims[d].axes);
+    view.append(sharding.dims[d].axes, &s.dims[d].axes);
   }
-  translate(sharding.unreduced, &s.unreduced);
+  view.append(sharding.unreduced, &s.unreduced);
   s.reduction = sharding.reduction;
   return s;
 }
@@ -122,11 +101,16 @@ const std::vector<TensorSharding>& ModulePartitioner::shardings_of(
 }
 
 TensorSharding ModulePartitioner::as_annotation(const TensorSharding& layout) const {
-  TensorSharding out = layout.closed();
-  out.manual.clear();
+  const auto plain = [&] {
+    TensorSharding out = layout.closed();
+    out.manual.clear();
+    return out;
+  };
+  TensorSharding out = plain();
   if (!source_.mesh || source_.mesh == layout.mesh || layout.mesh != mesh_) return out;
-  TensorSharding coarse = propagation::coarsened(out, source_.mesh);
-  return same_layout(coarse.on(mesh_), out) ? coarse : out;
+  propagation::coarsen(&out, source_.mesh);
+  if (!same_layout(views_.say(out), layout)) return plain();
+  return out;
 }
 
 void ModulePartitioner::find_manual_axes() {

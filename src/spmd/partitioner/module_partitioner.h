@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -15,6 +14,7 @@
 #include "src/spmd/partitioner/emit/shard_builder.h"
 #include "src/spmd/partitioner/partition.h"
 #include "src/spmd/reshard/device_orders.h"
+#include "src/spmd/reshard/mesh_views.h"
 
 namespace tessera::spmd {
 
@@ -83,13 +83,6 @@ class ModulePartitioner {
  private:
   ModulePartitioner(const ir::Module& source, PartitionStage stage, const PartitionOptions& options,
                     Origins* made, const Origins* known, PartitionReport* report);
-  /// What shardings on another mesh are on this one.
-  struct MeshView {
-    MeshRef mesh;
-    bool representable = false;     ///< as representable_on (reshard/device_orders.h)
-    std::vector<IndexList> pieces;  ///< by axis of `mesh`: axes of this module's
-  };
-  const MeshView& view_of(const MeshRef& mesh) const;
   void find_manual_axes();
 
   const ir::Module& source_;
@@ -108,7 +101,7 @@ class ModulePartitioner {
   /// By computation, then by instruction; empty: not requested yet.
   mutable std::unordered_map<const ir::Computation*, std::vector<std::vector<TensorSharding>>>
       shardings_;
-  mutable std::deque<MeshView> views_;
+  mutable MeshViews views_{nullptr};
   mutable std::optional<StandIns> stand_ins_;  ///< on mesh_
 };
 

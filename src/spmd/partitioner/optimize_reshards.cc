@@ -13,7 +13,7 @@
 #include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/partition.h"
 #include "src/spmd/repeated_loops.h"
-#include "src/spmd/reshard/device_orders.h"
+#include "src/spmd/reshard/mesh_views.h"
 #include "src/spmd/sharding_util.h"
 
 namespace tessera::spmd {
@@ -30,7 +30,8 @@ class ReshardOptimizer {
         origins_(program->origins),
         machine_(options.machine),
         planner_(options.context ? options.context->reshards : own_planner_),
-        mesh_(module_.mesh ? refine_to_primes(module_.mesh) : nullptr) {}
+        mesh_(module_.mesh ? refine_to_primes(module_.mesh) : nullptr),
+        views_(mesh_) {}
 
   std::size_t run() {
     if (!mesh_) return 0;
@@ -53,13 +54,11 @@ class ReshardOptimizer {
 
  private:
   /// The layout of an array on prime pieces of the mesh; none if it is on another order of devices.
-  std::optional<TensorSharding> layout_of(const Instruction& i) const {
+  std::optional<TensorSharding> layout_of(const Instruction& i) {
     if (i.sharding.empty()) return TensorSharding::replicated_on(mesh_, i.shape.rank());
     const TensorSharding& s = i.sharding.front();
-    if (s.kind != TensorSharding::Kind::axes || !s.mesh || !representable_on(s, mesh_)) {
-      return std::nullopt;
-    }
-    return s.on(mesh_);
+    if (s.kind != TensorSharding::Kind::axes || !s.mesh || !views_.can_say(s)) return std::nullopt;
+    return views_.say(s);
   }
 
   double price(const TensorSharding& from, const TensorSharding& to, const Shape& shape) {
@@ -70,22 +69,23 @@ class ReshardOptimizer {
 
   /// Of reshards of one array to one layout the first is for all.
   std::size_t merge(Computation* c) {
-    std::unordered_map<const Instruction*, std::vector<Instruction*>> of_array;
+    std::unordered_map<const Instruction*, std::vector<std::pair<Instruction*, TensorSharding>>>
+        of_array;
     std::unordered_map<Instruction*, Instruction*> same;
     for (const auto& i : c->instructions()) {
       if (!ir::is_reshard(*i) || i.get() == c->root()) continue;
-      const auto to = layout_of(*i);
+      auto to = layout_of(*i);
       if (!to) continue;
       const Instruction* array = i->operand(0);
       while (ir::is_reshard(*array)) array = array->operand(0);
-      std::vector<Instruction*>& known = of_array[array];
-      const auto equal = std::find_if(known.begin(), known.end(), [&](const Instruction* other) {
-        return same_layout(*layout_of(*other), *to);
+      auto& known = of_array[array];
+      const auto equal = std::find_if(known.begin(), known.end(), [&](const auto& other) {
+        return same_layout(other.second, *to);
       });
       if (equal != known.end()) {
-        same[i.get()] = *equal;
+        same[i.get()] = equal->first;
       } else {
-        known.push_back(i.get());
+        known.emplace_back(i.get(), std::move(*to));
       }
     }
     c->replace_all_uses(same);
@@ -147,7 +147,7 @@ class ReshardOptimizer {
   }
 
   /// All that the body does with a carry, if these are reshards to one layout; else none.
-  std::vector<Instruction*> reshards_of(const ir::WhileView& view, std::size_t k) const {
+  std::vector<Instruction*> reshards_of(const ir::WhileView& view, std::size_t k) {
     for (const Instruction* read : view.condition().parameter(0)->users()) {
       if (ir::WhileView::carry_of(*read) == k) return {};
     }
@@ -212,6 +212,7 @@ class ReshardOptimizer {
   ReshardPlanner own_planner_;
   ReshardPlanner& planner_;
   MeshRef mesh_;
+  MeshViews views_;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/propagation/graph.h"
 #include "src/spmd/reshard/device_orders.h"
+#include "src/spmd/reshard/mesh_views.h"
 #include "src/spmd/sharding_util.h"
 
 namespace tessera::spmd::propagation {
@@ -189,6 +190,7 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
     }
     return known.emplace_back(s, said_on(s, fine)).second;
   };
+  MeshViews views(fine);
   std::unordered_set<const ir::Computation*> with_foreign;
   for (ir::Instruction* i : sharded) {
     std::size_t leaves = i->shape.is_tuple ? flatten(i->shape).size() : 1;
@@ -202,8 +204,7 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
       if (!s.mesh) {
         s.mesh = fine;
       } else if (same_mesh(s.mesh, fine)) {
-        MeshRef common = common_refinement(s.mesh, fine);
-        if (common && common->axes == fine->axes) s = s.on(fine);
+        if (views.can_say(s)) s = views.say(s);
       } else if (const TensorSharding& moved = said(s); moved.mesh) {
         s = moved;
       }

@@ -108,13 +108,22 @@ class StandIn {
   std::int64_t best_ = -1, budget_ = 0;
 };
 
+/// Whether each axis of `coarse` is one of `fine`, or is made of several: their common refinement
+/// is `fine` itself.
+bool is_refinement(const MeshRef& fine, const MeshRef& coarse) {
+  if (fine == coarse) return true;
+  if (!same_mesh(fine, coarse)) return false;
+  // Both have all pieces of each axis: it is cut here wherever it is cut there.
+  return std::all_of(coarse->axes.begin(), coarse->axes.end(), [&](const MeshAxis& a) {
+    return std::any_of(fine->axes.begin(), fine->axes.end(),
+                       [&](const MeshAxis& b) { return b.pre == a.pre && b.name == a.name; });
+  });
+}
+
 }  // namespace
 
 bool representable_on(const TensorSharding& s, const MeshRef& mesh) {
-  if (!s.mesh || s.mesh == mesh) return true;
-  if (!same_mesh(s.mesh, mesh)) return false;
-  const MeshRef common = common_refinement(s.mesh, mesh);
-  return common && common->axes == mesh->axes;
+  return !s.mesh || is_refinement(mesh, s.mesh);
 }
 
 TensorSharding equivalent_on(const TensorSharding& s, const MeshRef& mesh) {
