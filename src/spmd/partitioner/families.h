@@ -38,8 +38,8 @@ OpPlan plan_from_replicated(PartitionContext& p, const ir::Instruction& source);
 /// Puts in the op with that plan.
 void place(PartitionContext& p, const ir::Instruction& source, const OpPlan& plan);
 /// The same with these operands. Returns the leaves.
-std::vector<Value*> place_on(PartitionContext& p, const ir::Instruction& source,
-                             std::vector<ir::Instruction*> operands, const OpPlan& plan);
+const std::vector<Value*>& place_on(PartitionContext& p, const ir::Instruction& source,
+                                    std::vector<ir::Instruction*> operands, const OpPlan& plan);
 
 // sources.cc
 void place_constant(PartitionContext& p, const ir::Instruction& source);

@@ -21,21 +21,44 @@ Values::Values(ModulePartitioner& module, const SourceComputation& source, Shard
       reshards_(reshards),
       values_(source.computation().instructions().size()) {}
 
+namespace {
+
+/// Whether its dims are those of local_shape.
+bool is_shard(const Shape& local, const Shape& global, const TensorSharding& s) {
+  if (!global.is_array() || s.kind != TensorSharding::Kind::axes) {
+    return local.dims == global.dims;
+  }
+  if (local.dims.size() != global.dims.size() || s.dims.size() != global.dims.size()) return false;
+  for (std::size_t d = 0; d < global.dims.size(); ++d) {
+    if (local.dims[d] != ceil_div(global.dims[d], s.shards(std::int64_t(d)))) return false;
+  }
+  return true;
+}
+
+/// An array that is made says itself how it is laid out.
+bool is_annotated(const ir::Instruction& local) {
+  return local.shape.is_array() && !local.is(ir::Opcode::parameter) &&
+         !local.is(ir::Opcode::manual_computation);
+}
+
+}  // namespace
+
 // ----- definitions
 
 Value* Values::make(ir::Instruction* local, TensorSharding sharding, const Shape& global) {
   sharding.replicated.clear();
   const bool whole = module_.stage() == PartitionStage::reshards;
-  Shape expected = whole ? global : local_shape(global, sharding);
-  TESSERA_CHECK(local->shape.dims == expected.dims && local->shape.dtype == expected.dtype,
-                local->describe() + " has the shape " + local->shape.to_string() +
-                    " where a shard of " + global.to_string() + " by " + sharding.to_spec_string() +
-                    " is " + expected.to_string());
+  TESSERA_CHECK(
+      local->shape.dtype == global.dtype &&
+          (whole ? local->shape.dims == global.dims : is_shard(local->shape, global, sharding)),
+      local->describe() + " has the shape " + local->shape.to_string() + " where a shard of " +
+          global.to_string() + " by " + sharding.to_spec_string() + " is " +
+          (whole ? global : local_shape(global, sharding)).to_string());
   Value& v = storage_.emplace_back();
   v.local = local;
-  if (whole && global.is_array() && !local->is(ir::Opcode::parameter) &&
-      !local->is(ir::Opcode::manual_computation)) {
-    local->sharding = {module_.as_annotation(sharding)};
+  if (whole && is_annotated(*local)) {
+    local->sharding.clear();
+    local->sharding.push_back(module_.as_annotation(sharding));
   }
   v.sharding = std::move(sharding);
   v.partial_op = opcode_of(v.sharding.reduction);
@@ -65,7 +88,7 @@ Value* Values::make_recomputable(std::function<ir::Instruction*(const TensorShar
 }
 
 void Values::define(const ir::Instruction& source, std::vector<Value*> leaves) {
-  TESSERA_CHECK(leaves.size() == (source.shape.is_tuple ? flatten(source.shape).size() : 1),
+  TESSERA_CHECK(leaves.size() == (source.shape.is_tuple ? leaf_count(source.shape) : 1),
                 "a wrong number of leaves for " + source.describe());
   TESSERA_CHECK(source_.has(source), source.describe() + " is of another computation");
   values_[std::size_t(source.index)] = {true, std::move(leaves)};
@@ -73,11 +96,15 @@ void Values::define(const ir::Instruction& source, std::vector<Value*> leaves) {
 
 void Values::define(const ir::Instruction& source, const std::vector<ir::Instruction*>& leaves,
                     const std::vector<TensorSharding>& layouts) {
+  if (!source.shape.is_tuple) return define(source, make(leaves[0], layouts[0], source.shape));
   define(source, make(leaves, layouts, flatten(source.shape)));
 }
 
 void Values::define(const ir::Instruction& source, ir::Instruction* local,
                     const std::vector<TensorSharding>& layouts) {
+  if (is_annotated(*local) && !source.shape.is_tuple) {
+    return define(source, make(local, layouts[0], source.shape));
+  }
   annotate(local, layouts);
   define(source, emit_.unpack(local), layouts);
 }

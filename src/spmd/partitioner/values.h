@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/small_vector.h"
 #include "src/ir/module.h"
 #include "src/spmd/partitioner/emit/reshard_emitter.h"
 #include "src/spmd/partitioner/emit/reshard_reason.h"
@@ -30,7 +31,8 @@ struct Value {
                                             ///< sharding's `reduction`, as far as that can say it
   const ir::Instruction* origin = nullptr;  ///< in the source program
   Value* original = nullptr;                ///< the layout that the array was computed in
-  std::vector<Value*> materializations;     ///< of `original`: the array in all layouts so far
+  /// Of `original`: the array in all layouts so far.
+  SmallVector<Value*, 2> materializations;
   /// Local arrays made of this one, by how: with its padding masked, with rows of other shards.
   std::map<std::string, ir::Instruction*> derived;
   /// Of `original`, before it is lowered: makes it in any layout without communication (constants,

@@ -89,15 +89,20 @@ OpPlan plan_elementwise(PartitionContext& p, const ir::Instruction& source) {
   }
   const TensorSharding& requested = p.source.sharding(source);
   bool agree = requested.unreduced.empty();
-  OpPlan plan{{}, {requested}};
   for (const ir::Instruction* o : source.operands()) {
     Value* v = p.values.operand(*o);
-    const bool scalar = o->shape.rank() == 0;
-    agree &= scalar ? is_fully_replicated(v->sharding)
-                    : v->is_recomputable() || same_layout(v->sharding, requested);
-    plan.operands.push_back(scalar ? p.source.replicated(0) : requested);
+    agree &= o->shape.rank() == 0 ? is_fully_replicated(v->sharding)
+                                  : v->is_recomputable() || same_layout(v->sharding, requested);
   }
-  if (agree) return plan;
+  if (agree) {
+    OpPlan plan;
+    plan.results.push_back(requested);
+    plan.operands.reserve(source.operands().size());
+    for (const ir::Instruction* o : source.operands()) {
+      plan.operands.push_back(o->shape.rank() == 0 ? p.source.replicated(0) : requested);
+    }
+    return plan;
+  }
   const std::optional<FactorRule> rule = rule_for(source);
   return rule ? planned(p.layouts.choose(source, *rule)) : plan_replicated(p, source);
 }

@@ -29,10 +29,14 @@ OpPlan plan_from_replicated(PartitionContext& p, const ir::Instruction& source) 
   return plan;
 }
 
-std::vector<Value*> place_on(PartitionContext& p, const ir::Instruction& source,
-                             std::vector<ir::Instruction*> operands, const OpPlan& plan) {
+const std::vector<Value*>& place_on(PartitionContext& p, const ir::Instruction& source,
+                                    std::vector<ir::Instruction*> operands, const OpPlan& plan) {
   ir::Instruction* x = p.emit.local_op(source, std::move(operands), source.shape);
   x->frontend_attributes = source.frontend_attributes;  // its rule, if that is stated
+  if (plan.partial_ops.empty()) {
+    p.values.define(source, x, plan.results);
+    return p.values.computed_leaves(source);
+  }
   std::vector<TensorSharding> results = plan.results;
   for (std::size_t i = 0; i < plan.partial_ops.size(); ++i) {
     results[i].reduction = reduction_of(plan.partial_ops[i]);
