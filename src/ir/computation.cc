@@ -32,6 +32,16 @@ bool computation_has_side_effect(const Computation& c,
   return result;
 }
 
+// The name of an instruction that has none of its own.
+const std::string& own_name(Opcode op) {
+  static const std::vector<std::string>* names = [] {
+    auto* all = new std::vector<std::string>;
+    for (int i = 0; i < opcode_count(); ++i) all->push_back(sanitize_name(text_name(Opcode(i))));
+    return all;
+  }();
+  return (*names)[std::size_t(op)];
+}
+
 // The number of a name `stem.7`; empty if it has none or could be written otherwise.
 std::optional<int> number_of(std::string_view name, std::size_t stem) {
   constexpr std::size_t kMaxDigits = 9;
@@ -107,7 +117,7 @@ Instruction* Computation::add(std::unique_ptr<Instruction> instruction) {
     }
     parameters_[std::size_t(number)] = i;
   }
-  i->name = unique_name(sanitize_name(i->name.empty() ? text_name(i->opcode) : i->name));
+  i->name = unique_name(i->name.empty() ? own_name(i->opcode) : sanitize_name(i->name));
   std::optional<std::int64_t> channel;
   if (const auto* a = i->attrs.get_if<CollectiveAttrs>()) channel = a->channel_id;
   if (const auto* a = i->attrs.get_if<PermuteAttrs>()) channel = a->channel_id;
