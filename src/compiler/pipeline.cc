@@ -176,7 +176,7 @@ void partition(Compilation& c) {
   if (!c.for_report) c.source = nullptr;
   c.module = std::move(device);
   c.root_sharding = c.module->entry()->root()->sharding;
-  ir::verify(*c.module);
+  if (!c.quick) ir::verify(*c.module);
   if (c.for_report) return;
   const FullGathers policy = c.options.full_gathers;
   if (policy == FullGathers::error && c.refuse_full_gathers) c.refuse_full_gathers(c);
@@ -195,7 +195,8 @@ void optimize_collectives(Compilation& c) {
   if (!is_global(c)) return;
   spmd::CollectiveOptions options;
   options.combine_any = !c.for_report;
-  if (!c.for_figures) {
+  options.keep_no_copies = c.quick;
+  if (!c.estimates_memory) {
     options.peak = [&](const ir::Module& m) { return c.target->peak_bytes(m, c.options.runs); };
   }
   options.order = !c.for_figures;
@@ -217,7 +218,7 @@ void optimize_collectives(Compilation& c) {
                   [&](const spmd::CommunicationRecord& r) { return removed.count(r.id) > 0; });
   }
   if (!c.for_report) spmd::drop_record_ids(c.module.get());
-  ir::verify(*c.module);
+  if (!c.quick) ir::verify(*c.module);
 }
 
 /// Donated memory goes to the first result that has its type on a device, in the same kind of

@@ -44,8 +44,13 @@ struct Compilation {
   /// For a report: collectives are tagged, the propagated module stays in `source`, and nothing is
   /// reported about full gathers.
   bool for_report = false;
-  /// What moves and what is computed are all that matters: memory is estimated, not planned.
+  /// What moves and what is computed are all that matters: nothing is put into another order for
+  /// its own sake.
   bool for_figures = false;
+  bool estimates_memory = false;  ///< in place of planning it
+  /// Without checks of the compiler's own work, and without copies to go back to:
+  /// spmd::StepTakenBack is thrown where one would be needed.
+  bool quick = false;
   /// For FullGathers::error: throws if the report has full gathers.
   std::function<void(const Compilation&)> refuse_full_gathers;
   /// The propagated module, while it is partitioned and for a report.

@@ -257,6 +257,13 @@ TEST(Loops, HoistedCollectivesAreMergedWithEqualOnes) {
   c = check_optimized(text, 0, options);
   EXPECT_EQ(c.is.total_bytes, c.was.total_bytes / 4) << c.text;
   EXPECT_EQ(c.count(Opcode::multiply), 1) << c.text;
+  // What raises the peak is taken back, or, where no copy is kept, said to be.
+  double peak = 0;
+  options.peak = [&](const ir::Module&) { return peak += 100; };
+  c = check_optimized(text, 0, options);
+  EXPECT_EQ(c.is.total_bytes, c.was.total_bytes) << c.text;
+  options.keep_no_copies = true;
+  EXPECT_THROW(check_optimized(text, 0, options), spmd::StepTakenBack);
 }
 
 TEST(Loops, CollectivesOfChangingValuesStay) {

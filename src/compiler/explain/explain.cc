@@ -62,14 +62,14 @@ std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& opt
   c.module = module.clone();
   run_through(&c, Phase::prepare);
   std::unique_ptr<ir::Module> prepared = c.module->clone();
-  std::unique_ptr<Run> run = run_prepared(std::move(c.module), options, /*decisions=*/true);
+  std::unique_ptr<Run> run = run_prepared(std::move(c.module), options, {.decisions = true});
   run->prepared = std::move(prepared);
   if (run->compilation.source) follow_rules(run.get());
   return run;
 }
 
 std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,
-                                  bool decisions, bool figures_only) {
+                                  const RunFor& what) {
   auto run = std::make_unique<Run>();
   Compilation& c = run->compilation;
   c.options = options;
@@ -77,8 +77,10 @@ std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Op
   c.options.runs = false;
   c.module = std::move(prepared);
   c.for_report = true;
-  c.for_decisions = decisions;
-  c.for_figures = figures_only;
+  c.for_decisions = what.decisions;
+  c.for_figures = what.figures;
+  c.estimates_memory = what.estimates_memory;
+  c.quick = what.quick;
   c.next = Phase::partition;
   run_through(&c, Phase::select);
   return run;

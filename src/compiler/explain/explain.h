@@ -33,9 +33,13 @@ struct Run {
 };
 /// All stages up to the last that changes the module, and the rules' record.
 std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& options);
+/// What a run is for: see Compilation.
+struct RunFor {
+  bool decisions = false, figures = false, estimates_memory = false, quick = false;
+};
 /// The stages alone, from a module that was prepared already.
 std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,
-                                  bool decisions = false, bool figures_only = false);
+                                  const RunFor& what);
 
 /// Entries and what they are made of.
 struct Found {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which annotation would avoid a movement: candidates are tried by partitioning the program again.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -12,6 +13,7 @@
 #include "src/ir/rewrite/builder.h"
 #include "src/spmd/auto_sharding/argument_views.h"
 #include "src/spmd/auto_sharding/auto_sharding.h"
+#include "src/spmd/collectives/optimize.h"
 #include "src/spmd/communication_report.h"
 #include "src/spmd/propagation/meshes.h"
 #include "src/spmd/propagation/propagate.h"
@@ -38,6 +40,7 @@ struct Edit {
 /// What a device receives, computes and holds.
 struct Figures {
   double bytes = 0, flops = 0, work = 0, held = 0;
+  bool exact = true;  ///< `bytes` are whole numbers: their sum is the same in any order
   std::map<std::string, double> by_movement;  ///< bytes of each collective's record, see below
 };
 
@@ -98,6 +101,10 @@ Figures measure(const Run& run) {
     for (const auto& i : c->instructions()) {
       if (!i->shape.is_array()) continue;
       f.work += double(i->shape.element_count());
+      if (cost::communicates(*i)) {
+        const double bytes = cost::received_bytes(*i, device.num_partitions);
+        f.exact = f.exact && bytes == std::floor(bytes);
+      }
       if (const spmd::CommunicationRecord* r = run.compilation.report.record_of(*i)) {
         f.by_movement[movement_key(path_of(r->op), path_of(r->value), r->leaf)] +=
             cost::received_bytes(*i, device.num_partitions);
@@ -109,11 +116,10 @@ Figures measure(const Run& run) {
   return f;
 }
 
-std::optional<Figures> measure(std::unique_ptr<ir::Module> prepared, Options options,
-                               Layouts layouts, bool figures_only) {
-  options.layouts = layouts;
+std::optional<Figures> measure(std::unique_ptr<ir::Module> prepared, const Options& options,
+                               const RunFor& what) {
   try {
-    return measure(*run_prepared(std::move(prepared), options, false, figures_only));
+    return measure(*run_prepared(std::move(prepared), options, what));
   } catch (const InternalError&) {
     throw;
   } catch (const Error&) {
@@ -181,11 +187,31 @@ class Search {
   const Figures* confirm(const Edit& edit) {
     auto [it, fresh] = confirmed_.try_emplace(edit.key());
     if (fresh && confirms_left_-- > 0) {
-      std::unique_ptr<ir::Module> module = run_.prepared->clone();
-      if (apply(module.get(), edit))
-        it->second = measure(std::move(module), options_, options_.layouts, false);
+      // In what order a device does its work makes no difference, but for how a sum is rounded.
+      it->second = measured(edit, options_, {.figures = true});
+      if (it->second && !it->second->exact) it->second = measured(edit, options_, {});
     }
     return it->second ? &*it->second : nullptr;
+  }
+
+  /// As the rules alone shard the program.
+  std::optional<Figures> tried(const Edit& edit) const {
+    Options options = options_;
+    options.layouts = Layouts::propagated;
+    RunFor what{.figures = true, .estimates_memory = true, .quick = true};
+    try {
+      return measured(edit, options, what);
+    } catch (const spmd::StepTakenBack&) {
+      what.quick = false;
+      return measured(edit, options, what);
+    }
+  }
+
+  std::optional<Figures> measured(const Edit& edit, const Options& options,
+                                  const RunFor& what) const {
+    std::unique_ptr<ir::Module> module = run_.prepared->clone();
+    if (!apply(module.get(), edit)) return std::nullopt;
+    return measure(std::move(module), options, what);
   }
 
   ExplainSuggestion suggestion(const Edit& edit, const Figures& then) const {
@@ -217,11 +243,7 @@ class Search {
       --left_;
       fresh.emplace_back(&edit, &it->second);
     }
-    for_all(fresh.size(), [&](std::size_t k) {
-      std::unique_ptr<ir::Module> module = run_.prepared->clone();
-      if (apply(module.get(), *fresh[k].first))
-        *fresh[k].second = measure(std::move(module), options_, Layouts::propagated, true);
-    });
+    for_all(fresh.size(), [&](std::size_t k) { *fresh[k].second = tried(*fresh[k].first); });
   }
 
   /// Several at once; one after the other where the program calls functions of the user.

@@ -45,16 +45,23 @@ class Steps {
   /// Keeps what a step does, unless a device would hold more than `factor` of what it did.
   template <class F>
   bool attempt(double factor, F&& step) {
-    std::unique_ptr<ir::Module> before = module_->clone();
+    std::unique_ptr<ir::Module> before;
+    double peak = peak_;
+    if (!options_.keep_no_copies) {
+      before = module_->clone();
+    } else if (peak < 0) {
+      peak = options_.peak(*module_);
+    }
     if (step(module_.get()) == 0) return true;
     clean();
-    if (peak_ < 0) peak_ = options_.peak(*before);
-    const double now = options_.peak(*module_);
-    if (now > peak_ * factor + kNegligibleBytes) {
+    if (peak < 0) peak = options_.peak(*before);
+    peak_ = options_.peak(*module_);
+    if (peak_ > peak * factor + kNegligibleBytes) {
+      if (!before) throw StepTakenBack();
+      peak_ = peak;
       module_ = std::move(before);
       return false;
     }
-    peak_ = now;
     return true;
   }
 

@@ -48,6 +48,9 @@ std::size_t schedule_for_memory(ir::Module* module, bool shrink_early = false);
 /// Each collective as early as its operands are there.
 std::size_t schedule_collectives_early(ir::Module* module);
 
+/// Thrown on request only, see below.
+struct StepTakenBack {};
+
 struct CollectiveOptions {
   CombineOptions combine;
   /// See expand_collective_matmuls.
@@ -59,6 +62,9 @@ struct CollectiveOptions {
   std::function<double(const ir::Module&)> peak;
   /// Orders as well; without, what is received is the same.
   bool order = true;
+  /// No copies are kept to go back to: StepTakenBack is thrown where a step would be taken back,
+  /// and the module is lost. For those who measure many programs, and can begin again.
+  bool keep_no_copies = false;
   /// Told of collectives that were found needless, if set.
   std::function<void(const ir::Instruction&)> removed;
   /// Makes instructions that compute the same one, if set, and says how many went: what comes out
