@@ -80,6 +80,13 @@ foreach(layer IN LISTS TESSERA_LAYERS)
   tessera_add_layer_tests(${layer})
 endforeach()
 
+# What takes a minute in all: `ctest -L quick`, for each change.
+foreach(layer IN ITEMS base sharding ir text evaluator passes transforms cost runtime)
+  if(TEST ${layer})
+    set_property(TEST ${layer} APPEND PROPERTY LABELS quick)
+  endif()
+endforeach()
+
 if(TESSERA_JIT)
   # All kernels compiled, however small: their tests would be interpreted otherwise.
   add_test(NAME codegen_compiled

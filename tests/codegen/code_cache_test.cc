@@ -55,6 +55,15 @@ TEST_F(CodeCacheTest, FindsWhatWasAdded) {
   EXPECT_EQ(files().size(), 1u) << "nothing is left beside it";
 }
 
+TEST_F(CodeCacheTest, BelongsToItsOwnerAlone) {
+  const mode_t before = umask(0);
+  CodeCache("a machine").add("k", "code");
+  umask(before);
+  struct stat facts {};
+  ASSERT_EQ(stat(files().at(0).parent_path().c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0700u) << "others could put machine code there";
+}
+
 TEST_F(CodeCacheTest, DamagedFilesAreNotThere) {
   const CodeCache cache("a machine");
   const std::string code(300, 'c');

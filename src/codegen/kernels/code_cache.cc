@@ -130,7 +130,10 @@ void CodeCache::add(const std::string& key, const std::string& code) const {
   const std::string full = target_ + '\n' + key;
   const fs::path to = file(full), folder = to.parent_path();
   std::error_code error;
-  fs::create_directories(folder, error);
+  // It holds machine code, which is run: nobody else may write there.
+  if (fs::create_directories(folder, error)) {
+    fs::permissions(folder, fs::perms::owner_all, error);
+  }
   if (error) return;
   const std::string body = full + code;
   Header header;
