@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The writer of StableHLO at work: functions, regions and ops go into one text, in order.
+// The writer of StableHLO at work: functions, regions and ops go to a sink, in order.
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -16,21 +15,9 @@
 #include "src/ir/hlo/device_texts.h"
 #include "src/ir/module.h"
 #include "src/text/write/meshes.h"
-#include "src/text/write/stablehlo.h"
+#include "src/text/write/sink.h"
 
 namespace tessera::text {
-
-/// An SSA value: %4, %4#1, %arg4.
-struct Value {
-  std::int32_t number = 0;
-  std::int32_t result = -1;  ///< which of several results of one op; -1: the only one
-  bool argument = false;
-  const Shape* type = nullptr;  ///< array or token
-};
-using Values = std::vector<Value>;
-using Types = std::vector<const Shape*>;
-/// Entries of an attribute dictionary.
-using Entries = std::vector<std::pair<std::string, std::string>>;
 
 /// Leaves of a shape in pre-order; they live as long as the shape does.
 void append_leaves(const Shape& shape, Types* leaves);
@@ -42,7 +29,7 @@ inline Types leaves_of(const Shape& shape) {
 
 class Writer {
  public:
-  Writer(const ir::Module& module, const WriteOptions& options);
+  Writer(const ir::Module& module, Sink& sink);
   std::string run();
 
  private:
@@ -54,16 +41,6 @@ class Writer {
     /// Results of ops that were started and not yet ended.
     std::unordered_map<const ir::Instruction*, Values> started;
   };
-  /// A generic op.
-  struct Op {
-    std::string_view name;
-    Values operands;
-    std::string properties;  ///< between <{ and }>
-    Types results;
-    std::function<void()> regions;  ///< writes `{...}, {...}`
-    bool decorated = true;          ///< carries the instruction's sharding and attributes
-  };
-
   // module.cc: functions and regions
   void function(const ir::Computation& c, const std::string& symbol);
   const std::string& symbol_of(const ir::Computation& c);
@@ -74,31 +51,18 @@ class Writer {
   Values inlined(const ir::Instruction& i, const ir::Computation& c, const Values& arguments);
   bool outlined(const ir::Computation& c) const;
   /// `{ ^bb0(%arg1: tensor<f32>): ... stablehlo.return ... }` with new block arguments.
-  void region(const ir::Instruction& i, const ir::Computation& c);
+  void region(const ir::Instruction& i, const ir::Computation& c,
+              std::string_view terminator = "stablehlo.return");
   /// `{ ... stablehlo.return ... }` of values that are in reach.
-  void closed_region(const ir::Instruction& i, const ir::Computation& c, const Values& arguments,
-                     std::string_view terminator = "stablehlo.return");
+  void closed_region(const ir::Instruction& i, const ir::Computation& c, const Values& arguments);
   Values call(const ir::Instruction& i, const ir::Computation& c, const Values& arguments,
               bool decorated);
 
-  // values.cc: pieces of text
-  void line() { out_.append(indent_ * 2, ' '); }
-  void value(const Value& v);
-  void values(const Values& list);
-  void types(const Types& list);
-  void types(const Values& list);
-  /// `: (a, b) -> c`
-  void function_type(const Values& operands, const Types& results);
-  /// `%4:2 = `
-  Values results(const Types& types);
-  Values arguments(const Types& types);
-  void bound_arguments(const Values& list, const std::vector<std::string>& attributes = {});
-  void end(const ir::Instruction& i);
+  // values.cc: ops and their attributes
+  Values emit(const ir::Instruction& i, Op op);
+  /// An op of one operand with a short form, made on the way to what the instruction is.
+  Values step(const ir::Instruction& i, std::string_view name, const Value& x, const Shape* type);
   Entries decorations(const ir::Instruction& i);
-  /// ` {a = 1, b = 2}` sorted by key; nothing if there are none.
-  void dictionary(Entries entries);
-  void decorate(const ir::Instruction& i) { dictionary(decorations(i)); }
-  Values generic(const ir::Instruction& i, const Op& op);
   Values constant(const ir::Instruction& i, const Literal& literal, bool decorated);
   const Shape* own(Shape shape);
   std::string sharding_text(const TensorSharding& s, std::int64_t rank) const;
@@ -123,8 +87,8 @@ class Writer {
   Values starts_of_slice(const ir::Instruction& i, const Values& xs, std::size_t first,
                          std::size_t count);
   Values written_operands(const ir::Instruction& i, const Values& xs);
-  void short_attributes(const ir::Instruction& i);
-  void short_types(const ir::Instruction& i, const Values& operands);
+  void short_attributes(const ir::Instruction& i, Op* op);
+  void comparison(std::string_view direction, std::string_view kind, Op* op) const;
   Values short_form(const ir::Instruction& i, const Values& xs);
   // ops_arrays.cc
   Values arrays(const ir::Instruction& i, const Values& xs);
@@ -161,8 +125,7 @@ class Writer {
   std::string groups(const ir::Instruction& i, const ir::DeviceGroups& g, std::int64_t* group_size);
 
   const ir::Module& module_;
-  const WriteOptions options_;
-  std::string out_;
+  Sink& sink_;
   std::vector<ir::Computation*> order_;
   std::set<std::string> symbols_;
   MeshSymbols meshes_;
@@ -174,9 +137,7 @@ class Writer {
   std::unordered_set<const ir::Instruction*> echoes_;  ///< say again what a marker says
   std::deque<Shape> owned_;
   std::deque<ir::Instruction> calls_;
-  std::size_t indent_ = 0;
   int depth_ = 0;
-  std::int32_t next_value_ = 0, next_argument_ = 0;
   std::map<std::pair<const LogicalMesh*, IndexList>, std::string> group_texts_;
   ir::DeviceTexts devices_;
   std::int64_t next_channel_;

@@ -77,14 +77,9 @@ const std::string& MeshSymbols::symbol_of(const MeshRef& mesh) const {
   throw InternalError("a mesh was not found among those of its module");
 }
 
-void MeshSymbols::append_definitions(std::string& out) const {
-  auto begin = [&](const std::string& symbol) {
-    out += "  sdy.mesh ";
-    append_symbol(out, symbol);
-    out += " = <[";
-  };
+void MeshSymbols::define(Sink& sink) const {
   for (const Mesh& m : meshes_) {
-    begin(m.symbol);
+    std::string out = "<[";
     bool first = true;
     for (const MeshAxis& axis : m.mesh->axes) {
       // A refined axis is written once, unsplit: its major piece stands for it. Pieces of
@@ -102,18 +97,12 @@ void MeshSymbols::append_definitions(std::string& out) const {
       out += ", device_ids=";
       append_list(out, m.mesh->device_ids);
     }
-    out += ">\n";
+    sink.mesh(m.symbol, out + ">");
   }
   for (const auto& [device, symbol] : single_) {
-    begin(symbol);
-    out += "], device_ids=[";
-    append_int(out, device);
-    out += "]>\n";
+    sink.mesh(symbol, "<[], device_ids=[" + std::to_string(device) + "]>");
   }
-  if (meshes_.empty() && !empty_.empty()) {
-    begin(empty_);
-    out += "]>\n";
-  }
+  if (meshes_.empty() && !empty_.empty()) sink.mesh(empty_, "<[]>");
 }
 
 void MeshSymbols::append_sharding(std::string& out, const TensorSharding& s,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/ir/module.h"
+#include "src/text/write/sink.h"
 
 namespace tessera::text {
 
@@ -19,8 +20,8 @@ class MeshSymbols {
   MeshSymbols(const ir::Module& module, const std::vector<ir::Computation*>& computations,
               std::set<std::string>* taken);
 
-  /// `sdy.mesh @mesh = <["x"=2, "y"=4]>` for each mesh, a line each.
-  void append_definitions(std::string& out) const;
+  /// All of them, as `<["x"=2, "y"=4]>`.
+  void define(Sink& sink) const;
   /// `<@mesh, [{"x"}, {}]>`. Not for shardings with manual axes, which sdy lacks.
   void append_sharding(std::string& out, const TensorSharding& s, std::int64_t rank) const;
   /// `[<@mesh, [{"x"}, {}]>, ...]`

@@ -8,7 +8,9 @@
 #include "src/ir/post_order.h"
 #include "src/text/read/stablehlo.h"
 #include "src/text/write/function.h"
+#include "src/text/write/stablehlo.h"
 #include "src/text/write/text.h"
+#include "src/text/write/text_sink.h"
 
 namespace tessera::text {
 
@@ -78,9 +80,9 @@ void find_echoes(const Computation& c, const std::unordered_set<const Instructio
 
 }  // namespace
 
-Writer::Writer(const ir::Module& module, const WriteOptions& options)
+Writer::Writer(const ir::Module& module, Sink& sink)
     : module_(module),
-      options_(options),
+      sink_(sink),
       order_(reachable(module)),
       symbols_{"main"},
       meshes_(module, order_, &symbols_),
@@ -107,31 +109,23 @@ Writer::Writer(const ir::Module& module, const WriteOptions& options)
 }
 
 std::string Writer::run() {
-  out_.reserve(module_.instruction_count() * 96);
-  out_ += "module ";
-  append_symbol(out_, module_.name.empty() ? "module" : module_.name);
-  out_ += " attributes {";
+  Entries attributes{{"mhlo.num_partitions", std::to_string(partitions_) + " : i32"},
+                     {"mhlo.num_replicas", std::to_string(module_.replica_count) + " : i32"}};
   std::string frontend;
   for (const auto& [k, v] : module_.frontend_attributes) {
     if (k == ir::kSdyMeshes) continue;
-    frontend += frontend.empty() ? "" : ", ";
+    frontend += frontend.empty() ? "{" : ", ";
     append_key(frontend, k);
     frontend += " = ";
     append_string(frontend, v);
   }
-  if (!frontend.empty()) out_ += "mhlo.frontend_attributes = {" + frontend + "}, ";
-  out_ += "mhlo.num_partitions = ";
-  append_int(out_, partitions_);
-  out_ += " : i32, mhlo.num_replicas = ";
-  append_int(out_, module_.replica_count);
-  out_ += " : i32} {\n";
-  meshes_.append_definitions(out_);
-  indent_ = 1;
+  if (!frontend.empty()) attributes.emplace_back("mhlo.frontend_attributes", frontend + "}");
+  sink_.module(module_.name.empty() ? "module" : module_.name, attributes);
+  meshes_.define(sink_);
   function(*module_.entry(), "main");
   // Writing one may call others.
   for (std::size_t n = 0; n < pending_.size(); ++n) function(*pending_[n], functions_[pending_[n]]);
-  out_ += "}\n";
-  return std::move(out_);
+  return sink_.finish();
 }
 
 std::string Writer::unused_symbol(const std::string& name) {
@@ -164,15 +158,16 @@ void append_memory(const Instruction& root, std::size_t n, std::size_t results, 
 }  // namespace
 
 void Writer::function(const Computation& c, const std::string& symbol) {
-  const bool entry = &c == module_.entry();
-  next_value_ = next_argument_ = 0;
-  Types types;
+  FunctionHead head;
+  head.entry = &c == module_.entry();
+  head.symbol = symbol;
   std::vector<std::size_t> first;  // leaf of each parameter
   for (const Instruction* p : c.parameters()) {
-    first.push_back(types.size());
-    append_leaves(p->shape, &types);
+    first.push_back(head.arguments.size());
+    append_leaves(p->shape, &head.arguments);
   }
-  std::vector<Entries> entries(types.size());
+  std::vector<Entries>& entries = head.argument_attributes;
+  entries.resize(head.arguments.size());
   for (std::size_t p = 0; p < c.parameters().size(); ++p) {
     const Instruction& i = *c.parameters()[p];
     const Types leaves = leaves_of(i.shape);
@@ -185,7 +180,7 @@ void Writer::function(const Computation& c, const std::string& symbol) {
       }
     }
   }
-  if (entry) {
+  if (head.entry) {
     for (const ir::Alias& a : module_.input_output_alias) {
       const Instruction& p = *c.parameter(std::size_t(a.parameter));
       const auto leaf =
@@ -199,55 +194,23 @@ void Writer::function(const Computation& c, const std::string& symbol) {
           "jax.buffer_donor", "true");
     }
   }
-  auto dictionary_text = [&](Entries list) {
-    std::string saved = std::exchange(out_, {});
-    dictionary(std::move(list));
-    return std::exchange(out_, std::move(saved));
-  };
-  std::vector<std::string> attributes;
-  for (Entries& list : entries) attributes.push_back(dictionary_text(std::move(list)));
-
-  line();
-  out_ += entry ? "func.func public " : "func.func private ";
-  append_symbol(out_, symbol);
-  const Values parameters = arguments(types);
-  bound_arguments(parameters, attributes);
   const Instruction& root = *c.root();
-  const Types result_types = leaves_of(root.shape);
-  if (!result_types.empty()) {
-    out_ += " -> (";
-    for (std::size_t n = 0; n < result_types.size(); ++n) {
-      if (n > 0) out_ += ", ";
-      append_type(out_, *result_types[n]);
-      const Instruction* marker = entry ? result_marker(&root, n, result_types.size()) : nullptr;
-      const TensorSharding* s = nullptr;
-      if (root.sharding.size() == result_types.size()) s = &root.sharding[n];
-      if (marker != nullptr) s = &marker->sharding[0];
-      Entries entries;
-      if (entry) append_memory(root, n, result_types.size(), &entries);
-      if (s != nullptr && !s->is_manual() && s->kind != TensorSharding::Kind::unknown) {
-        entries.emplace_back("sdy.sharding",
-                             "#sdy.sharding" + sharding_text(*s, result_types[n]->rank()));
-      }
-      if (!entries.empty()) out_ += dictionary_text(std::move(entries));
+  append_leaves(root.shape, &head.results);
+  head.result_attributes.resize(head.results.size());
+  for (std::size_t n = 0; n < head.results.size(); ++n) {
+    Entries& of_result = head.result_attributes[n];
+    const Instruction* marker = head.entry ? result_marker(&root, n, head.results.size()) : nullptr;
+    const TensorSharding* s = nullptr;
+    if (root.sharding.size() == head.results.size()) s = &root.sharding[n];
+    if (marker != nullptr) s = &marker->sharding[0];
+    if (head.entry) append_memory(root, n, head.results.size(), &of_result);
+    if (s != nullptr && !s->is_manual() && s->kind != TensorSharding::Kind::unknown) {
+      of_result.emplace_back("sdy.sharding",
+                             "#sdy.sharding" + sharding_text(*s, head.results[n]->rank()));
     }
-    out_ += ')';
   }
-  out_ += " {\n";
-  ++indent_;
-  const Values returned = body(c, parameters);
-  line();
-  out_ += "return";
-  if (!returned.empty()) {
-    out_ += ' ';
-    values(returned);
-    out_ += " : ";
-    this->types(returned);
-  }
-  out_ += '\n';
-  --indent_;
-  line();
-  out_ += "}\n";
+  const Values parameters = sink_.function(head);
+  sink_.end_function(body(c, parameters));
 }
 
 Values Writer::body(const Computation& c, const Values& arguments) {
@@ -267,14 +230,12 @@ Values Writer::body(const Computation& c, const Values& arguments) {
     Values v = instruction(f, *i);
     for (std::size_t n = 0; n < i->sharding.size() && n < v.size(); ++n) {
       if (i->sharding[n].shard_group < 0) continue;
-      line();
-      out_ += "sdy.sharding_group ";
-      value(v[n]);
-      out_ += " group_id=";
-      append_int(out_, i->sharding[n].shard_group);
-      out_ += " : ";
-      append_type(out_, *v[n].type);
-      end(*i);
+      const std::string group = std::to_string(i->sharding[n].shard_group);
+      Op op{"sdy.sharding_group", {v[n]}, "group_id = " + group + " : i64", {}};
+      op.form = Form::one_type;
+      op.tail = " group_id=" + group;
+      op.decorated = false;
+      emit(*i, std::move(op));
     }
     f.values[std::size_t(i->index)] = std::move(v);
   }
@@ -297,53 +258,37 @@ Values Writer::inlined(const Instruction& i, const Computation& c, const Values&
   return out;
 }
 
-void Writer::closed_region(const Instruction& i, const Computation& c, const Values& arguments,
-                           std::string_view terminator) {
-  ++indent_;
-  const Values returned = inlined(i, c, arguments);
-  line();
-  out_ += terminator;
-  if (!returned.empty()) {
-    out_ += ' ';
-    values(returned);
-    out_ += " : ";
-    types(returned);
-  }
-  out_ += '\n';
-  --indent_;
-  line();
-  out_ += '}';
+void Writer::closed_region(const Instruction& i, const Computation& c, const Values& arguments) {
+  sink_.region({});
+  sink_.end_region("stablehlo.return", inlined(i, c, arguments));
 }
 
-void Writer::region(const Instruction& i, const Computation& c) {
+void Writer::region(const Instruction& i, const Computation& c, std::string_view terminator) {
   Types types;
   for (const Instruction* p : c.parameters()) append_leaves(p->shape, &types);
-  const Values block = arguments(types);
-  out_ += "{\n";
-  line();
-  out_ += "^bb0";
-  bound_arguments(block);
-  out_ += ":\n";
-  closed_region(i, c, block);
+  const Values block = sink_.region(types);
+  sink_.end_region(terminator, inlined(i, c, block));
 }
 
 Values Writer::call(const Instruction& i, const Computation& c, const Values& arguments,
                     bool decorated) {
-  const Types types = leaves_of(c.root()->shape);
-  Values out = results(types);
-  out_ += "func.call ";
-  append_symbol(out_, symbol_of(c));
-  out_ += '(';
-  values(arguments);
-  out_ += ')';
-  if (decorated) decorate(i);
-  function_type(arguments, types);
-  end(i);
-  return out;
+  Op op{"func.call", arguments, "callee = ", leaves_of(c.root()->shape)};
+  append_symbol(op.properties, symbol_of(c));
+  op.form = Form::signature;
+  append_symbol(op.lead, symbol_of(c));
+  op.lead += '(';
+  op.tail = ")";
+  op.decorated = decorated;
+  return emit(i, std::move(op));
+}
+
+std::string write_module(const ir::Module& module, Sink& sink) {
+  return Writer(module, sink).run();
 }
 
 std::string to_stablehlo(const ir::Module& module, const WriteOptions& options) {
-  return Writer(module, options).run();
+  TextSink sink(module.instruction_count() * 96, options.locations);
+  return write_module(module, sink);
 }
 
 std::string to_stablehlo(const ir::Module& module) { return to_stablehlo(module, WriteOptions{}); }

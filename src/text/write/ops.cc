@@ -70,63 +70,35 @@ Values Writer::elementwise(const Instruction& i, const Values& xs) {
   std::string name(dialect_prefix(dialect));
   name += ir::name(i.opcode);
   std::replace(name.begin(), name.end(), '-', '_');
-  if (dialect == ir::Dialect::chlo && xs.size() > 1) {
-    return generic(i, {name, xs, "", {&i.shape}, nullptr});
-  }
-  Values out = results({&i.shape});
-  out_ += name;
-  out_ += ' ';
-  values(xs);
-  decorate(i);
-  const bool one_type =
-      std::all_of(xs.begin(), xs.end(), [&](const Value& x) { return *x.type == i.shape; });
+  Op op{name, xs, "", {&i.shape}};
   if (dialect == ir::Dialect::chlo) {
-    out_ += " : ";
-    types(xs);
-    out_ += " -> ";
-    append_type(out_, i.shape);
-  } else if (one_type) {
-    out_ += " : ";
-    append_type(out_, i.shape);
+    if (xs.size() == 1) op.form = Form::operand_types;
   } else {
-    function_type(xs, {&i.shape});
+    const bool one_type =
+        std::all_of(xs.begin(), xs.end(), [&](const Value& x) { return *x.type == i.shape; });
+    op.form = one_type ? Form::one_type : Form::signature;
   }
-  end(i);
-  return out;
+  return emit(i, std::move(op));
 }
 
 Values Writer::convert(const Instruction& i, const Value& x, DType to) {
-  const Shape* type = own(Shape(to, x.type->dims));
-  Values out = results({type});
-  out_ += "stablehlo.convert ";
-  value(x);
-  function_type({x}, {type});
-  end(i);
-  return out;
+  return step(i, "stablehlo.convert", x, own(Shape(to, x.type->dims)));
 }
 
 Values Writer::reshape(const Instruction& i, const Value& x, Dims dims) {
-  const Shape* type = own(Shape(x.type->dtype, std::move(dims)));
-  Values out = results({type});
-  out_ += "stablehlo.reshape ";
-  value(x);
-  function_type({x}, {type});
-  end(i);
-  return out;
+  return step(i, "stablehlo.reshape", x, own(Shape(x.type->dtype, std::move(dims))));
 }
 
 Values Writer::transpose(const Instruction& i, const Value& x, const Dims& permutation) {
   Dims dims;
   for (std::int64_t d : permutation) dims.push_back(x.type->dims[std::size_t(d)]);
-  const Shape* type = own(Shape(x.type->dtype, std::move(dims)));
-  Values out = results({type});
-  out_ += "stablehlo.transpose ";
-  value(x);
-  out_ += ", dims = ";
-  append_list(out_, permutation);
-  function_type({x}, {type});
-  end(i);
-  return out;
+  Op op{"stablehlo.transpose", {x}, "permutation = ", {own(Shape(x.type->dtype, std::move(dims)))}};
+  append_i64_array(op.properties, permutation);
+  op.form = Form::signature;
+  op.tail = ", dims = ";
+  append_list(op.tail, permutation);
+  op.decorated = false;
+  return emit(i, std::move(op));
 }
 
 Values Writer::slice(const Instruction& i, const Value& x, const Dims& starts, const Dims& limits,
@@ -135,25 +107,30 @@ Values Writer::slice(const Instruction& i, const Value& x, const Dims& starts, c
   for (std::size_t d = 0; d < starts.size(); ++d) {
     dims.push_back(ceil_div(limits[d] - starts[d], strides[d]));
   }
-  const Shape* type = own(Shape(x.type->dtype, std::move(dims)));
-  Values out = results({type});
-  out_ += "stablehlo.slice ";
-  value(x);
-  out_ += " [";
-  for (std::size_t d = 0; d < starts.size(); ++d) {
-    if (d > 0) out_ += ", ";
-    append_int(out_, starts[d]);
-    out_ += ':';
-    append_int(out_, limits[d]);
-    if (strides[d] == 1) continue;
-    out_ += ':';
-    append_int(out_, strides[d]);
+  Op op{"stablehlo.slice", {x}, "", {own(Shape(x.type->dtype, std::move(dims)))}};
+  op.form = Form::signature;
+  op.decorated = decorated;
+  if (sink_.has_short_forms()) {
+    op.tail = " [";
+    for (std::size_t d = 0; d < starts.size(); ++d) {
+      if (d > 0) op.tail += ", ";
+      append_int(op.tail, starts[d]);
+      op.tail += ':';
+      append_int(op.tail, limits[d]);
+      if (strides[d] == 1) continue;
+      op.tail += ':';
+      append_int(op.tail, strides[d]);
+    }
+    op.tail += ']';
+  } else {
+    op.properties = "limit_indices = ";
+    append_i64_array(op.properties, limits);
+    op.properties += ", start_indices = ";
+    append_i64_array(op.properties, starts);
+    op.properties += ", strides = ";
+    append_i64_array(op.properties, strides);
   }
-  out_ += ']';
-  if (decorated) decorate(i);
-  function_type({x}, {type});
-  end(i);
-  return out;
+  return emit(i, std::move(op));
 }
 
 // The same bytes under another shape: elements in the operand's order in memory become the
@@ -180,13 +157,7 @@ Values Writer::bitcast(const Instruction& i, const Value& x) {
       v = reshape(i, v, cast)[0];
       cast.pop_back();
     }
-    const Shape* type = own(Shape(i.shape.dtype, std::move(cast)));
-    Values out = results({type});
-    out_ += "stablehlo.bitcast_convert ";
-    value(v);
-    function_type({v}, {type});
-    end(i);
-    v = out[0];
+    v = step(i, "stablehlo.bitcast_convert", v, own(Shape(i.shape.dtype, std::move(cast))))[0];
   }
   if (v.type->dims != dims) v = reshape(i, v, dims)[0];
   if (!is_iota(in_memory)) {
@@ -204,13 +175,7 @@ Values Writer::starts_of_slice(const Instruction& i, const Values& xs, std::size
   if (xs.size() == first + 1 && xs[first].type->rank() == 1) {
     for (std::size_t n = 0; n < count; ++n) {
       Values one = slice(i, xs[first], {std::int64_t(n)}, {std::int64_t(n) + 1}, {1}, false);
-      const Shape* scalar = own(Shape(one[0].type->dtype, {}));
-      Values reshaped = results({scalar});
-      out_ += "stablehlo.reshape ";
-      value(one[0]);
-      function_type(one, {scalar});
-      end(i);
-      out.push_back(reshaped[0]);
+      out.push_back(reshape(i, one[0], {})[0]);
     }
     return out;
   }
@@ -234,29 +199,42 @@ Values Writer::written_operands(const Instruction& i, const Values& xs) {
   return out;
 }
 
-// What stands behind the operands, and for iota in their place.
-void Writer::short_attributes(const Instruction& i) {
-  const auto item = [this](const char* key) { out_ += std::string(", ") + key + " = "; };
+// What stands behind the operands, and for iota in their place; or as properties.
+void Writer::short_attributes(const Instruction& i, Op* op) {
+  const bool brief = sink_.has_short_forms();
+  std::string& out = brief ? op->tail : op->properties;
+  const auto item = [&](const char* key, const char* full) {
+    if (brief) {
+      if (!op->operands.empty()) out += ", ";
+    } else if (!out.empty()) {
+      out += ", ";
+    }
+    out += brief ? key : full;
+    out += " = ";
+  };
+  const auto list = [&](const char* key, const char* full, const Dims& dims) {
+    item(key, full);
+    brief ? append_list(out, dims) : append_i64_array(out, dims);
+  };
+  const auto number = [&](const char* key, const char* full, std::int64_t v) {
+    item(key, full);
+    append_int(out, v);
+    if (!brief) out += " : i64";
+  };
   switch (i.opcode) {
     case Opcode::broadcast:
+      return list("dims", "broadcast_dimensions", i.get<ir::DimensionsAttrs>().dims);
     case Opcode::transpose:
+      return list("dims", "permutation", i.get<ir::DimensionsAttrs>().dims);
     case Opcode::reverse:
-      item("dims");
-      append_list(out_, i.get<ir::DimensionsAttrs>().dims);
-      break;
+      return list("dims", "dimensions", i.get<ir::DimensionsAttrs>().dims);
     case Opcode::concatenate:
     case Opcode::get_dimension_size:
-      item("dim");
-      append_int(out_, i.get<ir::DimensionsAttrs>().dims.at(0));
-      break;
+      return number("dim", "dimension", i.get<ir::DimensionsAttrs>().dims.at(0));
     case Opcode::iota:
-      out_ += "dim = ";
-      append_int(out_, i.get<ir::IotaAttrs>().dim);
-      break;
+      return number("dim", "iota_dimension", i.get<ir::IotaAttrs>().dim);
     case Opcode::dynamic_slice:
-      item("sizes");
-      append_list(out_, i.get<ir::DynamicSliceAttrs>().sizes);
-      break;
+      return list("sizes", "slice_sizes", i.get<ir::DynamicSliceAttrs>().sizes);
     case Opcode::pad: {
       Dims low, high, interior;
       for (const ir::PadDim& d : i.get<ir::PadAttrs>().dims) {
@@ -264,38 +242,33 @@ void Writer::short_attributes(const Instruction& i) {
         high.push_back(d.high);
         interior.push_back(d.interior);
       }
-      item("low");
-      append_list(out_, low);
-      item("high");
-      append_list(out_, high);
-      item("interior");
-      append_list(out_, interior);
-      break;
+      list("low", "edge_padding_low", low);
+      list("high", "edge_padding_high", high);
+      return list("interior", "interior_padding", interior);
     }
     case Opcode::fft: {
       const auto& a = i.get<ir::FftAttrs>();
-      item("type");
-      out_ += ir::kFftTypes[std::size_t(a.type)];
-      item("length");
-      append_list(out_, a.lengths);
-      break;
+      item("type", "fft_type");
+      const std::string type(ir::kFftTypes[std::size_t(a.type)]);
+      out += brief ? type : "#stablehlo<fft_type " + type + ">";
+      return list("length", "fft_length", a.lengths);
     }
     case Opcode::reduce_precision: {
       const auto& a = i.get<ir::ReducePrecisionAttrs>();
-      item("format");
-      out_ += 'e';
-      append_int(out_, a.exponent_bits);
-      out_ += 'm';
-      append_int(out_, a.mantissa_bits);
-      break;
+      const std::string e = std::to_string(a.exponent_bits), m = std::to_string(a.mantissa_bits);
+      out += brief ? ", format = e" + e + "m" + m
+                   : "exponent_bits = " + e + " : i32, mantissa_bits = " + m + " : i32";
+      return;
     }
     default:
-      break;
+      return;
   }
 }
 
-void Writer::short_types(const Instruction& i, const Values& operands) {
-  switch (i.opcode) {
+namespace {
+
+Form short_form_of(Opcode op) {
+  switch (op) {
     case Opcode::reverse:
     case Opcode::iota:
     case Opcode::complex:
@@ -303,44 +276,41 @@ void Writer::short_types(const Instruction& i, const Values& operands) {
     case Opcode::partition_id:
     case Opcode::replica_id:
     case Opcode::after_all:
-      out_ += " : ";
-      append_type(out_, i.shape);
-      break;
+      return Form::one_type;
     case Opcode::select:
-      out_ += " : ";
-      append_type(out_, *operands[0].type);
-      out_ += ", ";
-      append_type(out_, i.shape);
-      break;
+      return Form::select;
     default:
-      function_type(operands, {&i.shape});
-      break;
+      return Form::signature;
   }
 }
 
+}  // namespace
+
 // One op with a form of its own: `stablehlo.transpose %0, dims = [1, 0] : (...) -> ...`.
 Values Writer::short_form(const Instruction& i, const Values& xs) {
-  const Values operands = written_operands(i, xs);
-  Values out = results({&i.shape});
-  out_ += "stablehlo." + short_name(i.opcode);
-  if (!operands.empty() || i.is(Opcode::iota)) out_ += ' ';
+  const std::string name = "stablehlo." + short_name(i.opcode);
+  Op op{name, written_operands(i, xs), "", {&i.shape}};
+  op.form = short_form_of(i.opcode);
   if (i.is(Opcode::compare)) {
     const auto& a = i.get<ir::CompareAttrs>();
-    const ir::ComparisonType type =
+    const ir::ComparisonType kind =
         a.type == ir::ComparisonType::by_dtype ? ir::default_comparison(xs[0].type->dtype) : a.type;
-    out_ += ir::kDirections[std::size_t(a.direction)];
-    out_ += ", ";
-    values(operands);
-    out_ += ", ";
-    out_ += ir::kComparisonTypes[std::size_t(type)];
-  } else {
-    values(operands);
+    comparison(ir::kDirections[std::size_t(a.direction)], ir::kComparisonTypes[std::size_t(kind)],
+               &op);
   }
-  short_attributes(i);
-  decorate(i);
-  short_types(i, operands);
-  end(i);
-  return out;
+  short_attributes(i, &op);
+  return emit(i, std::move(op));
+}
+
+void Writer::comparison(std::string_view direction, std::string_view kind, Op* op) const {
+  const std::string d(direction), k(kind);
+  if (sink_.has_short_forms()) {
+    op->lead = d + ", ";
+    op->tail = ", " + k;
+  } else {
+    op->properties = "compare_type = #stablehlo<comparison_type " + k +
+                     ">, comparison_direction = #stablehlo<comparison_direction " + d + ">";
+  }
 }
 
 Values Writer::instruction(Frame& f, const Instruction& i) {
@@ -413,7 +383,7 @@ Values Writer::instruction(Frame& f, const Instruction& i) {
       break;
   }
   if (i.is(Opcode::stochastic_convert)) {
-    return generic(i, {"mhlo.stochastic_convert", operands(f, i), "", {&i.shape}, nullptr});
+    return emit(i, {"mhlo.stochastic_convert", operands(f, i), "", {&i.shape}});
   }
   if (ir::is_elementwise(i.opcode)) return elementwise(i, operands(f, i));
   return control(f, i);

@@ -124,27 +124,35 @@ std::string algorithm_text(const Instruction& i, std::string name, const Values&
 
 Values Writer::dot(const Instruction& i, const Values& xs) {
   const auto& a = i.get<ir::DotAttrs>();
-  Values out = results({&i.shape});
-  out_ += "stablehlo.dot_general ";
-  values(xs);
+  Op op{"stablehlo.dot_general", xs, "", {&i.shape}};
+  op.form = Form::signature;
+  const bool chosen = !a.algorithm.empty() && a.algorithm != "dot_unset";
+  if (!sink_.has_short_forms()) {
+    if (chosen) {
+      op.properties =
+          "algorithm = #stablehlo.dot_algorithm" + algorithm_text(i, a.algorithm, xs) + ", ";
+    }
+    op.properties += "dot_dimension_numbers = #stablehlo.dot<";
+    listed(op.properties, "lhs_batching_dimensions", a.lhs_batch);
+    listed(op.properties, "rhs_batching_dimensions", a.rhs_batch);
+    listed(op.properties, "lhs_contracting_dimensions", a.lhs_contracting);
+    listed(op.properties, "rhs_contracting_dimensions", a.rhs_contracting);
+    op.properties += ">, " + precision_config(a.operand_precision);
+    return emit(i, std::move(op));
+  }
   auto pair = [&](std::string_view key, const Dims& lhs, const Dims& rhs) {
-    out_ += ", ";
-    out_ += key;
-    out_ += " = ";
-    append_list(out_, lhs);
-    out_ += " x ";
-    append_list(out_, rhs);
+    op.tail += ", ";
+    op.tail += key;
+    op.tail += " = ";
+    append_list(op.tail, lhs);
+    op.tail += " x ";
+    append_list(op.tail, rhs);
   };
   if (!a.lhs_batch.empty()) pair("batching_dims", a.lhs_batch, a.rhs_batch);
   pair("contracting_dims", a.lhs_contracting, a.rhs_contracting);
-  out_ += ", precision = " + precision(a.operand_precision);
-  if (!a.algorithm.empty() && a.algorithm != "dot_unset") {
-    out_ += ", algorithm = " + algorithm_text(i, a.algorithm, xs);
-  }
-  decorate(i);
-  function_type(xs, {&i.shape});
-  end(i);
-  return out;
+  op.tail += ", precision = " + precision(a.operand_precision);
+  if (chosen) op.tail += ", algorithm = " + algorithm_text(i, a.algorithm, xs);
+  return emit(i, std::move(op));
 }
 
 Values Writer::ragged_dot(const Instruction& i, const Values& xs) {
@@ -160,7 +168,7 @@ Values Writer::ragged_dot(const Instruction& i, const Values& xs) {
       "precision_config = [#chlo<precision DEFAULT>, #chlo<precision DEFAULT>], "
       "ragged_dot_dimension_numbers = " +
       numbers + ">";
-  return generic(i, {"chlo.ragged_dot", xs, properties, {&i.shape}, nullptr});
+  return emit(i, {"chlo.ragged_dot", xs, properties, {&i.shape}});
 }
 
 Values Writer::convolution(const Instruction& i, const Values& xs) {
@@ -194,7 +202,7 @@ Values Writer::convolution(const Instruction& i, const Values& xs) {
   }
   p += '>';
   array(p, "window_strides", each(a.window, [](auto& d) { return d.stride; }));
-  return generic(i, {"stablehlo.convolution", xs, p, {&i.shape}, nullptr});
+  return emit(i, {"stablehlo.convolution", xs, p, {&i.shape}});
 }
 
 Values Writer::gather(const Instruction& i, const Values& xs) {
@@ -211,7 +219,7 @@ Values Writer::gather(const Instruction& i, const Values& xs) {
   p += '>';
   flag(p, "indices_are_sorted", a.indices_are_sorted);
   array(p, "slice_sizes", a.slice_sizes);
-  return generic(i, {"stablehlo.gather", xs, p, {&i.shape}, nullptr});
+  return emit(i, {"stablehlo.gather", xs, p, {&i.shape}});
 }
 
 Values Writer::scatter(const Instruction& i, const Values& xs) {
@@ -229,7 +237,7 @@ Values Writer::scatter(const Instruction& i, const Values& xs) {
   append_int(p, a.index_vector_dim);
   p += '>';
   flag(p, "unique_indices", a.unique_indices);
-  return generic(
+  return emit(
       i, {"stablehlo.scatter", xs, p, leaves_of(i.shape), [&] { region(i, *i.called().at(0)); }});
 }
 
@@ -247,23 +255,20 @@ Values Writer::window(const Instruction& i, const Values& xs) {
   if (!selects) array(p, "window_dilations", each(w, [](auto& d) { return d.rhs_dilation; }));
   array(p, "window_dimensions", each(w, [](auto& d) { return d.size; }));
   array(p, "window_strides", each(w, [](auto& d) { return d.stride; }));
-  return generic(i, {selects ? "stablehlo.select_and_scatter" : "stablehlo.reduce_window", xs, p,
-                     leaves_of(i.shape), [&] {
-                       region(i, *i.called().at(0));
-                       if (!selects) return;
-                       out_ += ", ";
-                       region(i, *i.called().at(1));
-                     }});
+  return emit(i, {selects ? "stablehlo.select_and_scatter" : "stablehlo.reduce_window", xs, p,
+                  leaves_of(i.shape), [&] {
+                    region(i, *i.called().at(0));
+                    if (selects) region(i, *i.called().at(1));
+                  }});
 }
 
 Values Writer::random(const Instruction& i, const Values& xs) {
   if (i.is(Opcode::rng_get_and_update_state)) {
     const std::string_view delta = item(i.get<ir::TextAttrs>(), "delta");
-    return generic(i, {"mhlo.xla.rng_get_and_update_state",
-                       xs,
-                       "delta = " + std::string(delta) + " : i64",
-                       {&i.shape},
-                       nullptr});
+    return emit(i, {"mhlo.xla.rng_get_and_update_state",
+                    xs,
+                    "delta = " + std::string(delta) + " : i64",
+                    {&i.shape}});
   }
   const std::string& kind = i.get<ir::RngAttrs>().kind;
   if (i.is(Opcode::rng)) {
@@ -275,11 +280,10 @@ Values Writer::random(const Instruction& i, const Values& xs) {
                              : kind == "rng_normal" ? "NORMAL"
                                                     : "";
     if (name.empty()) unsupported(i, "the distribution " + kind);
-    return generic(i, {"stablehlo.rng",
-                       all,
-                       "rng_distribution = #stablehlo<rng_distribution " + name + ">",
-                       {&i.shape},
-                       nullptr});
+    return emit(i, {"stablehlo.rng",
+                    all,
+                    "rng_distribution = #stablehlo<rng_distribution " + name + ">",
+                    {&i.shape}});
   }
   const std::string name = kind == "rng_default"     ? "DEFAULT"
                            : kind == "rng_three_fry" ? "THREE_FRY"
@@ -288,11 +292,11 @@ Values Writer::random(const Instruction& i, const Values& xs) {
   if (name.empty()) unsupported(i, "the algorithm " + kind);
   const std::string p = "rng_algorithm = #stablehlo<rng_algorithm " + name + ">";
   if (i.shape.is_tuple) {
-    return generic(i, {"stablehlo.rng_bit_generator", xs, p, leaves_of(i.shape), nullptr});
+    return emit(i, {"stablehlo.rng_bit_generator", xs, p, leaves_of(i.shape)});
   }
   // HLO's form without the new state.
   Values both =
-      generic(i, {"stablehlo.rng_bit_generator", xs, p, {xs[0].type, &i.shape}, nullptr, false});
+      emit(i, {"stablehlo.rng_bit_generator", xs, p, {xs[0].type, &i.shape}, nullptr, false});
   return constrained(i, {both[1]});
 }
 
@@ -300,53 +304,39 @@ Values Writer::top_k(const Instruction& i, const Values& xs) {
   const auto& a = i.get<ir::TopKAttrs>();
   std::string p;
   append_number(p, "k", a.k, "i64");
-  if (a.largest) return generic(i, {"chlo.top_k", xs, p, leaves_of(i.shape), nullptr});
+  if (a.largest) return emit(i, {"chlo.top_k", xs, p, leaves_of(i.shape)});
   // The smallest: in order, with their positions, and the first k of them.
   const Shape& x = *xs[0].type;
   const std::int64_t last = x.rank() - 1;
   const Shape* positions = own(Shape(leaves_of(i.shape).at(1)->dtype, x.dims));
   Values both = xs;
-  both.push_back(results({positions})[0]);
-  out_ += "stablehlo.iota dim = ";
-  append_int(out_, last);
-  out_ += " : ";
-  append_type(out_, *positions);
-  end(i);
+  Op iota{"stablehlo.iota", {}, "iota_dimension = " + std::to_string(last) + " : i64", {positions}};
+  iota.form = Form::one_type;
+  iota.tail = "dim = " + std::to_string(last);
+  iota.decorated = false;
+  both.push_back(emit(i, std::move(iota))[0]);
   const Shape* value_type = own(Shape(x.dtype, {}));
   const Shape* position_type = own(Shape(positions->dtype, {}));
   const Shape* yes_or_no = own(Shape(DType::pred, {}));
-  const bool floating = is_floating(x.dtype);
+  const std::string_view kind =
+      is_floating(x.dtype) ? "TOTALORDER"
+                           : ir::kComparisonTypes[std::size_t(ir::default_comparison(x.dtype))];
   p = "dimension = " + std::to_string(last) + " : i64, is_stable = true";
-  both = generic(
-      i, {"stablehlo.sort",
-          both,
-          p,
-          {xs[0].type, positions},
-          [&] {
-            const Values pair = arguments({value_type, value_type, position_type, position_type});
-            out_ += "{\n";
-            line();
-            out_ += "^bb0";
-            bound_arguments(pair);
-            out_ += ":\n";
-            ++indent_;
-            const Values less = results({yes_or_no});
-            out_ += "stablehlo.compare LT, ";
-            values({pair[0], pair[1]});
-            out_ += ", ";
-            out_ += floating ? "TOTALORDER"
-                             : ir::kComparisonTypes[std::size_t(ir::default_comparison(x.dtype))];
-            function_type({pair[0], pair[1]}, {yes_or_no});
-            end(i);
-            line();
-            out_ += "stablehlo.return ";
-            values(less);
-            out_ += " : tensor<i1>\n";
-            --indent_;
-            line();
-            out_ += '}';
-          },
-          false});
+  both = emit(
+      i,
+      {"stablehlo.sort",
+       both,
+       p,
+       {xs[0].type, positions},
+       [&] {
+         const Values pair = sink_.region({value_type, value_type, position_type, position_type});
+         Op less{"stablehlo.compare", {pair[0], pair[1]}, "", {yes_or_no}};
+         less.form = Form::signature;
+         less.decorated = false;
+         comparison("LT", kind, &less);
+         sink_.end_region("stablehlo.return", emit(i, std::move(less)));
+       },
+       false});
   Dims limits = x.dims;
   limits[std::size_t(last)] = a.k;
   Values out;
@@ -380,7 +370,7 @@ Values Writer::arrays(const Instruction& i, const Values& xs) {
       return top_k(i, xs);
     case Opcode::cholesky:
       flag(p, "lower", i.get<ir::CholeskyAttrs>().lower);
-      return generic(i, {"stablehlo.cholesky", xs, p, {&i.shape}, nullptr});
+      return emit(i, {"stablehlo.cholesky", xs, p, {&i.shape}});
     case Opcode::triangular_solve: {
       const auto& a = i.get<ir::TriangularSolveAttrs>();
       flag(p, "left_side", a.left_side);
@@ -389,7 +379,7 @@ Values Writer::arrays(const Instruction& i, const Values& xs) {
       p += ir::kTransposes[std::size_t(a.transpose_a)];
       p += '>';
       flag(p, "unit_diagonal", a.unit_diagonal);
-      return generic(i, {"stablehlo.triangular_solve", xs, p, {&i.shape}, nullptr});
+      return emit(i, {"stablehlo.triangular_solve", xs, p, {&i.shape}});
     }
     case Opcode::batch_norm_training:
     case Opcode::batch_norm_inference:
@@ -401,7 +391,7 @@ Values Writer::arrays(const Instruction& i, const Values& xs) {
       append_dense(epsilon, Literal::scalar(DType::f32, a.epsilon));  // dense<1.0e-3>
       p = "epsilon = " + epsilon.substr(6, epsilon.size() - 7) + " : f32";
       append_number(p, "feature_index", a.feature_index, "i64");
-      return generic(i, {name, xs, p, leaves_of(i.shape), nullptr});
+      return emit(i, {name, xs, p, leaves_of(i.shape)});
     }
     default:
       unsupported(i, std::string(ir::name(i.opcode)));

@@ -64,11 +64,11 @@ Values Writer::tuple_all_to_all(const Instruction& i, const Values& xs) {
   for (const Value& x : xs) rows.push_back(reshape(i, x, row)[0]);
   const Shape* stacked = own(Shape(one.dtype, all));
   Values joined =
-      generic(i, {"stablehlo.concatenate", rows, "dimension = 0 : i64", {stacked}, nullptr, false});
+      emit(i, {"stablehlo.concatenate", rows, "dimension = 0 : i64", {stacked}, nullptr, false});
   std::string p = a.channel_id ? channel(*a.channel_id) + ", " : "";
   p += "concat_dimension = 0 : i64, " + group_text + ", split_count = " + std::to_string(size) +
        " : i64, split_dimension = 0 : i64";
-  Values exchanged = generic(i, {"stablehlo.all_to_all", joined, p, {stacked}, nullptr, false});
+  Values exchanged = emit(i, {"stablehlo.all_to_all", joined, p, {stacked}, nullptr, false});
   Values out;
   for (std::int64_t n = 0; n < count; ++n) {
     Dims starts(all.size(), 0), limits = all;
@@ -88,7 +88,7 @@ Values Writer::collective(const Instruction& i, const Values& xs, const Types& t
     // A permute of several arrays is as many permutes.
     Values out;
     for (std::size_t n = 0; n < xs.size(); ++n) {
-      out.push_back(generic(
+      out.push_back(emit(
           i,
           {"stablehlo.collective_permute", {xs[n]}, p, {types.at(n)}, nullptr, xs.size() == 1})[0]);
     }
@@ -106,32 +106,26 @@ Values Writer::collective(const Instruction& i, const Values& xs, const Types& t
   switch (i.opcode) {
     case Opcode::all_gather:
     case Opcode::all_gather_start:
-      return generic(i,
-                     {"stablehlo.all_gather", xs,
-                      dim("all_gather_dim") + ", " + handle + group_text + global, types, nullptr});
+      return emit(i, {"stablehlo.all_gather", xs,
+                      dim("all_gather_dim") + ", " + handle + group_text + global, types});
     case Opcode::all_to_all:
       if (a.dims.empty()) return tuple_all_to_all(i, xs);
-      return generic(i, {"stablehlo.all_to_all", xs,
-                         handle + dim("concat_dimension") + ", " + group_text + ", split_count = " +
-                             std::to_string(size) + " : i64, " + dim("split_dimension"),
-                         types, nullptr});
+      return emit(i, {"stablehlo.all_to_all", xs,
+                      handle + dim("concat_dimension") + ", " + group_text + ", split_count = " +
+                          std::to_string(size) + " : i64, " + dim("split_dimension"),
+                      types});
     case Opcode::collective_broadcast:
-      return generic(i,
-                     {"stablehlo.collective_broadcast", xs, handle + group_text, types, nullptr});
+      return emit(i, {"stablehlo.collective_broadcast", xs, handle + group_text, types});
     case Opcode::ragged_all_to_all: {
-      Values out = results(types);
-      out_ += "stablehlo.custom_call @ragged_all_to_all(";
-      values(xs);
-      out_ += ')';
-      Entries entries = decorations(i);
+      Op op{"stablehlo.custom_call", xs, "call_target_name = \"ragged_all_to_all\"", types};
+      op.form = Form::signature;
+      op.lead = "@ragged_all_to_all(";
+      op.tail = ")";
       std::string config = "{";
       if (a.channel_id) config += "channel_id = " + std::to_string(*a.channel_id) + " : i64, ";
-      entries.emplace_back("api_version", "4 : i32");
-      entries.emplace_back("backend_config", config + group_text + "}");
-      dictionary(std::move(entries));
-      function_type(xs, types);
-      end(i);
-      return out;
+      op.attributes.emplace_back("api_version", "4 : i32");
+      op.attributes.emplace_back("backend_config", config + group_text + "}");
+      return emit(i, std::move(op));
     }
     default:
       break;
@@ -144,12 +138,12 @@ Values Writer::collective(const Instruction& i, const Values& xs, const Types& t
     if (a.channel_id && n > 0) p = channel(next_channel_++) + ", ";
     p += group_text;
     if (scatters) p += ", " + dim("scatter_dimension");
-    out.push_back(generic(i, {scatters ? "stablehlo.reduce_scatter" : "stablehlo.all_reduce",
-                              {xs[n]},
-                              p + global,
-                              {types.at(n)},
-                              [&] { region(i, *i.called().at(0)); },
-                              xs.size() == 1})[0]);
+    out.push_back(emit(i, {scatters ? "stablehlo.reduce_scatter" : "stablehlo.all_reduce",
+                           {xs[n]},
+                           p + global,
+                           {types.at(n)},
+                           [&] { region(i, *i.called().at(0)); },
+                           xs.size() == 1})[0]);
   }
   return xs.size() == 1 ? out : constrained(i, out);
 }

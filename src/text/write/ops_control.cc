@@ -133,37 +133,17 @@ Values Writer::while_loop(const Instruction& i, const Values& xs) {
   const ir::Computation& condition = *i.called().at(0);
   const ir::Computation& loop = *i.called().at(1);
   if (xs.empty()) {
-    return generic(i, {"stablehlo.while", xs, "", {}, [&] {
-                         out_ += "{\n";
-                         closed_region(i, condition, xs);
-                         out_ += ", {\n";
-                         closed_region(i, loop, xs);
-                       }});
+    return emit(i, {"stablehlo.while", xs, "", {}, [&] {
+                      closed_region(i, condition, xs);
+                      closed_region(i, loop, xs);
+                    }});
   }
-  const Types types = leaves_of(i.shape);
-  Values out = results(types);
-  out_ += "stablehlo.while(";
-  const Values carried = arguments(types);
-  for (std::size_t n = 0; n < xs.size(); ++n) {
-    if (n > 0) out_ += ", ";
-    value(carried[n]);
-    out_ += " = ";
-    value(xs[n]);
-  }
-  out_ += ") : ";
-  this->types(types);
-  if (Entries entries = decorations(i); !entries.empty()) {
-    out_ += " attributes";
-    dictionary(std::move(entries));
-  }
-  out_ += '\n';
-  line();
-  out_ += "cond {\n";
-  closed_region(i, condition, carried);
-  out_ += " do {\n";
-  closed_region(i, loop, carried);
-  end(i);
-  return out;
+  Op op{"stablehlo.while", xs, "", leaves_of(i.shape), [&] {
+          region(i, condition);
+          region(i, loop);
+        }};
+  op.form = Form::loop;
+  return emit(i, std::move(op));
 }
 
 Values Writer::reduce(const Instruction& i, const Values& xs) {
@@ -172,24 +152,16 @@ Values Writer::reduce(const Instruction& i, const Values& xs) {
   const Types types = leaves_of(i.shape);
   const auto op = types.size() == 1 ? ir::as_binary_reducer(reducer) : std::nullopt;
   const bool plain = op && reducer.root()->shape.dtype == xs[0].type->dtype;
-  if (!plain) {
+  if (!plain || !sink_.has_short_forms()) {
     std::string p = "dimensions = ";
     append_i64_array(p, dims);
-    return generic(i, {"stablehlo.reduce", xs, p, types, [&] { region(i, reducer); }});
+    return emit(i, {"stablehlo.reduce", xs, p, types, [&] { region(i, reducer); }});
   }
-  Values out = results(types);
-  out_ += "stablehlo.reduce(";
-  value(xs[0]);
-  out_ += " init: ";
-  value(xs[1]);
-  out_ += ") applies stablehlo.";
-  out_ += ir::name(*op);
-  out_ += " across dimensions = ";
-  append_list(out_, dims);
-  decorate(i);
-  function_type(xs, types);
-  end(i);
-  return out;
+  Op reduction{"stablehlo.reduce", xs, "", types};
+  reduction.form = Form::reduce;
+  reduction.tail = " applies stablehlo." + std::string(ir::name(*op)) + " across dimensions = ";
+  append_list(reduction.tail, dims);
+  return emit(i, std::move(reduction));
 }
 
 Values Writer::composite(const Instruction& i, const Values& xs, const std::string& name,
@@ -201,7 +173,7 @@ Values Writer::composite(const Instruction& i, const Values& xs, const std::stri
   append_symbol(p, symbol_of(c));
   p += ", name = " + quoted(name);
   if (!version.empty()) p += ", version = " + version + " : i32";
-  return generic(i, {"stablehlo.composite", xs, p, leaves_of(i.shape), nullptr});
+  return emit(i, {"stablehlo.composite", xs, p, leaves_of(i.shape)});
 }
 
 const Instruction& Writer::as_call(const Instruction& i) {
@@ -270,42 +242,31 @@ Values Writer::custom_call(const Instruction& i, const Values& xs) {
       unsupported(i, "the attribute " + key + " of a custom call");
     }
   }
-  Values out = results(types);
-  out_ += "stablehlo.custom_call ";
-  append_symbol(out_, a.target);
-  out_ += '(';
-  values(xs);
-  out_ += ')';
-  dictionary(std::move(entries));
-  function_type(xs, types);
-  end(i);
-  return out;
+  Op op{"stablehlo.custom_call", xs, "call_target_name = " + quoted(a.target), types};
+  op.form = Form::signature;
+  append_symbol(op.lead, a.target);
+  op.lead += '(';
+  op.tail = ")";
+  op.attributes = std::move(entries);
+  op.decorated = false;  // they are among these
+  return emit(i, std::move(op));
 }
 
 Values Writer::manual_computation(const Instruction& i, const Values& xs) {
   const ir::Computation& inside = *i.called().at(0);
   const auto& attrs = i.get<ir::ManualComputationAttrs>();
-  const Types types = leaves_of(i.shape);
-  Values out = results(types);
-  out_ += "sdy.manual_computation(";
-  values(xs);
-  out_ += ") in_shardings=" + meshes_.list_text(attrs.in_shardings) +
-          " out_shardings=" + meshes_.list_text(attrs.out_shardings) + " manual_axes={" +
-          ir::axes_text(attrs.mesh, attrs.manual_axes) + "} ";
-  Types local;
-  for (const Instruction* p : inside.parameters()) append_leaves(p->shape, &local);
-  const Values block = arguments(local);
-  bound_arguments(block);
-  out_ += " {\n";
-  closed_region(i, inside, block, "sdy.return");
-  out_ += " : (";
-  this->types(xs);
-  out_ += ") -> ";
-  if (types.size() != 1) out_ += '(';
-  this->types(types);
-  if (types.size() != 1) out_ += ')';
-  end(i);
-  return out;
+  const std::string in = meshes_.list_text(attrs.in_shardings),
+                    out = meshes_.list_text(attrs.out_shardings),
+                    axes = ir::axes_text(attrs.mesh, attrs.manual_axes);
+  Op op{"sdy.manual_computation", xs, "", leaves_of(i.shape),
+        [&] { region(i, inside, "sdy.return"); }};
+  op.properties = "in_shardings = #sdy.sharding_per_value<" + in +
+                  ">, manual_axes = " + "#sdy<manual_axes{" + axes +
+                  "}>, out_shardings = #sdy.sharding_per_value<" + out + ">";
+  op.form = Form::per_device;
+  op.tail = " in_shardings=" + in + " out_shardings=" + out + " manual_axes={" + axes + "} ";
+  op.decorated = false;
+  return emit(i, std::move(op));
 }
 
 // infeed, outfeed, send, recv.
@@ -314,8 +275,7 @@ Values Writer::host_transfer(const Instruction& i, const Values& xs) {
     const bool in = i.is(Opcode::infeed);
     const std::string key = in ? "infeed_config" : "outfeed_config";
     const std::string p = key + " = " + quoted(unquoted(text_item(i, key)));
-    return generic(
-        i, {in ? "stablehlo.infeed" : "stablehlo.outfeed", xs, p, leaves_of(i.shape), nullptr});
+    return emit(i, {in ? "stablehlo.infeed" : "stablehlo.outfeed", xs, p, leaves_of(i.shape)});
   }
   const bool host = text_item(i, "is_host_transfer") == "true";
   const bool sends = i.is(Opcode::send);
@@ -331,26 +291,25 @@ Values Writer::host_transfer(const Instruction& i, const Values& xs) {
   Types types;
   if (!sends) append_leaves(i.shape.elements.at(0), &types);
   types.push_back(own(Shape::token()));
-  return generic(i, {sends ? "stablehlo.send" : "stablehlo.recv", xs, p, types, nullptr, false});
+  return emit(i, {sends ? "stablehlo.send" : "stablehlo.recv", xs, p, types, nullptr, false});
 }
 
 Values Writer::conditional(const Frame& f, const Instruction& i) {
   const bool two = i.operands()[0]->shape.dtype == DType::pred;
-  return generic(i, {two ? "stablehlo.if" : "stablehlo.case", of(f, *i.operands()[0]), "",
-                     leaves_of(i.shape), [&] {
-                       for (std::size_t n = 0; n < i.called().size(); ++n) {
-                         out_ += n > 0 ? ", {\n" : "{\n";
-                         closed_region(i, *i.called()[n], of(f, *i.operands().at(n + 1)));
-                       }
-                     }});
+  return emit(i, {two ? "stablehlo.if" : "stablehlo.case", of(f, *i.operands()[0]), "",
+                  leaves_of(i.shape), [&] {
+                    for (std::size_t n = 0; n < i.called().size(); ++n) {
+                      closed_region(i, *i.called()[n], of(f, *i.operands().at(n + 1)));
+                    }
+                  }});
 }
 
 Values Writer::sort(const Instruction& i, const Values& xs) {
   const auto& a = i.get<ir::SortAttrs>();
   const std::string p = "dimension = " + std::to_string(a.dim) +
                         " : i64, is_stable = " + (a.is_stable ? "true" : "false");
-  return generic(
-      i, {"stablehlo.sort", xs, p, leaves_of(i.shape), [&] { region(i, *i.called().at(0)); }});
+  return emit(i,
+              {"stablehlo.sort", xs, p, leaves_of(i.shape), [&] { region(i, *i.called().at(0)); }});
 }
 
 Values Writer::map(const Instruction& i, const Values& xs) {
@@ -358,14 +317,14 @@ Values Writer::map(const Instruction& i, const Values& xs) {
   for (std::int64_t d = 0; d < i.shape.rank(); ++d) dims.push_back(d);
   std::string p = "dimensions = ";
   append_i64_array(p, dims);
-  return generic(i, {"stablehlo.map", xs, p, {&i.shape}, [&] { region(i, *i.called().at(0)); }});
+  return emit(i, {"stablehlo.map", xs, p, {&i.shape}, [&] { region(i, *i.called().at(0)); }});
 }
 
 // Together with the token behind a barrier: not before it.
 Values Writer::add_dependency(const Instruction& i, const Values& xs) {
   Types types;
   for (const Value& v : xs) types.push_back(v.type);
-  Values both = generic(i, {"stablehlo.optimization_barrier", xs, "", types, nullptr, false});
+  Values both = emit(i, {"stablehlo.optimization_barrier", xs, "", types, nullptr, false});
   both.pop_back();
   return constrained(i, both);
 }
@@ -435,7 +394,7 @@ Values Writer::control(Frame& f, const Instruction& i) {
     case Opcode::opt_barrier: {
       const Values xs = operands(f, i);
       if (xs.empty()) return {};
-      return generic(i, {"stablehlo.optimization_barrier", xs, "", leaves_of(i.shape), nullptr});
+      return emit(i, {"stablehlo.optimization_barrier", xs, "", leaves_of(i.shape)});
     }
     case Opcode::add_dependency:
       return add_dependency(i, operands(f, i));

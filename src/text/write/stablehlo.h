@@ -8,6 +8,8 @@
 
 namespace tessera::text {
 
+class Sink;
+
 struct WriteOptions {
   /// Ends each op with `loc("op_name"("file":line:0))`.
   bool locations = false;
@@ -18,5 +20,8 @@ struct WriteOptions {
 /// in mhlo, which JAX knows); NotImplementedError, with the instruction's name and location, where
 /// there is no such way. ValueError if a constant's value was elided.
 std::string to_stablehlo(const ir::Module& module, const WriteOptions& options);
+
+/// The same into a sink; what it finishes with.
+std::string write_module(const ir::Module& module, Sink& sink);
 
 }  // namespace tessera::text

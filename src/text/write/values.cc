@@ -36,103 +36,24 @@ void append_leaves(const Shape& shape, Types* leaves) {
   for (const Shape& e : shape.elements) append_leaves(e, leaves);
 }
 
-void Writer::value(const Value& v) {
-  out_ += v.argument ? "%arg" : "%";
-  append_int(out_, v.number);
-  if (v.result >= 0) {
-    out_ += '#';
-    append_int(out_, v.result);
-  }
-}
-
-void Writer::values(const Values& list) {
-  for (std::size_t n = 0; n < list.size(); ++n) {
-    if (n > 0) out_ += ", ";
-    value(list[n]);
-  }
-}
-
-void Writer::types(const Types& list) {
-  for (std::size_t n = 0; n < list.size(); ++n) {
-    if (n > 0) out_ += ", ";
-    append_type(out_, *list[n]);
-  }
-}
-
-void Writer::types(const Values& list) {
-  for (std::size_t n = 0; n < list.size(); ++n) {
-    if (n > 0) out_ += ", ";
-    append_type(out_, *list[n].type);
-  }
-}
-
-void Writer::function_type(const Values& operands, const Types& results) {
-  out_ += " : (";
-  types(operands);
-  out_ += ") -> ";
-  if (results.size() == 1) {
-    append_type(out_, *results[0]);
-  } else {
-    out_ += '(';
-    types(results);
-    out_ += ')';
-  }
-}
-
-Values Writer::results(const Types& types) {
-  line();
-  Values out;
-  if (types.empty()) return out;
-  const std::int32_t number = next_value_++;
-  out_ += '%';
-  append_int(out_, number);
-  if (types.size() > 1) {
-    out_ += ':';
-    append_int(out_, std::int64_t(types.size()));
-  }
-  out_ += " = ";
-  out.reserve(types.size());
-  for (std::size_t n = 0; n < types.size(); ++n) {
-    out.push_back({number, types.size() > 1 ? std::int32_t(n) : -1, false, types[n]});
-  }
-  return out;
-}
-
-Values Writer::arguments(const Types& types) {
-  Values out;
-  out.reserve(types.size());
-  for (const Shape* t : types) out.push_back({next_argument_++, -1, true, t});
-  return out;
-}
-
-void Writer::bound_arguments(const Values& list, const std::vector<std::string>& attributes) {
-  out_ += '(';
-  for (std::size_t n = 0; n < list.size(); ++n) {
-    if (n > 0) out_ += ", ";
-    value(list[n]);
-    out_ += ": ";
-    append_type(out_, *list[n].type);
-    if (n < attributes.size()) out_ += attributes[n];
-  }
-  out_ += ')';
-}
-
-void Writer::end(const Instruction& i) {
-  const ir::Metadata& m = *i.metadata;
-  if (options_.locations && (!m.op_name.empty() || !m.source_file.empty())) {
-    out_ += " loc(";
-    if (!m.op_name.empty()) append_string(out_, m.op_name);
-    if (!m.source_file.empty()) {
-      if (!m.op_name.empty()) out_ += '(';
-      append_string(out_, m.source_file);
-      out_ += ':';
-      append_int(out_, m.source_line);
-      out_ += ":0";
-      if (!m.op_name.empty()) out_ += ')';
+Values Writer::emit(const Instruction& i, Op op) {
+  if (op.decorated) {
+    Entries more = decorations(i);
+    if (op.attributes.empty()) {
+      op.attributes = std::move(more);
+    } else {
+      op.attributes.insert(op.attributes.end(), more.begin(), more.end());
     }
-    out_ += ')';
   }
-  out_ += '\n';
+  return sink_.op(op, *i.metadata);
+}
+
+Values Writer::step(const Instruction& i, std::string_view name, const Value& x,
+                    const Shape* type) {
+  Op op{name, {x}, "", {type}};
+  op.decorated = false;
+  op.form = Form::signature;
+  return emit(i, std::move(op));
 }
 
 std::string Writer::sharding_text(const TensorSharding& s, std::int64_t rank) const {
@@ -200,44 +121,6 @@ Entries Writer::decorations(const Instruction& i) {
   return out;
 }
 
-void Writer::dictionary(Entries entries) {
-  if (entries.empty()) return;
-  std::sort(entries.begin(), entries.end());
-  out_ += " {";
-  for (std::size_t n = 0; n < entries.size(); ++n) {
-    if (n > 0) out_ += ", ";
-    out_ += entries[n].first;
-    // A unit attribute has no value.
-    if (entries[n].second.empty()) continue;
-    out_ += " = ";
-    out_ += entries[n].second;
-  }
-  out_ += '}';
-}
-
-Values Writer::generic(const Instruction& i, const Op& op) {
-  Values out = results(op.results);
-  out_ += '"';
-  out_ += op.name;
-  out_ += "\"(";
-  values(op.operands);
-  out_ += ')';
-  if (!op.properties.empty()) {
-    out_ += " <{";
-    out_ += op.properties;
-    out_ += "}>";
-  }
-  if (op.regions) {
-    out_ += " (";
-    op.regions();
-    out_ += ')';
-  }
-  if (op.decorated) decorate(i);
-  function_type(op.operands, op.results);
-  end(i);
-  return out;
-}
-
 const Shape* Writer::own(Shape shape) {
   owned_.push_back(std::move(shape));
   return &owned_.back();
@@ -252,16 +135,11 @@ Values Writer::constant(const Instruction& i, const Literal& literal, bool decor
     }
     return out;
   }
-  const Shape* type = own(Shape(literal.dtype(), literal.dims()));
-  Values out = results({type});
-  out_ += "stablehlo.constant";
-  if (decorated) decorate(i);
-  out_ += ' ';
-  append_dense(out_, literal);
-  out_ += " : ";
-  append_type(out_, *type);
-  end(i);
-  return out;
+  Op op{"stablehlo.constant", {}, "", {own(Shape(literal.dtype(), literal.dims()))}};
+  op.form = Form::constant;
+  op.literal = &literal;
+  op.decorated = decorated;
+  return emit(i, std::move(op));
 }
 
 // What stands for an instruction that does nothing but carry a sharding.
@@ -270,7 +148,6 @@ Values Writer::constrained(const Instruction& i, const Values& list) {
   const auto* constraint = i.attrs.get_if<ir::ShardingConstraintAttrs>();
   const bool reshard =
       constraint != nullptr && constraint->kind == ir::ShardingConstraintAttrs::Kind::reshard;
-  const char* const op = reshard ? "sdy.reshard " : "sdy.sharding_constraint ";
   Values out;
   for (std::size_t n = 0; n < list.size(); ++n) {
     const TensorSharding& s = i.sharding[n];
@@ -278,23 +155,24 @@ Values Writer::constrained(const Instruction& i, const Values& list) {
       out.push_back(list[n]);
       continue;
     }
-    const bool lacks = sdy_lacks({s});
-    out.push_back(results({list[n].type})[0]);
-    out_ += lacks ? "stablehlo.custom_call @Sharding(" : op;
-    value(list[n]);
-    if (lacks) {
-      out_ += ") {mhlo.sharding = ";
-      append_string(out_, tiling_text(i));
-      out_ += "} : (";
-      append_type(out_, *list[n].type);
-      out_ += ") -> ";
+    Op op{reshard ? "sdy.reshard" : "sdy.sharding_constraint", {list[n]}, "", {list[n].type}};
+    op.decorated = false;
+    if (sdy_lacks({s})) {
+      op.name = "stablehlo.custom_call";
+      op.form = Form::signature;
+      op.lead = "@Sharding(";
+      op.tail = ")";
+      op.properties = "call_target_name = \"Sharding\"";
+      std::string text;
+      append_string(text, tiling_text(i));
+      op.attributes.emplace_back("mhlo.sharding", std::move(text));
     } else {
-      out_ += ' ';
-      meshes_.append_sharding(out_, s, list[n].type->rank());
-      out_ += " : ";
+      const std::string text = sharding_text(s, list[n].type->rank());
+      op.form = Form::one_type;
+      op.tail = ' ' + text;
+      op.properties = "sharding = #sdy.sharding" + text;
     }
-    append_type(out_, *list[n].type);
-    end(i);
+    out.push_back(emit(i, std::move(op))[0]);
   }
   return out;
 }
