@@ -14,6 +14,7 @@
 #include "src/passes/expand_scans.h"
 #include "src/text/bytecode/bytecode.h"
 #include "src/text/read/stablehlo.h"
+#include "src/text/write/stablehlo.h"
 
 namespace tessera::compiler {
 namespace {
@@ -51,7 +52,16 @@ std::string_view first_words(std::string_view text) {
 
 }  // namespace
 
-const char* name(TextForm form) { return form == TextForm::hlo ? "hlo" : "stablehlo"; }
+const char* name(TextForm form) {
+  return form == TextForm::hlo ? "hlo" : form == TextForm::bytecode ? "bytecode" : "stablehlo";
+}
+
+TextForm form_named(std::string_view text) {
+  for (TextForm form : {TextForm::stablehlo, TextForm::bytecode}) {
+    if (text == name(form)) return form;
+  }
+  return TextForm::hlo;
+}
 
 std::optional<TextForm> text_form(std::string_view text) {
   if (text::is_bytecode(text)) return TextForm::stablehlo;
@@ -124,7 +134,10 @@ std::string write_module(const ir::Module& module, TextForm form) {
   const std::unique_ptr<ir::Module> written = module.clone();
   passes::expand_derivative_ops(written.get());
   passes::expand_scans(written.get());
-  return text::to_stablehlo(*written);
+  if (form == TextForm::stablehlo) return text::to_stablehlo(*written);
+  text::WriteOptions options;
+  options.locations = true;
+  return text::to_bytecode(*written, options);
 }
 
 std::string read_file(const std::string& path) {

@@ -11,8 +11,11 @@
 
 namespace tessera::compiler {
 
-enum class TextForm { hlo, stablehlo };
+/// Bytecode is only written as such: what is read of it is StableHLO.
+enum class TextForm { hlo, stablehlo, bytecode };
 const char* name(TextForm form);
+/// Of those names; a text that is none is HLO's.
+TextForm form_named(std::string_view name);
 
 /// By the first word that is no comment; empty if it begins neither. Bytecode is StableHLO.
 std::optional<TextForm> text_form(std::string_view text);
@@ -22,6 +25,7 @@ std::optional<TextForm> text_form(std::string_view text);
 /// or saying what the text is instead. `file`: for messages.
 std::unique_ptr<ir::Module> read_module(std::string_view text, const std::string& file,
                                         std::optional<TextForm> form = std::nullopt);
+/// As text, or as bytecode with the lines of the user's program.
 std::string write_module(const ir::Module& module, TextForm form);
 
 /// All of a file. IoError.

@@ -41,7 +41,9 @@ void add_explain(CLI::App& app, std::function<int()>& run) {
   auto options = std::make_shared<ExplainArguments>();
   CLI::App* command = app.add_subcommand(
       "explain", "Tell what a module communicates, why, and which annotation would avoid it");
-  command->add_option("module", options->module, "StableHLO or HLO text with shardings; - is stdin")
+  command
+      ->add_option("module", options->module,
+                   "StableHLO (text or bytecode) or HLO text with shardings; - is stdin")
       ->required();
   CLI::Option* json = command->add_flag("--json", options->json, "Print one JSON object");
   command->add_option("--html", options->html, "File to write a page to, that needs nothing else")

@@ -58,7 +58,8 @@ void add_opt(CLI::App& app, std::function<int()>& run) {
   auto options = std::make_shared<OptArguments>();
   CLI::App* command =
       app.add_subcommand("opt", "Run single passes over a module and print it as HLO text");
-  command->add_option("module", options->module, "StableHLO or HLO text; - is stdin");
+  command->add_option("module", options->module,
+                      "StableHLO (text or bytecode) or HLO text; - is stdin");
   command->add_option("--passes,--pipeline", options->passes,
                       "Names between commas, run in this order; repeat<N>(a,b) until nothing "
                       "changes; a?(b) if a changed something");

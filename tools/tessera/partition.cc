@@ -140,7 +140,9 @@ void add_partition(CLI::App& app, std::function<int()>& run) {
   auto options = std::make_shared<PartitionArguments>();
   CLI::App* command =
       app.add_subcommand("partition", "Print one device's program of a module, as HLO text");
-  command->add_option("module", options->module, "StableHLO or HLO text with shardings; - is stdin")
+  command
+      ->add_option("module", options->module,
+                   "StableHLO (text or bytecode) or HLO text with shardings; - is stdin")
       ->required();
   command->add_option("-o,--output", options->output, "File to write; - is stdout");
   command->add_flag("--stats", options->stats, "Collectives, bytes and flops, to stderr");

@@ -182,7 +182,10 @@ int run_module(const RunArguments& options) {
 void add_run(CLI::App& app, std::function<int()>& run) {
   auto options = std::make_shared<RunArguments>();
   CLI::App* command = app.add_subcommand("run", "Run a module of StableHLO or HLO text");
-  command->add_option("module", options->module, "StableHLO or HLO text; - is stdin")->required();
+  command
+      ->add_option("module", options->module,
+                   "StableHLO (text or bytecode) or HLO text; - is stdin")
+      ->required();
   command->add_option("--inputs", options->inputs,
                       "Folder of arg0.npy, arg1.npy, ...; without it inputs are random");
   command->add_option("--output-dir", options->output_dir, "Folder to write out0.npy, ... into");

@@ -72,7 +72,6 @@ std::unique_ptr<ir::Module> apply_step(const std::string& step, const ir::Module
 }
 
 int transform(const TransformArguments& options) {
-  using compiler::TextForm;
   const auto is_vmap = [](const std::string& step) { return step.starts_with("vmap"); };
   if (options.batch_size > 0 && std::none_of(options.steps.begin(), options.steps.end(), is_vmap)) {
     throw UsageError("--batch-size without a step of vmap");
@@ -91,9 +90,7 @@ int transform(const TransformArguments& options) {
   // No text has a form for them.
   passes::expand_derivative_ops(loaded.module.get());
   passes::expand_scans(loaded.module.get());
-  const TextForm to = options.to == compiler::name(TextForm::hlo) ? TextForm::hlo
-                      : options.to.empty()                        ? loaded.form
-                                                                  : TextForm::stablehlo;
+  const auto to = options.to.empty() ? loaded.form : compiler::form_named(options.to);
   write_text(options.output, compiler::write_module(*loaded.module, to));
   return kDone;
 }
@@ -104,7 +101,10 @@ void add_transform(CLI::App& app, std::function<int()>& run) {
   auto options = std::make_shared<TransformArguments>();
   CLI::App* command = app.add_subcommand(
       "transform", "Differentiate or batch a program: steps are applied from left to right");
-  command->add_option("module", options->module, "StableHLO or HLO text; - is stdin")->required();
+  command
+      ->add_option("module", options->module,
+                   "StableHLO (text or bytecode) or HLO text; - is stdin")
+      ->required();
   command
       ->add_option(
           "steps", options->steps,
@@ -120,7 +120,7 @@ void add_transform(CLI::App& app, std::function<int()>& run) {
       ->check(CLI::Range(1, 1 << 30));
   command->add_option("-o,--output", options->output, "File to write; - is stdout");
   command->add_option("--to", options->to, "Form to write (default: that of the module)")
-      ->check(CLI::IsMember({"hlo", "stablehlo"}));
+      ->check(CLI::IsMember({"hlo", "stablehlo", "bytecode"}));
   command->callback([&run, options] { run = [options] { return transform(*options); }; });
 }
 

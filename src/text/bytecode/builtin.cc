@@ -2,30 +2,11 @@
 // Attributes and types of MLIR's builtin dialect, and the quantized types of quant.
 #include <limits>
 
+#include "src/text/bytecode/codes.h"
 #include "src/text/bytecode/entries.h"
 
 namespace tessera::text {
 namespace {
-
-/// The codes of MLIR's BuiltinDialectBytecode.td; those of locations, 10 to 15 and 22, are read in
-/// locations.cc.
-struct BuiltinAttribute {
-  enum Code : std::uint64_t {
-    kArray,
-    kDictionary,
-    kString,
-    kTypedString,
-    kFlatSymbol,
-    kSymbol,
-    kType,
-    kUnit,
-    kInteger,
-    kFloat,
-    kDenseResource = 16,
-    kDenseArray,
-    kDense,
-  };
-};
 
 struct BuiltinType {
   enum Code : std::uint64_t {

@@ -6,22 +6,12 @@
 #include <optional>
 
 #include "src/text/bytecode/bytecode.h"
+#include "src/text/bytecode/sections.h"
 
 namespace tessera::text {
 namespace {
 
-enum Section : std::uint8_t {
-  kStrings,
-  kDialects,
-  kEntries,
-  kEntryOffsets,
-  kIr,
-  kResources,
-  kResourceOffsets,
-  kDialectVersion,
-  kPropertyTable,
-  kSections
-};
+using S = BytecodeSection;
 
 constexpr const char* kSectionNames[] = {
     "strings",    "dialects",  "attributes and types", "offsets of attributes and types",
@@ -59,12 +49,12 @@ BytecodeFile::BytecodeFile(std::string_view bytes, const std::string& file) : so
                        std::to_string(kNewest));
   }
   producer = in.terminated();
-  std::array<std::optional<std::string_view>, kSections> sections;
+  std::array<std::optional<std::string_view>, S::kSections> sections;
   while (!in.empty()) {
     at = in.position();
     std::uint8_t id = 0;
     const std::string_view data = in.section(&id);
-    if (id >= kSections || id == kDialectVersion) {
+    if (id >= S::kSections || id == S::kDialectVersion) {
       in.fail_at(at, "there is no section number " + std::to_string(id) + ": the file is damaged");
     }
     if (sections[id]) {
@@ -72,20 +62,20 @@ BytecodeFile::BytecodeFile(std::string_view bytes, const std::string& file) : so
     }
     sections[id] = data;
   }
-  for (Section s : {kStrings, kDialects, kEntries, kEntryOffsets, kIr}) {
+  for (S::Id s : {S::kStrings, S::kDialects, S::kEntries, S::kEntryOffsets, S::kIr}) {
     if (sections[s]) continue;
     in.fail(std::string("the section of ") + kSectionNames[s] +
             " is missing: the file is cut off or damaged");
   }
-  read_strings({source, *sections[kStrings]});
-  if (sections[kPropertyTable]) read_properties({source, *sections[kPropertyTable]});
-  read_dialects({source, *sections[kDialects]});
-  if (sections[kResourceOffsets]) {
-    read_resources({source, *sections[kResourceOffsets]},
-                   sections[kResources].value_or(std::string_view(in.position(), 0)));
+  read_strings({source, *sections[S::kStrings]});
+  if (sections[S::kPropertyTable]) read_properties({source, *sections[S::kPropertyTable]});
+  read_dialects({source, *sections[S::kDialects]});
+  if (sections[S::kResourceOffsets]) {
+    read_resources({source, *sections[S::kResourceOffsets]},
+                   sections[S::kResources].value_or(std::string_view(in.position(), 0)));
   }
-  read_entries({source, *sections[kEntryOffsets]}, *sections[kEntries]);
-  ir = *sections[kIr];
+  read_entries({source, *sections[S::kEntryOffsets]}, *sections[S::kEntries]);
+  ir = *sections[S::kIr];
 }
 
 // Their lengths from the last one to the first, then the strings themselves, each with a zero.
@@ -125,7 +115,7 @@ void BytecodeFile::read_dialects(ByteReader in) {
     at = in.position();
     std::uint8_t id = 0;
     in.section(&id);
-    if (id != kDialectVersion)
+    if (id != S::kDialectVersion)
       in.fail_at(at, "expected the version of dialect " + std::string(text));
   }
   if (version >= kElidedLocations) in.count("names of operations");

@@ -2,21 +2,10 @@
 // Reads locations: files with lines, names, call sites, fused ones.
 #include "src/text/bytecode/locations.h"
 
+#include "src/text/bytecode/codes.h"
+
 namespace tessera::text {
 namespace {
-
-struct LocationCode {
-  enum Code : std::uint64_t {
-    kString = 2,
-    kCallSite = 10,
-    kFileLineColumn,
-    kFused,
-    kFusedWithMetadata,
-    kName,
-    kUnknown,
-    kFileRange = 22,
-  };
-};
 
 constexpr int kMaxNestedLocations = 64;
 
@@ -43,14 +32,14 @@ std::string BytecodeLocations::string_of(ByteReader& in) const {
   const BytecodeFile::Entry& e = file_.attributes[in.index(file_.attributes.size(), "attribute")];
   ByteReader inner = file_.reader(e.data);
   if (!e.custom || file_.dialect_of(e) != BytecodeDialect::builtin ||
-      inner.varint() != LocationCode::kString) {
+      inner.varint() != BuiltinAttribute::kString) {
     in.fail_at(at, "expected a text in a location");
   }
   return std::string(file_.strings[inner.index(file_.strings.size(), "string")]);
 }
 
 ir::Metadata BytecodeLocations::read(std::size_t attribute, int depth) {
-  using L = LocationCode;
+  using L = BuiltinAttribute;
   ir::Metadata m;
   const BytecodeFile::Entry& e = file_.attributes[attribute];
   if (!e.custom || file_.dialect_of(e) != BytecodeDialect::builtin) return m;
@@ -74,7 +63,7 @@ ir::Metadata BytecodeLocations::read(std::size_t attribute, int depth) {
       m.source_file = string_of(in);
       if (in.count("numbers of a location") > 0) m.source_line = std::int64_t(in.varint());
       break;
-    case L::kName: {
+    case L::kNameLocation: {
       m.op_name = string_of(in);
       ir::Metadata inner = nested();
       inner.op_name.clear();

@@ -3,20 +3,10 @@
 #include <algorithm>
 
 #include "src/text/bytecode/reader.h"
+#include "src/text/bytecode/sections.h"
 
 namespace tessera::text {
 namespace {
-
-/// Which parts of an operation follow.
-enum OperationPart : std::uint8_t {
-  kHasAttributes = 1,
-  kHasResults = 2,
-  kHasOperands = 4,
-  kHasSuccessors = 8,
-  kHasRegions = 16,
-  kHasUseListOrders = 32,
-  kHasProperties = 64,
-};
 
 constexpr int kMaxSkippedDepth = 200;
 

@@ -205,6 +205,7 @@ constexpr PropertyRow kPropertyRows[] = {
     {"func.", "func", "sym_name function_type sym_visibility? arg_attrs? res_attrs? no_inline?"},
     {"func.", "call", "callee arg_attrs? res_attrs? no_inline?"},
     {"builtin.", "module", "sym_name? sym_visibility?"},
+    {"mhlo.", "xla.rng_get_and_update_state", "delta"},
     {"arith.", "constant", "value"},
 };
 #undef TESSERA_CONVOLUTION_KEYS
@@ -250,6 +251,28 @@ const std::vector<Property>* find_properties(std::string_view name) {
   }();
   const auto it = table->find(std::string(name));
   return it == table->end() ? nullptr : &it->second;
+}
+
+namespace {
+
+/// In what StableHLO version the second of an operation came, of those that are written.
+constexpr std::string_view kSecondVersions[] = {
+    "all_gather", "all_reduce",  "all_to_all",   "cbrt",
+    "cosine",     "dot_general", "exponential",  "exponential_minus_one",
+    "gather",     "log",         "log_plus_one", "logistic",
+    "rsqrt",      "scatter",     "sine",         "sqrt",
+    "tan",        "tanh"};
+
+}  // namespace
+
+std::string written_name(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return "vhlo.return_v1";  // of a function
+  const std::string_view dialect = name.substr(0, dot), own = name.substr(dot + 1);
+  if (dialect != "stablehlo" && dialect != "func") return std::string(name);
+  const bool second = std::find(std::begin(kSecondVersions), std::end(kSecondVersions), own) !=
+                      std::end(kSecondVersions);
+  return "vhlo." + std::string(own) + (second ? "_v2" : "_v1");
 }
 
 std::string stable_name(std::string_view name) {

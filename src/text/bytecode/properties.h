@@ -25,4 +25,10 @@ const std::vector<Property>* find_properties(std::string_view name);
 /// names as they are.
 std::string stable_name(std::string_view name);
 
+/// The version of StableHLO that is written: that of April 2025.
+inline constexpr std::string_view kWrittenVersion = "1.10.0";
+/// The name that an operation has there: `vhlo.sort_v1` of `stablehlo.sort`; those of dialects
+/// without versions as they are.
+std::string written_name(std::string_view name);
+
 }  // namespace tessera::text

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/text/bytecode/bytecode.h"
+#include "src/text/bytecode/sections.h"
 
 namespace tessera::text {
 
@@ -103,11 +104,10 @@ class BytecodeReader::IsolatedScope {
 };
 
 std::string_view BytecodeReader::section_of_regions() {
-  constexpr std::uint8_t kIrSection = 4;
   const char* at = bytes_.position();
   std::uint8_t id = 0;
   const std::string_view part = bytes_.section(&id);
-  if (id != kIrSection) in_.fail_at(at, "expected the operations of regions");
+  if (id != BytecodeSection::kIr) in_.fail_at(at, "expected the operations of regions");
   return part;
 }
 
