@@ -36,7 +36,8 @@ bool computation_has_side_effect(const Computation& c,
 const std::string& own_name(Opcode op) {
   static const std::vector<std::string>* names = [] {
     auto* all = new std::vector<std::string>;
-    for (int i = 0; i < opcode_count(); ++i) all->push_back(sanitize_name(text_name(Opcode(i))));
+    for (int i = 0; i < opcode_count(); ++i)
+      all->push_back(sanitize_name(std::string(text_name(Opcode(i)))));
     return all;
   }();
   return (*names)[std::size_t(op)];
@@ -117,7 +118,7 @@ Instruction* Computation::add(std::unique_ptr<Instruction> instruction) {
     }
     parameters_[std::size_t(number)] = i;
   }
-  i->name = unique_name(i->name.empty() ? own_name(i->opcode) : sanitize_name(i->name));
+  i->name = unique_name(i->name.empty() ? own_name(i->opcode) : sanitize_name(std::move(i->name)));
   std::optional<std::int64_t> channel;
   if (const auto* a = i->attrs.get_if<CollectiveAttrs>()) channel = a->channel_id;
   if (const auto* a = i->attrs.get_if<PermuteAttrs>()) channel = a->channel_id;

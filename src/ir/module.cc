@@ -71,7 +71,7 @@ std::vector<Computation*> post_order(const std::vector<Computation*>& roots) {
 }
 
 Computation* Module::add_computation(const std::string& requested) {
-  std::string unique = sanitize_name(requested.empty() ? "computation" : requested);
+  std::string unique = sanitize_name(std::string(requested.empty() ? "computation" : requested));
   if (!name_counts_.emplace(unique, 0).second) {
     std::string stem(name_stem(unique));
     std::string candidate;

@@ -36,8 +36,7 @@ bool is_reserved_name(std::string_view s) {
   return dtype_from_name(s).has_value();
 }
 
-std::string sanitize_name(std::string_view s) {
-  std::string out(s);
+std::string sanitize_name(std::string out) {
   for (char& c : out) {
     if (!is_name_char(c)) c = '_';
   }

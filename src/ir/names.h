@@ -19,7 +19,7 @@ inline bool is_name_char(char c) { return is_name_start(c) || is_digit(c) || c =
 /// True for words that HLO's lexer never reads as a name (`ROOT`, `nan`, `f32`, ...).
 bool is_reserved_name(std::string_view);
 /// The text with every character that a name can't have replaced by '_'.
-std::string sanitize_name(std::string_view);
+std::string sanitize_name(std::string);
 /// "add.12" → "add".
 std::string_view name_stem(std::string_view);
 

@@ -39,7 +39,15 @@ std::string stored(DType t, const std::byte* p, std::size_t count) {
   if (t == DType::pred) {
     if (splat) return std::string(1, *bytes != 0 ? '\xff' : '\0');
     std::string out((count + 7) / 8, '\0');
-    for (std::size_t n = 0; n < count; ++n) {
+    std::size_t n = 0;
+    for (; n + 8 <= count; n += 8) {
+      // Eight bytes that become one or zero; then a bit of each comes to the highest byte.
+      std::uint64_t v = 0;
+      std::memcpy(&v, bytes + n, 8);
+      v = ((((v & 0x7f7f7f7f7f7f7f7fu) + 0x7f7f7f7f7f7f7f7fu) | v) >> 7) & 0x0101010101010101u;
+      out[n / 8] = char(v * 0x0102040810204080u >> 56);
+    }
+    for (; n < count; ++n) {
       if (bytes[n] != 0) out[n / 8] = char(out[n / 8] | 1 << (n % 8));
     }
     return out;
@@ -217,7 +225,7 @@ std::uint32_t AttributeEncoder::vhlo_type(const Shape& shape) {
 }
 
 std::uint32_t AttributeEncoder::vhlo_type(std::string_view text) {
-  const auto it = known_types_.find(std::string(text));
+  const auto it = known_types_.find(text);
   if (it != known_types_.end()) return it->second;
   Cursor in(text, "<type>");
   const std::uint32_t number = parsed_type(in);

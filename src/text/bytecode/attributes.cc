@@ -21,12 +21,10 @@ namespace {
 
 /// The same text gives the same number.
 template <class F>
-std::uint32_t remembered(std::unordered_map<std::string, std::uint32_t>* known,
-                         std::string_view text, F&& make) {
-  std::string key(text);
-  if (const auto it = known->find(key); it != known->end()) return it->second;
+std::uint32_t remembered(TextMap<std::uint32_t>* known, std::string_view text, F&& make) {
+  if (const auto it = known->find(text); it != known->end()) return it->second;
   const std::uint32_t number = make();
-  known->emplace(std::move(key), number);
+  known->emplace(text, number);
   return number;
 }
 
@@ -264,6 +262,14 @@ std::uint32_t AttributeEncoder::dictionary(
 }
 
 std::uint32_t AttributeEncoder::location(const ir::Metadata& m) {
+  if (m.op_name.empty() && m.source_file.empty()) {
+    if (!unknown_location_) {
+      ByteWriter out;
+      out.varint(BuiltinAttribute::kUnknownLocation);
+      unknown_location_ = tables_.attribute("builtin", out);
+    }
+    return *unknown_location_;
+  }
   const std::string key = m.op_name + '\0' + m.source_file + '\0' + std::to_string(m.source_line);
   return remembered(&locations_, key, [&] {
     ByteWriter inner;

@@ -3,6 +3,7 @@
 // goes the other way.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -65,7 +66,8 @@ class AttributeEncoder {
   std::uint32_t add(const ByteWriter& encoded) { return tables_.attribute("vhlo", encoded); }
 
   BytecodeTables& tables_;
-  std::unordered_map<std::string, std::uint32_t> known_, known_types_, known_native_, locations_;
+  TextMap<std::uint32_t> known_, known_types_, known_native_, locations_;
+  std::optional<std::uint32_t> unknown_location_;
 };
 
 }  // namespace tessera::text

@@ -16,21 +16,21 @@ std::string to_bytecode(const ir::Module& module, const WriteOptions& options) {
 }
 
 const BytecodeSink::Name& BytecodeSink::name_of(std::string_view name) {
-  const auto [it, added] = names_.try_emplace(std::string(name));
-  if (added) {
-    const std::string written = written_name(name);
-    const std::size_t dot = written.find('.');
-    it->second.number = tables_.operation(written.substr(0, dot), written.substr(dot + 1));
-    it->second.vhlo = written.starts_with("vhlo.");
-    it->second.properties = find_properties(written);
-  }
-  return it->second;
+  if (const auto known = names_.find(name); known != names_.end()) return known->second;
+  const std::string written = written_name(name);
+  const std::size_t dot = written.find('.');
+  Name out;
+  out.number = tables_.operation(written.substr(0, dot), written.substr(dot + 1));
+  out.vhlo = written.starts_with("vhlo.");
+  out.properties = find_properties(written);
+  return names_.emplace(name, out).first->second;
 }
 
 BytecodeSink::Node BytecodeSink::node(std::string_view name, const ir::Metadata& metadata) {
   Node out;
   out.name = name_of(name).number;
-  out.location = attributes_.location(locations_ ? metadata : ir::Metadata());
+  static const ir::Metadata none;
+  out.location = attributes_.location(locations_ ? metadata : none);
   return out;
 }
 

@@ -85,7 +85,7 @@ class BytecodeSink final : public Sink {
   bool locations_;
   BytecodeTables tables_;
   AttributeEncoder attributes_;
-  std::unordered_map<std::string, Name> names_;
+  TextMap<Name> names_;
   std::vector<Region> regions_;  ///< that are open, from the outside
   std::vector<Node> nodes_;      ///< whose regions are written
   Number next_value_ = 0, next_region_ = 0;

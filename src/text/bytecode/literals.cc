@@ -24,6 +24,21 @@ void fill_bytes(DType dtype, std::byte* bytes, std::size_t count) {
   }
 }
 
+/// A byte for each bit, the lowest first.
+void spread_bits(std::string_view bits, std::byte* to, std::size_t count) {
+  std::size_t n = 0;
+  for (; n + 8 <= count; n += 8) {
+    // The byte eight times; of each copy another bit; a bit that is set carries to the highest.
+    std::uint64_t v = static_cast<unsigned char>(bits[n / 8]) * 0x0101010101010101u;
+    v &= 0x8040201008040201u;
+    v = (((v + 0x7f7f7f7f7f7f7f7fu) | v) >> 7) & 0x0101010101010101u;
+    std::memcpy(to + n, &v, 8);
+  }
+  for (; n < count; ++n) {
+    to[n] = std::byte(static_cast<unsigned char>(bits[n / 8]) >> (n % 8) & 1);
+  }
+}
+
 }  // namespace
 
 // The blob of the attribute whose number comes next in quotes.
@@ -71,8 +86,12 @@ Literal BytecodeReader::elements(std::string_view bytes, const Shape& type, cons
   Literal out(splat ? Shape(type.dtype, {}) : type);
   std::byte* to = out.mutable_bytes();
   if (truth) {
-    const std::size_t n = splat ? 1 : count;
-    for (std::size_t i = 0; i < n; ++i) to[i] = std::byte(truth_at(bytes, count, i));
+    if (!splat && bytes.size() == whole) {
+      spread_bits(bytes, to, count);
+    } else {
+      const std::size_t n = splat ? 1 : count;
+      for (std::size_t i = 0; i < n; ++i) to[i] = std::byte(truth_at(bytes, count, i));
+    }
     return out;
   }
   std::memcpy(to, bytes.data(), bytes.size());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +13,13 @@
 #include "src/text/bytecode/byte_writer.h"
 
 namespace tessera::text {
+
+struct TextHash : std::hash<std::string_view> {
+  using is_transparent = void;
+};
+/// By texts, looked up without copies of them.
+template <class T>
+using TextMap = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
 
 /// Things that are numbered in the order in which they first come.
 class NumberedBytes {

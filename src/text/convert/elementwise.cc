@@ -212,6 +212,17 @@ void Reader::reduce_precision(Operation& op) {
   set(op, Opcode::reduce_precision, op.operands, a);
 }
 
+Literal Reader::constant_value(std::string_view text, const Shape** type) {
+  if (const auto known = constants_read_.find(text.data()); known != constants_read_.end()) {
+    *type = known->second.second;
+    return known->second.first;
+  }
+  Literal value;
+  at_value(text, [&] { value = literal(type); });
+  if (shared_texts()) constants_read_.emplace(text.data(), std::pair(value, *type));
+  return value;
+}
+
 void Reader::constant(Operation& op) {
   need_operands(op, 0, 0);
   need_results(op, 1);
@@ -220,11 +231,8 @@ void Reader::constant(Operation& op) {
     value = std::move(literal_);
     has_literal_ = false;
   } else {
-    const char* back = in_.position();
-    in_.seek(need(op, "value").value.data());
     const Shape* type = nullptr;
-    value = literal(&type);
-    in_.seek(back);
+    value = constant_value(need(op, "value").value, &type);
     if (!(*type == *op.results[0])) {
       fail(op, "has a value " + mlir_type(*type) + " and a result " + mlir_type(*op.results[0]));
     }

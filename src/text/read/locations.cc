@@ -20,8 +20,15 @@ void fill(ir::Metadata* to, const ir::Metadata& from) {
 const Cow<ir::Metadata>& Reader::metadata_of(std::string_view location) {
   static const Cow<ir::Metadata> none;
   if (location.empty()) return none;
+  // Operations in a row often come from one line.
+  if (last_location_ != nullptr && last_location_->first.data() == location.data()) {
+    return last_location_->second;
+  }
   auto it = locations_.find(location);
-  if (it != locations_.end()) return it->second;
+  if (it != locations_.end()) {
+    last_location_ = &*it;
+    return it->second;
+  }
   const char* back = in_.position();
   in_.seek(location.data());
   in_.expect('(', "after loc");

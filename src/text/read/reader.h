@@ -440,6 +440,10 @@ class Reader {
   std::vector<std::string> precision(const Operation& op);
   std::string_view expanded(std::string_view value);
   Dims dims_of(std::string_view value);
+  Dims read_dims(std::string_view value);
+  Literal constant_value(std::string_view text, const Shape** type);
+  /// Bytecode has the text of an attribute once, however often it is used.
+  bool shared_texts() const { return in_.places() != nullptr; }
   bool dense_integers(Dims* out);
 
   // literals.cc
@@ -534,6 +538,10 @@ class Reader {
   std::unordered_map<std::string_view, std::string_view> attribute_aliases_;
   std::unordered_map<std::string_view, std::string_view> resources_;
   std::unordered_map<std::string_view, Cow<ir::Metadata>> locations_;
+  const std::pair<const std::string_view, Cow<ir::Metadata>>* last_location_ = nullptr;
+  /// What texts of attributes stand for, by where they are, if operations share them.
+  std::unordered_map<const char*, Dims> dims_read_;
+  std::unordered_map<const char*, std::pair<Literal, const Shape*>> constants_read_;
   Cow<ir::Metadata> here_;  ///< scratch
   /// The value of a constant in its short form.
   Literal literal_;

@@ -66,6 +66,13 @@ bool Reader::dense_integers(Dims* out) {
 }
 
 Dims Reader::dims_of(std::string_view value) {
+  if (!shared_texts()) return read_dims(value);
+  const auto known = dims_read_.find(value.data());
+  if (known != dims_read_.end()) return known->second;
+  return dims_read_.emplace(value.data(), read_dims(value)).first->second;
+}
+
+Dims Reader::read_dims(std::string_view value) {
   const char* back = in_.position();
   value = expanded(value);
   in_.seek(value.data());
