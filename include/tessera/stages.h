@@ -158,6 +158,10 @@ class Lowered {
   /// @throws ValueError for another dialect.
   std::string as_text(const std::string& dialect = "hlo",
                       Location location = Location::current()) const;
+  /// Returns the program as MLIR bytecode: a portable artifact of StableHLO 1.10 with the lines of
+  /// the source, which `load_stablehlo`, JAX since 0.7 and StableHLO's tools read. It holds what
+  /// `as_text("stablehlo")` says.
+  std::string as_bytecode() const;
   /// Describes all arrays of the arguments.
   std::vector<ValueInfo> args_info() const;
   /// Describes all arrays of the result.

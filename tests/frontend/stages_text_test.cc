@@ -7,6 +7,7 @@
 #include <span>
 
 #include "src/evaluator/evaluator.h"
+#include "src/text/bytecode/bytecode.h"
 #include "src/text/read/stablehlo.h"
 #include "tests/frontend/frontend_testing.h"
 
@@ -20,7 +21,9 @@ std::vector<float> run(const std::string& text, const std::vector<Array>& argume
     const std::vector<float> values = floats(a);
     literals.emplace_back(Shape(f32, a.shape()), std::as_bytes(std::span(values)));
   }
-  Literal out = evaluator::evaluate(*text::parse_stablehlo(text), literals);
+  const auto module =
+      text::is_bytecode(text) ? text::parse_bytecode(text) : text::parse_stablehlo(text);
+  Literal out = evaluator::evaluate(*module, literals);
   if (out.is_tuple()) out = Literal(out.elements().at(0));
   const auto values = out.data<float>();
   return {values.begin(), values.end()};
@@ -44,6 +47,19 @@ TEST(StagesText, StableHlo) {
   EXPECT_TRUE(has(text, "sdy.sharding_constraint")) << text;
   EXPECT_EQ(text, lowered.as_text("stablehlo"));
   expect_close(run(text, {a, b}), floats(matmul(a, b) + 1));
+}
+
+TEST(StagesText, Bytecode) {
+  auto f = jit([](Array x) {
+    return fori_loop(
+        0, 3, [](Array, Array v) { return v * 2 + 1; }, sin(x));
+  });
+  const Array x = counting({5}, 0.1f);
+  const std::string bytes = f.lower(x).as_bytecode();
+  EXPECT_EQ(bytes.substr(0, 4), "ML\xefR");
+  EXPECT_NE(bytes.find("stages_text_test.cc"), std::string::npos);
+  EXPECT_EQ(bytes, f.lower(x).as_bytecode());
+  expect_close(run(bytes, {x}), floats(f(x)));
 }
 
 TEST(StagesText, HloIsTheDefault) {

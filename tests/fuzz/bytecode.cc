@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// MLIR bytecode: what is accepted is a module that verifies and that HLO text can carry.
+// MLIR bytecode: what is accepted is a module that verifies, that HLO text can carry and that is
+// the same when it is written and read again.
 #include "src/text/bytecode/bytecode.h"
 
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
+#include "src/text/read/stablehlo.h"
+#include "src/text/write/stablehlo.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -16,6 +19,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::must("the module's HLO text is refused", [&] {
     const std::string printed = ir::to_string(*module);
     fuzz::same_text(printed, ir::to_string(*ir::parse_hlo(printed)), "the text of a module");
+  });
+  // Not all that HLO has is StableHLO's; what is written is read.
+  std::string written;
+  if (!fuzz::accepts([&] { written = text::to_bytecode(*module, {}); })) return 0;
+  fuzz::must("the bytecode that is written is refused", [&] {
+    const auto again = text::parse_bytecode(written);
+    fuzz::same_text(text::to_stablehlo(*module), text::to_stablehlo(*again),
+                    "the text of a module");
+    if (text::to_bytecode(*again, {}) == written) return;
+    const auto third = text::parse_bytecode(text::to_bytecode(*again, {}));
+    fuzz::same_text(text::to_stablehlo(*again), text::to_stablehlo(*third), "the second text");
   });
   return 0;
 }

@@ -23,5 +23,40 @@ TEST(Convert, ReadsBytecode) {
   }
 }
 
+TEST(Convert, WritesBytecode) {
+  const std::string file =
+      (source_dir() / "tests/fixtures/bytecode/per_device.1.17.0.mlirbc").string();
+  const Ran bytes = run_tool({"convert", file, "--to", "bytecode"});
+  ASSERT_EQ(bytes.code, 0) << bytes.err;
+  EXPECT_EQ(bytes.out.substr(0, 4), "ML\xefR");
+  // Read from standard input it is what the file is, to each of the commands.
+  const std::vector<std::vector<std::string>> commands = {{"convert"},
+                                                          {"convert", "--to", "stablehlo"},
+                                                          {"convert", "--to", "bytecode"},
+                                                          {"partition"},
+                                                          {"explain"},
+                                                          {"opt"}};
+  for (std::vector<std::string> command : commands) {
+    std::vector<std::string> of_file = command;
+    of_file.push_back(file);
+    command.push_back("-");
+    const Ran want = run_tool(of_file), got = run_tool(command, bytes.out);
+    EXPECT_EQ(got.code, 0) << command[0] << got.err;
+    EXPECT_EQ(got.out, want.out) << command[0];
+  }
+  EXPECT_EQ(run_tool({"run", "-"}, bytes.out).code, 0);
+  const Ran squares = run_tool({"transform", file, "remat", "--to", "bytecode"});
+  EXPECT_EQ(squares.out.substr(0, 4), "ML\xefR") << squares.err;
+}
+
+TEST(Convert, NamesTheSectionThatIsDamaged) {
+  const std::string file = (source_dir() / "tests/fixtures/bytecode/layer.1.17.0.mlirbc").string();
+  const std::string bytes = run_tool({"convert", file, "--to", "bytecode"}).out;
+  const Ran cut = run_tool({"convert", "-"}, bytes.substr(0, bytes.size() - 10));
+  EXPECT_EQ(cut.code, 1);
+  EXPECT_NE(cut.err.find("of <stdin>: the section of properties has"), std::string::npos)
+      << cut.err;
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -5,6 +5,7 @@
 #include "src/base/background.h"
 #include "src/compiler/explain/explain.h"
 #include "src/compiler/layouts.h"
+#include "src/compiler/read_module.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/passes/expand_derivative_ops.h"
@@ -49,6 +50,10 @@ std::string Lowered::as_text(const std::string& dialect, Location location) cons
   ir::PrintOptions options;
   options.axis_names = true;
   return ir::to_string(*module, options);
+}
+
+std::string Lowered::as_bytecode() const {
+  return compiler::write_module(*state_->placed.program.module, compiler::TextForm::bytecode);
 }
 
 void wait_for_optimized_code() { wait_for_background(); }

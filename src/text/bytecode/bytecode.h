@@ -25,7 +25,7 @@ std::unique_ptr<ir::Module> parse_bytecode(std::string_view bytes,
 struct WriteOptions;
 
 /// Writes a module as a portable artifact of StableHLO 1.10 (vhlo, with sdy, chlo and mhlo as they
-/// are), which JAX since 0.6, StableHLO's tools and PJRT clients read. What is written is what
+/// are), which JAX since 0.7, StableHLO's tools and PJRT clients read. What is written is what
 /// `to_stablehlo` writes as text; its errors are those. Equal modules give equal bytes.
 std::string to_bytecode(const ir::Module& module, const WriteOptions& options);
 

@@ -4,6 +4,8 @@
 
 #include <tessera/error.h>
 
+#include "src/text/bytecode/sections.h"
+
 namespace tessera::text {
 namespace {
 
@@ -13,7 +15,12 @@ constexpr std::uint64_t kMaxAlignment = 1 << 16;
 }  // namespace
 
 std::string BytecodeSource::placed(const char* where, const std::string& message) const {
-  return "byte " + std::to_string(where - bytes.data()) + " of " + file + ": " + message;
+  std::string out = "byte " + std::to_string(where - bytes.data()) + " of " + file;
+  for (const Section& s : sections) {
+    // Where one ends something is missing in it.
+    if (where >= s.begin && where <= s.end) return out + " (" + s.name + "): " + message;
+  }
+  return out + ": " + message;
 }
 
 void BytecodeSource::fail_at(const char* where, const std::string& message) const {
@@ -61,7 +68,9 @@ std::string_view ByteReader::section(std::uint8_t* id) {
   const std::uint64_t size = varint();
   if ((first & 0x80) != 0) align(varint());
   if (size > left()) {
-    fail("a section of " + std::to_string(size) + " bytes, of which " + std::to_string(left()) +
+    const bool known = *id < std::size(kSectionNames);
+    fail("the section of " + (known ? kSectionNames[*id] : "number " + std::to_string(*id)) +
+         " has " + std::to_string(size) + " bytes, of which " + std::to_string(left()) +
          " are there: the file is cut off or damaged");
   }
   return bytes(size);

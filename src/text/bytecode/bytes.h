@@ -7,17 +7,23 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tessera::text {
 
 /// The whole of a file, for messages.
 struct BytecodeSource {
+  struct Section {
+    const char *begin, *end;
+    const char* name;
+  };
   std::string_view bytes;
   std::string file;
+  std::vector<Section> sections;  ///< as far as they are known
 
   /// ParseError that names the byte.
   [[noreturn]] void fail_at(const char* where, const std::string& message) const;
-  /// "byte 12 of model.mlirbc: message"
+  /// "byte 12 of model.mlirbc (properties): message"
   std::string placed(const char* where, const std::string& message) const;
 };
 

@@ -13,11 +13,6 @@ namespace {
 
 using S = BytecodeSection;
 
-constexpr const char* kSectionNames[] = {
-    "strings",    "dialects",  "attributes and types", "offsets of attributes and types",
-    "operations", "resources", "offsets of resources", "version of a dialect",
-    "properties"};
-
 constexpr std::pair<std::string_view, BytecodeDialect> kDialectNames[] = {
     {"builtin", BytecodeDialect::builtin},
     {"vhlo", BytecodeDialect::vhlo},
@@ -37,7 +32,8 @@ BytecodeDialect dialect_named(std::string_view name) {
 
 bool is_bytecode(std::string_view bytes) { return bytes.starts_with("ML\xefR"); }
 
-BytecodeFile::BytecodeFile(std::string_view bytes, const std::string& file) : source{bytes, file} {
+BytecodeFile::BytecodeFile(std::string_view bytes, const std::string& file)
+    : source{bytes, file, {}} {
   ByteReader in(source, bytes);
   if (!is_bytecode(bytes)) in.fail("this is no MLIR bytecode: it doesn't begin with 'ML\\xefR'");
   in.bytes(4);
@@ -61,6 +57,7 @@ BytecodeFile::BytecodeFile(std::string_view bytes, const std::string& file) : so
       in.fail_at(at, std::string("the section of ") + kSectionNames[id] + " stands twice");
     }
     sections[id] = data;
+    source.sections.push_back({data.data(), data.data() + data.size(), kSectionNames[id]});
   }
   for (S::Id s : {S::kStrings, S::kDialects, S::kEntries, S::kEntryOffsets, S::kIr}) {
     if (sections[s]) continue;

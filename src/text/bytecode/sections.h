@@ -21,6 +21,11 @@ struct BytecodeSection {
   };
 };
 
+inline constexpr const char* kSectionNames[] = {
+    "strings",    "dialects",  "attributes and types", "offsets of attributes and types",
+    "operations", "resources", "offsets of resources", "version of a dialect",
+    "properties"};
+
 /// Which parts of an operation follow its name.
 enum OperationPart : std::uint8_t {
   kHasAttributes = 1,
