@@ -19,7 +19,7 @@ struct BytecodeSource {
   };
   std::string_view bytes;
   std::string file;
-  std::vector<Section> sections;  ///< as far as they are known
+  std::vector<Section> sections = {};  ///< as far as they are known
 
   /// ParseError that names the byte.
   [[noreturn]] void fail_at(const char* where, const std::string& message) const;

@@ -32,8 +32,7 @@ BytecodeDialect dialect_named(std::string_view name) {
 
 bool is_bytecode(std::string_view bytes) { return bytes.starts_with("ML\xefR"); }
 
-BytecodeFile::BytecodeFile(std::string_view bytes, const std::string& file)
-    : source{bytes, file, {}} {
+BytecodeFile::BytecodeFile(std::string_view bytes, const std::string& file) : source{bytes, file} {
   ByteReader in(source, bytes);
   if (!is_bytecode(bytes)) in.fail("this is no MLIR bytecode: it doesn't begin with 'ML\\xefR'");
   in.bytes(4);
