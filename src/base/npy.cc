@@ -13,6 +13,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "src/base/dtype_names.h"
 #include "src/base/file_io.h"
 
 namespace tessera {
@@ -186,39 +187,14 @@ Element element_of(const std::string& descr, std::optional<DType> as, const std:
     }
   }();
   if (numpy_lacks_it) return {*as, swap};
-  switch (kind) {
-    case 'b':
-      if (width == 1) return {DType::pred, false};
-      break;
-    case 'i':
-      if (width == 1) return {DType::s8, swap};
-      if (width == 2) return {DType::s16, swap};
-      if (width == 4) return {DType::s32, swap};
-      if (width == 8) return {DType::s64, swap};
-      break;
-    case 'u':
-      if (width == 1) return {DType::u8, swap};
-      if (width == 2) return {DType::u16, swap};
-      if (width == 4) return {DType::u32, swap};
-      if (width == 8) return {DType::u64, swap};
-      break;
-    case 'f':
-      if (width == 2) return {DType::f16, swap};
-      if (width == 4) return {DType::f32, swap};
-      if (width == 8) return {DType::f64, swap};
-      break;
-    case 'c':
-      if (width == 8) return {DType::c64, swap};
-      if (width == 16) return {DType::c128, swap};
-      break;
-    case 'V':
-      throw refuse(
-          "are raw bytes of " + std::to_string(width) + ", and " +
-          (as ? std::string(name(*as)) + " is requested, of " + std::to_string(byte_size(*as))
-              : std::string("no type is requested for them")));
-    default:
-      break;
+  if (kind == 'V') {
+    throw refuse(
+        "are raw bytes of " + std::to_string(width) + ", and " +
+        (as ? std::string(name(*as)) + " is requested, of " + std::to_string(byte_size(*as))
+            : std::string("no type is requested for them")));
   }
+  const std::string ours = (width == 1 ? "|" : "<") + (kind + std::to_string(width));
+  if (const std::optional<DType> dtype = dtype_from_npy(ours)) return {*dtype, swap};
   throw refuse("have no counterpart");
 }
 
@@ -251,35 +227,10 @@ Literal from_fortran(const Shape& shape, const std::byte* from) {
 }
 
 std::string descr_of(DType dtype) {
-  switch (dtype) {
-    case DType::pred:
-      return "|b1";
-    case DType::s8:
-      return "|i1";
-    case DType::u8:
-      return "|u1";
-    case DType::s16:
-    case DType::s32:
-    case DType::s64:
-      return "<i" + std::to_string(byte_size(dtype));
-    case DType::u16:
-    case DType::u32:
-    case DType::u64:
-      return "<u" + std::to_string(byte_size(dtype));
-    case DType::f16:
-    case DType::f32:
-    case DType::f64:
-      return "<f" + std::to_string(byte_size(dtype));
-    case DType::c64:
-    case DType::c128:
-      return "<c" + std::to_string(byte_size(dtype));
-    case DType::token:
-      throw ValueError("a token can't be written as .npy");
-    case DType::bf16:
-      return "<V2";
-    default:
-      return "<V1";
+  if (npy_name(dtype).empty()) {
+    throw ValueError("a " + std::string(name(dtype)) + " can't be written as .npy");
   }
+  return std::string(npy_name(dtype));
 }
 
 }  // namespace

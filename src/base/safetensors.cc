@@ -3,13 +3,13 @@
 #include "src/base/safetensors.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <span>
 
+#include "src/base/dtype_names.h"
 #include "src/base/json_text.h"
 
 namespace tessera {
@@ -25,48 +25,15 @@ constexpr std::size_t kMaxDims = 64;
 constexpr const char* kMetadata = "__metadata__";
 constexpr const char* kDtypes = "tessera.dtypes";
 
-struct FormatType {
-  const char* name;
-  DType dtype;
-};
-constexpr std::array kTypes = {
-    FormatType{"BOOL", DType::pred},
-    FormatType{"U8", DType::u8},
-    FormatType{"I8", DType::s8},
-    FormatType{"F8_E5M2", DType::f8e5m2},
-    FormatType{"F8_E4M3", DType::f8e4m3fn},
-    FormatType{"F8_E8M0", DType::f8e8m0fnu},
-    FormatType{"F8_E4M3FNUZ", DType::f8e4m3fnuz},
-    FormatType{"F8_E5M2FNUZ", DType::f8e5m2fnuz},
-    FormatType{"I16", DType::s16},
-    FormatType{"U16", DType::u16},
-    FormatType{"F16", DType::f16},
-    FormatType{"BF16", DType::bf16},
-    FormatType{"I32", DType::s32},
-    FormatType{"U32", DType::u32},
-    FormatType{"F32", DType::f32},
-    FormatType{"C64", DType::c64},
-    FormatType{"F64", DType::f64},
-    FormatType{"I64", DType::s64},
-    FormatType{"U64", DType::u64},
-};
-
-const char* format_name(DType dtype) {
-  for (const FormatType& t : kTypes) {
-    if (t.dtype == dtype) return t.name;
-  }
-  return nullptr;
-}
-
 /// The type of the format as which one that it lacks is written.
-const char* stand_in(DType dtype) {
+std::string_view stand_in(DType dtype) {
   if (dtype == DType::c128) return "F64";
   return is_signed_integer(dtype) ? "I8" : "U8";
 }
 
 /// Whether elements of the type that the file states may be of that one.
 bool may_stand_for(std::string_view format, DType dtype) {
-  return dtype != DType::token && format_name(dtype) == nullptr && format == stand_in(dtype);
+  return dtype != DType::token && safetensors_name(dtype).empty() && format == stand_in(dtype);
 }
 
 IoError bad(const std::string& who, const std::string& what) {
@@ -102,8 +69,8 @@ std::string safetensors_header(std::vector<SafetensorsEntry>* entries,
     e.packed = false;
     at += e.bytes;
     Dims dims = e.shape.dims;
-    const char* type = format_name(dtype);
-    if (type == nullptr) {
+    std::string_view type = safetensors_name(dtype);
+    if (type.empty()) {
       type = stand_in(dtype);
       if (dtype == DType::c128) dims.push_back(2);
       dtypes[e.name] = std::string(name(dtype));
@@ -155,10 +122,7 @@ SafetensorsEntry parse_entry(const std::string& name, const Json& json, const Js
   if (dims.size() > kMaxDims) {
     throw bad(mine, "an array of " + std::to_string(dims.size()) + " dimensions");
   }
-  std::optional<DType> dtype;
-  for (const FormatType& t : kTypes) {
-    if (type == t.name) dtype = t.dtype;
-  }
+  std::optional<DType> dtype = dtype_from_safetensors(type);
   if (const auto said = dtypes.find(name); said != dtypes.end()) {
     const std::string& ours = json_string(*said, kDtypes, mine);
     dtype = dtype_from_name(ours);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "src/base/dtype_names.h"
 #include "src/base/plain_numbers.h"
 #include "src/ir/hlo/text_out.h"
 
@@ -16,27 +17,6 @@ namespace tessera {
 namespace {
 
 constexpr int kMaxNested = 32;
-
-/// "i32", "ui8", "f32", as MLIR writes types.
-std::string type_word(DType t) {
-  if (t == DType::pred) return "i1";
-  const std::string hlo(name(t));
-  if (is_unsigned_integer(t)) return "ui" + hlo.substr(1);
-  if (is_signed_integer(t)) return "i" + hlo.substr(1);
-  return hlo;
-}
-
-std::optional<DType> type_of(std::string_view word) {
-  if (word == "index") return DType::s64;
-  if (word == "i1") return DType::pred;
-  if (word.substr(0, 2) == "ui") return dtype_from_name("u" + std::string(word.substr(2)));
-  if (word.substr(0, 2) == "si") return dtype_from_name("s" + std::string(word.substr(2)));
-  if (word.substr(0, 1) == "i") return dtype_from_name("s" + std::string(word.substr(1)));
-  if (word.substr(0, 1) == "f" || word.substr(0, 2) == "bf") {
-    return dtype_from_name(std::string(word));
-  }
-  return std::nullopt;
-}
 
 std::string number_text(double v) {
   if (std::isnan(v)) return "0x7FC00000";
@@ -140,7 +120,7 @@ class Reader {
   }
   DType type() {
     const std::string w = word("a type");
-    const auto t = type_of(w);
+    const auto t = dtype_from_mlir(w);
     if (!t) fail("unknown type '" + w + "'");
     return *t;
   }
@@ -292,10 +272,10 @@ std::string CallAttribute::to_string() const {
   if (const auto* i = std::get_if<std::int64_t>(&value)) {
     const std::string number =
         dtype == DType::u64 ? std::to_string(std::uint64_t(*i)) : std::to_string(*i);
-    return number + " : " + type_word(dtype);
+    return number + " : " + std::string(mlir_name(dtype));
   }
   if (const double* d = std::get_if<double>(&value)) {
-    return number_text(*d) + " : " + type_word(dtype);
+    return number_text(*d) + " : " + std::string(mlir_name(dtype));
   }
   if (const auto* s = std::get_if<std::string>(&value)) {
     std::string out;
@@ -305,7 +285,7 @@ std::string CallAttribute::to_string() const {
   if (const auto* entries = std::get_if<std::map<std::string, CallAttribute>>(&value)) {
     return entries_text(*entries);
   }
-  std::string out = "array<" + type_word(dtype);
+  std::string out = "array<" + std::string(mlir_name(dtype));
   const char* separator = ": ";
   auto add = [&](const std::string& number) {
     out += separator + number;

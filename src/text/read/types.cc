@@ -2,8 +2,7 @@
 // Parses and prints MLIR types.
 #include "src/text/read/types.h"
 
-#include <algorithm>
-#include <array>
+#include "src/base/dtype_names.h"
 
 namespace tessera::text {
 namespace {
@@ -11,58 +10,17 @@ namespace {
 constexpr int kMaxTypeDepth = 64;
 constexpr std::size_t kMaxRank = 255;
 
-constexpr std::pair<std::string_view, DType> kTypes[] = {
-    {"f32", DType::f32},
-    {"i32", DType::s32},
-    {"i1", DType::pred},
-    {"bf16", DType::bf16},
-    {"f16", DType::f16},
-    {"f64", DType::f64},
-    {"i2", DType::s2},
-    {"i4", DType::s4},
-    {"i8", DType::s8},
-    {"i16", DType::s16},
-    {"i64", DType::s64},
-    {"ui1", DType::u1},
-    {"ui2", DType::u2},
-    {"ui4", DType::u4},
-    {"ui8", DType::u8},
-    {"ui16", DType::u16},
-    {"ui32", DType::u32},
-    {"ui64", DType::u64},
-    {"si8", DType::s8},
-    {"si16", DType::s16},
-    {"si32", DType::s32},
-    {"si64", DType::s64},
-    {"index", DType::s64},
-    {"f4E2M1FN", DType::f4e2m1fn},
-    {"f6E2M3FN", DType::f6e2m3fn},
-    {"f6E3M2FN", DType::f6e3m2fn},
-    {"f8E3M4", DType::f8e3m4},
-    {"f8E4M3", DType::f8e4m3},
-    {"f8E4M3B11FNUZ", DType::f8e4m3b11fnuz},
-    {"f8E4M3FN", DType::f8e4m3fn},
-    {"f8E4M3FNUZ", DType::f8e4m3fnuz},
-    {"f8E5M2", DType::f8e5m2},
-    {"f8E5M2FNUZ", DType::f8e5m2fnuz},
-    {"f8E8M0FNU", DType::f8e8m0fnu},
-};
-
-std::string_view mlir_name(DType t) {
-  for (const auto& [name, dtype] : kTypes) {
-    if (dtype == t) return name;
+/// Those that are one word, for messages.
+std::string element_types() {
+  std::string out;
+  for (int k = 0; k <= int(DType::token); ++k) {
+    const std::string_view mlir = mlir_name(DType(k));
+    if (!mlir.empty() && !is_complex(DType(k))) out += std::string(mlir) + ", ";
   }
-  return name(t);
+  return out + "index";
 }
 
 }  // namespace
-
-std::optional<DType> dtype_from_mlir(std::string_view name) {
-  for (const auto& [known, dtype] : kTypes) {
-    if (known == name) return dtype;
-  }
-  return std::nullopt;
-}
 
 std::string mlir_type(const Shape& shape) {
   std::string out;
@@ -77,11 +35,9 @@ std::string mlir_type(const Shape& shape) {
   if (shape.dtype == DType::token) return "!stablehlo.token";
   out = "tensor<";
   for (std::int64_t d : shape.dims) out += std::to_string(d) + "x";
-  if (is_complex(shape.dtype)) {
-    out += "complex<" + std::string(mlir_name(real_type(shape.dtype))) + ">";
-  } else {
-    out += mlir_name(shape.dtype);
-  }
+  // s1 has no name there.
+  const std::string_view mlir = mlir_name(shape.dtype);
+  out += mlir.empty() ? name(shape.dtype) : mlir;
   return out + ">";
 }
 
@@ -168,10 +124,8 @@ DType TypeParser::element() {
   }
   std::optional<DType> dtype = dtype_from_mlir(word);
   if (!dtype) {
-    std::string names;
-    for (const auto& [name, t] : kTypes) names += (names.empty() ? "" : ", ") + std::string(name);
     in_.not_supported_at(at, "element type " + std::string(word) + " is not supported; valid: " +
-                                 names + ", complex<f32>, complex<f64>");
+                                 element_types() + ", complex<f32>, complex<f64>");
   }
   return *dtype;
 }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/base/dtype_names.h"
 #include "src/base/shape.h"
 #include "src/text/read/cursor.h"
 #include "src/text/read/quantized.h"
@@ -59,8 +60,6 @@ class TypeParser {
   int depth_ = 0;
 };
 
-/// The element type of a builtin type's name; empty if there is none. `index` is s64.
-std::optional<DType> dtype_from_mlir(std::string_view name);
 /// As MLIR writes it: tensor<8x16xf32>.
 std::string mlir_type(const Shape& shape);
 

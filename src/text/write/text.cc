@@ -8,6 +8,7 @@
 #include <cmath>
 #include <complex>
 
+#include "src/base/dtype_names.h"
 #include "src/ir/hlo/text_out.h"
 
 namespace tessera::text {
@@ -171,71 +172,13 @@ bool is_bare(std::string_view name) {
 }  // namespace
 
 std::string_view element_type(DType t) {
-  switch (t) {
-    case DType::pred:
-      return "i1";
-    case DType::s2:
-      return "i2";
-    case DType::s4:
-      return "i4";
-    case DType::s8:
-      return "i8";
-    case DType::s16:
-      return "i16";
-    case DType::s32:
-      return "i32";
-    case DType::s64:
-      return "i64";
-    case DType::u2:
-      return "ui2";
-    case DType::u4:
-      return "ui4";
-    case DType::u8:
-      return "ui8";
-    case DType::u16:
-      return "ui16";
-    case DType::u32:
-      return "ui32";
-    case DType::u64:
-      return "ui64";
-    case DType::f4e2m1fn:
-      return "f4E2M1FN";
-    case DType::f6e2m3fn:
-      return "f6E2M3FN";
-    case DType::f6e3m2fn:
-      return "f6E3M2FN";
-    case DType::f8e3m4:
-      return "f8E3M4";
-    case DType::f8e4m3:
-      return "f8E4M3";
-    case DType::f8e4m3b11fnuz:
-      return "f8E4M3B11FNUZ";
-    case DType::f8e4m3fn:
-      return "f8E4M3FN";
-    case DType::f8e4m3fnuz:
-      return "f8E4M3FNUZ";
-    case DType::f8e5m2:
-      return "f8E5M2";
-    case DType::f8e5m2fnuz:
-      return "f8E5M2FNUZ";
-    case DType::f8e8m0fnu:
-      return "f8E8M0FNU";
-    case DType::f16:
-      return "f16";
-    case DType::bf16:
-      return "bf16";
-    case DType::f32:
-      return "f32";
-    case DType::f64:
-      return "f64";
-    case DType::c64:
-      return "complex<f32>";
-    case DType::c128:
-      return "complex<f64>";
-    default:
-      throw NotImplementedError("StableHLO has no arrays of element type " +
-                                std::string(tessera::name(t)));
+  const std::string_view mlir = mlir_name(t);
+  // MLIR has integers of one bit that StableHLO lacks.
+  if (mlir.empty() || t == DType::u1) {
+    throw NotImplementedError("StableHLO has no arrays of element type " +
+                              std::string(tessera::name(t)));
   }
+  return mlir;
 }
 
 void append_type(std::string& out, const Shape& array) {
