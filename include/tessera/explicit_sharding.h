@@ -184,41 +184,11 @@ std::vector<Array> auto_axes_core(const CallInfo& info, Prototype* prototype,
                                   const AutoAxesOptions& options, Location location);
 std::vector<Array> explicit_axes_core(const CallInfo& info, Prototype* prototype,
                                       const ExplicitAxesOptions& options, Location location);
-inline std::vector<Array> with_axis_types(const CallInfo& info, Prototype* prototype,
-                                          const AutoAxesOptions& options, Location location) {
-  return auto_axes_core(info, prototype, options, location);
-}
-inline std::vector<Array> with_axis_types(const CallInfo& info, Prototype* prototype,
-                                          const ExplicitAxesOptions& options, Location location) {
-  return explicit_axes_core(info, prototype, options, location);
-}
 
-template <class F, class Options>
-class AxisTypesFunction : public Calls<AxisTypesFunction<F, Options>, F> {
- public:
-  using wrapped_function = F;
-  AxisTypesFunction(F f, Options options, Location location)
-      : body_(std::move(f)), options_(std::move(options)), location_(location) {}
-
-  template <class... Given>
-  auto call_at(Location location, Given&&... given) const {
-    using Args = call_args_t<F, StaticArgnums<>, Given...>;
-    if (!location.known()) location = location_;
-    return body_.template with_args<Args>(
-        [&](CallInfo& info, auto tag) {
-          using R = typename decltype(tag)::type;
-          Prototype prototype;
-          const std::vector<Array> out = with_axis_types(info, &prototype, options_, location);
-          return tree_unflatten(prototype.as<R>(), out);
-        },
-        std::forward<Given>(given)...);
-  }
-
- private:
-  FunctionBody<F, StaticArgnums<>> body_;
-  Options options_;
-  Location location_;
-};
+template <class F>
+using AutoAxesFunction = TransformedFunction<F, AutoAxesOptions, &auto_axes_core>;
+template <class F>
+using ExplicitAxesFunction = TransformedFunction<F, ExplicitAxesOptions, &explicit_axes_core>;
 
 }  // namespace internal
 
@@ -234,8 +204,7 @@ class AxisTypesFunction : public Calls<AxisTypesFunction<F, Options>, F> {
 /// @throws ShardingTypeError if it names an axis that isn't Explicit.
 template <class F>
 auto auto_axes(F f, AutoAxesOptions options = {}, Location location = Location::current()) {
-  return internal::AxisTypesFunction<std::decay_t<F>, AutoAxesOptions>(
-      std::move(f), std::move(options), location);
+  return internal::AutoAxesFunction<std::decay_t<F>>(std::move(f), std::move(options), location);
 }
 
 /// A function that computes as `f` does, with Auto axes of the mesh in scope made Explicit inside:
@@ -249,8 +218,8 @@ auto auto_axes(F f, AutoAxesOptions options = {}, Location location = Location::
 /// @throws ValueError if no mesh is in scope.
 template <class F>
 auto explicit_axes(F f, ExplicitAxesOptions options = {}, Location location = Location::current()) {
-  return internal::AxisTypesFunction<std::decay_t<F>, ExplicitAxesOptions>(
-      std::move(f), std::move(options), location);
+  return internal::ExplicitAxesFunction<std::decay_t<F>>(std::move(f), std::move(options),
+                                                         location);
 }
 
 }  // namespace tessera

@@ -200,7 +200,7 @@ class FunctionBody {
         const std::shared_ptr<F> held = f_;
         info.trace = [&args, f = held.get()](const std::vector<Array>& leaves,
                                              Prototype* prototype) {
-          Args copy = ArgumentList<Args, Statics>::with_leaves(args, leaves);
+          [[maybe_unused]] Args copy = ArgumentList<Args, Statics>::with_leaves(args, leaves);
           return keep_result<R>(run(*f, std::get<I>(copy)...), prototype);
         };
         info.walk_result = &walk_result<R>;
@@ -210,6 +210,35 @@ class FunctionBody {
   }
 
   std::shared_ptr<F> f_;
+};
+
+/// What a transformation makes of a function: called like it, and its results are those of
+/// `core(info, &prototype, options, location)`. Messages name the line of the call, or that where
+/// the function was transformed.
+template <class F, class Options, auto core>
+class TransformedFunction : public Calls<TransformedFunction<F, Options, core>, F> {
+ public:
+  using wrapped_function = F;
+  TransformedFunction(F f, Options options, Location location)
+      : body_(std::move(f)), options_(std::move(options)), location_(location) {}
+
+  template <class... Given>
+  auto call_at(Location location, Given&&... given) const {
+    if (!location.known()) location = location_;
+    return body_.call_with(Core{options_}, location, std::forward<Given>(given)...);
+  }
+
+ private:
+  struct Core {
+    const Options& options;
+    auto call(const CallInfo& info, Prototype* prototype, Location location) const {
+      return core(info, prototype, options, location);
+    }
+  };
+
+  FunctionBody<F, StaticArgnums<>> body_;
+  Options options_;
+  Location location_;
 };
 
 }  // namespace tessera::internal

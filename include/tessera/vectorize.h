@@ -29,31 +29,7 @@ std::vector<Array> vectorize_core(const CallInfo& info, Prototype* prototype,
                                   const VectorizeOptions& options, Location location);
 
 template <class F>
-class VectorizedFunction : public Calls<VectorizedFunction<F>, F> {
- public:
-  using wrapped_function = F;
-  VectorizedFunction(F f, VectorizeOptions options, Location location)
-      : body_(std::move(f)), options_(std::move(options)), location_(location) {}
-
-  template <class... Given>
-  auto call_at(Location location, Given&&... given) const {
-    using Args = call_args_t<F, StaticArgnums<>, Given...>;
-    if (!location.known()) location = location_;
-    return body_.template with_args<Args>(
-        [&](CallInfo& info, auto tag) {
-          using R = typename decltype(tag)::type;
-          Prototype prototype;
-          const std::vector<Array> out = vectorize_core(info, &prototype, options_, location);
-          return tree_unflatten(prototype.as<R>(), out);
-        },
-        std::forward<Given>(given)...);
-  }
-
- private:
-  FunctionBody<F, StaticArgnums<>> body_;
-  VectorizeOptions options_;
-  Location location_;
-};
+using VectorizedFunction = TransformedFunction<F, VectorizeOptions, &vectorize_core>;
 
 }  // namespace internal
 

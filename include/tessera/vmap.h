@@ -46,31 +46,7 @@ std::vector<Array> vmap_core(const CallInfo& info, Prototype* prototype, const V
                              Location location);
 
 template <class F>
-class VmapFunction : public Calls<VmapFunction<F>, F> {
- public:
-  using wrapped_function = F;
-  VmapFunction(F f, VmapOptions options, Location location)
-      : body_(std::move(f)), options_(std::move(options)), location_(location) {}
-
-  template <class... Given>
-  auto call_at(Location location, Given&&... given) const {
-    using Args = call_args_t<F, StaticArgnums<>, Given...>;
-    if (!location.known()) location = location_;
-    return body_.template with_args<Args>(
-        [&](CallInfo& info, auto tag) {
-          using R = typename decltype(tag)::type;
-          Prototype prototype;
-          const std::vector<Array> out = vmap_core(info, &prototype, options_, location);
-          return tree_unflatten(prototype.as<R>(), out);
-        },
-        std::forward<Given>(given)...);
-  }
-
- private:
-  FunctionBody<F, StaticArgnums<>> body_;
-  VmapOptions options_;
-  Location location_;
-};
+using VmapFunction = TransformedFunction<F, VmapOptions, &vmap_core>;
 
 std::vector<std::int64_t> joined_shape(const Array& a, const Array& b);
 /// One-hot arrays like `x`, stacked along dim 0.
