@@ -35,6 +35,24 @@ Network read_network(const std::string& given);
 /// TESSERA_NETWORK, if it is set. ValueError for what read_network refuses.
 std::optional<Network> network_of_environment();
 
+/// Which device runs what, as in XLA: partition p of replica r is logical device
+/// r * num_partitions + p.
+struct DeviceAssignment {
+  std::int64_t num_replicas = 1, num_partitions = 1;
+  /// Device ids of the logical devices, in order. Empty: logical device d is device d.
+  std::vector<std::int64_t> ids{};
+
+  std::int64_t num_devices() const { return num_replicas * num_partitions; }
+  std::int64_t logical(std::int64_t replica, std::int64_t partition) const {
+    return replica * num_partitions + partition;
+  }
+  std::int64_t device(std::int64_t replica, std::int64_t partition) const {
+    const std::int64_t d = logical(replica, partition);
+    return ids.empty() ? d : ids.at(std::size_t(d));
+  }
+  friend bool operator==(const DeviceAssignment&, const DeviceAssignment&) = default;
+};
+
 /// All that a program is compiled by, environment variables included, which are read when the
 /// options are made: caches of executables have all of it in their keys.
 struct Options {
@@ -48,6 +66,10 @@ struct Options {
   std::int64_t collective_matmul_from_bytes = collective_matmul_bytes_of_environment();
   /// Keep the modules between the stages, for as_text().
   bool keep_stages = true;
+  /// For how many replicas and partitions, and on which devices. None: as the module says
+  /// (replica_count, num_partitions), in order. A module that says 1 is given what stands here; any
+  /// other number must be the same (CompileError).
+  std::optional<DeviceAssignment> assignment{};
   /// The module is one device's program already: nothing is propagated or partitioned.
   bool partitioned_input = false;
   /// False: it is to be looked at, not to be run. The work then doesn't grow with the devices, and
@@ -58,7 +80,9 @@ struct Options {
   std::vector<std::int32_t> process_of{};
 };
 
-/// args[i][d]: parameter i on logical device d. A module for one device has one entry each.
+/// args[i][d]: parameter i on logical device d. A module for one device has one entry each. Each
+/// replica has arguments and results of its own: those of replica r begin at device
+/// r * num_partitions.
 using DeviceArrays = std::vector<std::vector<DeviceBuffer>>;
 
 /// What the compiler made of a program, and knows of it. Nothing of it runs.
@@ -68,13 +92,15 @@ struct CompiledProgram {
   /// One device's program.
   std::unique_ptr<ir::Module> partitioned;
   spmd::PartitionReport report;
+  /// Replicas times partitions.
   std::int64_t num_devices = 1;
+  DeviceAssignment assignment;
   /// With which it was compiled.
   Layouts layouts = Layouts::solved;
   /// Closed, one per entry parameter and per result leaf, on the input's mesh or a refinement of
-  /// it.
+  /// it: of one replica's partitions.
   std::vector<TensorSharding> parameter_shardings, result_shardings;
-  /// Global shapes.
+  /// Global shapes, of one replica.
   std::vector<Shape> parameter_shapes, result_shapes;
 };
 
@@ -90,6 +116,9 @@ class Executable {
   const ir::Module& partitioned() const { return *program_->partitioned; }
   const spmd::PartitionReport& report() const { return program_->report; }
   std::int64_t num_devices() const { return program_->num_devices; }
+  std::int64_t num_replicas() const { return program_->assignment.num_replicas; }
+  std::int64_t num_partitions() const { return program_->assignment.num_partitions; }
+  const DeviceAssignment& assignment() const { return program_->assignment; }
   Layouts layouts() const { return program_->layouts; }
   const std::vector<TensorSharding>& parameter_shardings() const {
     return program_->parameter_shardings;
@@ -130,8 +159,9 @@ class Executable {
 
 /// Entry: flat array parameters, root = tuple of arrays or one array. Parameter shardings are
 /// closed; a root leaf's sharding may be open (propagation decides) or absent. `num_partitions`
-/// and `mesh` are set by the caller; 1 partition skips propagation and partitioning. The executable
-/// runs inside this process; other engines' compile (engine.h) takes the same.
+/// and `mesh` are set by the caller, `replica_count` may be; 1 partition skips propagation and
+/// partitioning. The executable runs inside this process; other engines' compile (engine.h) takes
+/// the same.
 std::shared_ptr<const Executable> compile(std::unique_ptr<ir::Module> module,
                                           const Options& options = {});
 

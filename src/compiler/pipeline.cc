@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <span>
+#include <tuple>
 
 #include "src/base/env.h"
 #include "src/base/log.h"
@@ -15,9 +16,11 @@
 #include "src/compiler/pass_pipeline.h"
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/hlo/hlo_text.h"
+#include "src/ir/process_groups.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/eliminate_common.h"
+#include "src/passes/flatten_replicas.h"
 #include "src/passes/inline_calls.h"
 #include "src/passes/separate_bodies.h"
 #include "src/passes/simplify.h"
@@ -36,10 +39,16 @@ bool is_global(const Compilation& c) {
 /// Text may name any device in a collective; those that don't exist can't take part.
 void check_devices(const ir::Module& module) {
   const auto check = [&](const ir::Instruction& i, std::int64_t device, const char* where) {
-    if (device < module.num_partitions) return;
-    throw CompileError(fmt::format("{} names device {} in its {}; module {} is for {} devices, "
+    const ir::GroupMode mode = ir::group_mode(i.opcode, i.attrs, module.grid());
+    const std::int64_t most = ir::numbers_of_all(mode, module.grid());
+    if (device < most) return;
+    const char* what = module.replica_count == 1                ? "device"
+                       : mode == ir::GroupMode::cross_partition ? "partition"
+                       : mode == ir::GroupMode::flattened_ids   ? "device"
+                                                                : "replica";
+    throw CompileError(fmt::format("{} names {} {} in its {}; module {} is for {} {}s, "
                                    "numbered from 0",
-                                   i.describe(), device, where, module.name, module.num_partitions),
+                                   i.describe(), what, device, where, module.name, most, what),
                        i.location());
   };
   for (const auto& computation : module.computations()) {
@@ -57,15 +66,68 @@ void check_devices(const ir::Module& module) {
   }
 }
 
+/// Replicas of a program that is partitioned here are joined by collectives without a channel:
+/// others would join what the partitioner makes of their partitions.
+void check_replicas(const ir::Module& module) {
+  if (module.replica_count == 1) return;
+  for (const auto& computation : module.computations()) {
+    for (const auto& i : computation->instructions()) {
+      const auto* a = i->attrs.get_if<ir::CollectiveAttrs>();
+      if (a == nullptr) continue;
+      const ir::GroupMode mode = ir::group_mode(i->opcode, i->attrs, module.grid());
+      if (mode == ir::GroupMode::cross_replica || mode == ir::GroupMode::cross_partition) continue;
+      throw NotImplementedError(
+          fmt::format("{} joins partitions of several replicas, and module {} is to be partitioned "
+                      "for {} partitions of {} replicas; valid: replicas alone (no channel), or a "
+                      "program of one partition",
+                      i->describe(), module.name, module.num_partitions, module.replica_count),
+          i->location());
+    }
+  }
+}
+
+/// Takes the counts from the options, or from the module.
+void assign_devices(Compilation& c) {
+  ir::Module& module = *c.module;
+  c.assignment = c.options.assignment.value_or(
+      DeviceAssignment{module.replica_count, module.num_partitions, {}});
+  const DeviceAssignment& a = c.assignment;
+  for (const auto& [what, stated, wanted] :
+       {std::tuple{"num_partitions", &module.num_partitions, a.num_partitions},
+        std::tuple{"replica_count", &module.replica_count, a.num_replicas}}) {
+    if (*stated != 1 && *stated != wanted) {
+      throw CompileError(fmt::format("module {} has {}={}, and the device assignment {}",
+                                     module.name, what, *stated, wanted));
+    }
+    *stated = wanted;
+  }
+  const std::set<std::int64_t> different(a.ids.begin(), a.ids.end());
+  if (!a.ids.empty() && (std::int64_t(a.ids.size()) != a.num_devices() ||
+                         different.size() != a.ids.size() || *different.begin() < 0)) {
+    throw CompileError(fmt::format(
+        "the device assignment of module {} names {} devices, {} of them different; valid: as many "
+        "as {} replicas of {} partitions, from 0",
+        module.name, a.ids.size(), different.size(), a.num_replicas, a.num_partitions));
+  }
+}
+
 void verify(Compilation& c) {
+  assign_devices(c);
   for (const auto& [what, n] : {std::pair{"num_partitions", c.module->num_partitions},
                                 std::pair{"replica_count", c.module->replica_count}}) {
     if (n >= 1 && n <= kMaxDevices) continue;
     throw CompileError(fmt::format("module {} has {}={}; valid are 1 to {}", c.module->name, what,
                                    n, kMaxDevices));
   }
+  if (c.module->grid().devices() > kMaxDevices) {
+    throw CompileError(fmt::format(
+        "module {} is for {} replicas of {} partitions; valid are up to "
+        "{} devices",
+        c.module->name, c.module->replica_count, c.module->num_partitions, kMaxDevices));
+  }
   ir::verify(*c.module);
   check_devices(*c.module);
+  if (is_global(c)) check_replicas(*c.module);
 }
 
 void keep_input(Compilation& c) {
@@ -161,7 +223,10 @@ void make_reshards_explicit(Compilation& c) {
 }
 
 void partition(Compilation& c) {
-  if (!is_global(c)) return;
+  if (!is_global(c)) {
+    passes::flatten_replicas(c.module.get());
+    return;
+  }
   c.reshards.module = std::move(c.module);
   std::unique_ptr<ir::Module> device;
   if (c.tried && c.tried->device) {
@@ -175,6 +240,7 @@ void partition(Compilation& c) {
   c.context = nullptr;
   if (!c.for_report) c.source = nullptr;
   c.module = std::move(device);
+  passes::flatten_replicas(c.module.get(), /*partitioned=*/true);
   c.root_sharding = c.module->entry()->root()->sharding;
   if (!c.quick) ir::verify(*c.module);
   if (c.for_report) return;
@@ -304,7 +370,8 @@ constexpr Stage kPartition[] = {
     {"shardings", keep_shardings, "", false, "those of parameters and results are kept"},
     {"reshards", make_reshards_explicit, "", true,
      "every op can be computed from its operands as they are sharded"},
-    {"partition", partition, "", true, "shapes are those of one device; collectives are explicit"},
+    {"partition", partition, "", true,
+     "shapes are those of one device; collectives are explicit; replicas are partitions"},
     {"markers", nullptr, "expand-markers", false, "what only partitioning reads is gone"},
     {"inline-calls", nullptr, "inline-calls", false, "there are no calls and fusions"},
     {"join-async", nullptr, "join-async", false, "there are no starts and dones of collectives"},

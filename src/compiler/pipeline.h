@@ -40,6 +40,7 @@ struct Compilation {
   std::vector<TensorSharding> parameter_shardings, result_shardings;
   std::vector<TensorSharding> root_sharding;  ///< as the partitioner left it
   std::vector<Shape> parameter_shapes, result_shapes;
+  DeviceAssignment assignment;
   spmd::PartitionReport report;
   /// For a report: collectives are tagged, the propagated module stays in `source`, and nothing is
   /// reported about full gathers.

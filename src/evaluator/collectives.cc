@@ -5,6 +5,7 @@
 #include "src/evaluator/interpreter.h"
 #include "src/evaluator/ops.h"
 #include "src/evaluator/strided.h"
+#include "src/ir/process_groups.h"
 
 namespace tessera::evaluator {
 namespace {
@@ -101,11 +102,16 @@ std::vector<std::vector<std::size_t>> Interpreter::groups_of(
   return out;
 }
 
+std::vector<std::vector<std::int64_t>> Interpreter::lists_of(const ir::Instruction& in) const {
+  return ir::process_groups(in.get<ir::CollectiveAttrs>().groups,
+                            ir::group_mode(in.opcode, in.attrs, grid_), grid_);
+}
+
 Values Interpreter::run_ragged_all_to_all(const ir::Instruction& in, const Active& active,
                                           const std::vector<const Values*>& operands) {
   // operands: input, output, where to read, how many rows, where to write, how many arrive.
   Values out = *operands[1];
-  const auto groups = groups_of(in, active, in.get<ir::CollectiveAttrs>().groups.expand(devices_));
+  const auto groups = groups_of(in, active, lists_of(in));
   for (const auto& group : groups) {
     for (std::size_t place : group) {
       const Literal& input = (*operands[0])[place];
@@ -220,7 +226,9 @@ Values Interpreter::run_collective(const ir::Instruction& in, const Active& acti
         done[i] = true;
       }
     }
-    for (const auto& [source, target] : in.get<ir::PermuteAttrs>().source_target_pairs) {
+    for (const auto& [source, target] :
+         ir::process_pairs(in.get<ir::PermuteAttrs>().source_target_pairs,
+                           ir::group_mode(in.opcode, in.attrs, grid_), grid_)) {
       std::vector<std::int64_t> pair = {source};
       if (target != source) pair.push_back(target);
       for (const auto& places : groups_of(in, active, {pair})) {
@@ -230,8 +238,7 @@ Values Interpreter::run_collective(const ir::Instruction& in, const Active& acti
       }
     }
   } else {
-    for (const auto& group :
-         groups_of(in, active, in.get<ir::CollectiveAttrs>().groups.expand(devices_))) {
+    for (const auto& group : groups_of(in, active, lists_of(in))) {
       for (std::size_t place : group) done[place] = true;
       run_in_group(in, group, operands, &results);
     }

@@ -123,7 +123,7 @@ Values Interpreter::run_custom_call(const ir::Instruction& in, const Active& act
   ir::Module scratch;
   if (const ir::Computation* body = known.body(&scratch, in)) {
     // Plans are kept by computation, and this one goes.
-    return Interpreter(mode_, devices_).run(*body, active, operands);
+    return Interpreter(mode_, grid_).run(*body, active, operands);
   }
   const auto prepare = prepare_call.load();
   if (prepare == nullptr) {

@@ -54,15 +54,15 @@ Literal run_alone(Interpreter::Mode mode, const ir::Computation& computation,
   std::vector<const Values*> pointers;
   for (const Values& v : values) pointers.push_back(&v);
   return within_memory(&computation, [&] {
-    return std::move(Interpreter(mode, 1).run(computation, {0}, pointers)[0]);
+    return std::move(Interpreter(mode, {}).run(computation, {0}, pointers)[0]);
   });
 }
 
 }  // namespace
 
 Literal evaluate(const ir::Module& module, std::span<const Literal> arguments) {
-  const auto mode = module.num_partitions == 1 ? Interpreter::Mode::one_device
-                                               : Interpreter::Mode::no_collectives;
+  const auto mode = module.grid().devices() == 1 ? Interpreter::Mode::one_device
+                                                 : Interpreter::Mode::no_collectives;
   return run_alone(mode, *module.entry(), arguments);
 }
 
@@ -82,14 +82,14 @@ Literal evaluate_instruction(const ir::Instruction& instruction,
   for (const Literal& x : operands) values.push_back({x});
   std::vector<const Values*> pointers;
   for (const Values& v : values) pointers.push_back(&v);
-  Interpreter interpreter(Interpreter::Mode::no_collectives, 1);
+  Interpreter interpreter(Interpreter::Mode::no_collectives, {});
   return within_memory(nullptr,
                        [&] { return std::move(interpreter.step(instruction, {0}, pointers)[0]); });
 }
 
 std::vector<Literal> evaluate_spmd(const ir::Module& module,
                                    std::span<const std::vector<Literal>> arguments) {
-  const std::int64_t devices = module.num_partitions;
+  const std::int64_t devices = module.grid().devices();
   if (std::int64_t(arguments.size()) != devices) {
     throw ValueError("module " + module.name + " is for " + std::to_string(devices) +
                      " devices; arguments for " + std::to_string(arguments.size()) + " were given");
@@ -105,7 +105,7 @@ std::vector<Literal> evaluate_spmd(const ir::Module& module,
   std::vector<const Values*> pointers;
   for (const Values& v : values) pointers.push_back(&v);
   return within_memory(&entry, [&] {
-    return Interpreter(Interpreter::Mode::side_by_side, devices).run(entry, active, pointers);
+    return Interpreter(Interpreter::Mode::side_by_side, module.grid()).run(entry, active, pointers);
   });
 }
 

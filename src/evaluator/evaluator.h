@@ -20,9 +20,10 @@ Literal evaluate(const ir::Computation& computation, std::span<const Literal> ar
 /// Evaluates one instruction without callees' state: operands given as literals.
 Literal evaluate_instruction(const ir::Instruction& instruction, std::span<const Literal> operands);
 
-/// Runs module.num_partitions device programs side by side, nothing shared: `arguments[device]`.
-/// Devices may take different branches and leave loops at different trips; a collective of which
-/// only a part of a group takes part is a RuntimeError that names both places.
+/// Runs the programs of all devices side by side, nothing shared: `arguments[device]`. Partition p
+/// of replica r is device r * num_partitions + p. Devices may take different branches and leave
+/// loops at different trips; a collective of which only a part of a group takes part is a
+/// RuntimeError that names both places.
 std::vector<Literal> evaluate_spmd(const ir::Module& module,
                                    std::span<const std::vector<Literal>> arguments);
 

@@ -129,11 +129,14 @@ Values Interpreter::step(const ir::Instruction& in, const Active& active,
     case Opcode::rng:
     case Opcode::rng_get_and_update_state:
       return run_random_state(in, active, operands);
+    case Opcode::replica_id:
     case Opcode::partition_id: {
       Values results;
       for (std::int64_t device : active) {
         Literal id(in.shape);
-        id.mutable_data<std::uint32_t>()[0] = std::uint32_t(device);
+        id.mutable_data<std::uint32_t>()[0] =
+            std::uint32_t(in.is(Opcode::replica_id) ? device / grid_.num_partitions
+                                                    : device % grid_.num_partitions);
         results.push_back(std::move(id));
       }
       return results;

@@ -31,7 +31,7 @@ class Interpreter {
     no_collectives,  ///< they are an error
     side_by_side,
   };
-  Interpreter(Mode mode, std::int64_t devices) : mode_(mode), devices_(devices) {}
+  Interpreter(Mode mode, ir::ProcessGrid grid) : mode_(mode), grid_(grid) {}
 
   /// `arguments[parameter][position in active]`.
   Values run(const ir::Computation& computation, const Active& active,
@@ -67,13 +67,15 @@ class Interpreter {
                                const std::vector<const Values*>& operands);
   Values run_collective(const ir::Instruction& in, const Active& active,
                         const std::vector<const Values*>& operands);
+  /// The groups of a collective, of devices.
+  std::vector<std::vector<std::int64_t>> lists_of(const ir::Instruction& in) const;
   /// Groups as positions in `active`; throws if only a part of one is here.
   std::vector<std::vector<std::size_t>> groups_of(
       const ir::Instruction& in, const Active& active,
       const std::vector<std::vector<std::int64_t>>& groups) const;
 
   Mode mode_;
-  std::int64_t devices_;
+  ir::ProcessGrid grid_;
   std::vector<Divergence> divergences_;
   std::unordered_map<const ir::Computation*, std::unique_ptr<Plan>> plans_;
   /// What each random operation has drawn so far: 128 bits, low part first.

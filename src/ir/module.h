@@ -77,6 +77,13 @@ struct Alias {
   friend bool operator==(const Alias&, const Alias&) = default;
 };
 
+/// Each replica runs the program on all partitions. Partition p of replica r is device
+/// r * num_partitions + p.
+struct ProcessGrid {
+  std::int64_t num_partitions = 1, num_replicas = 1;
+  std::int64_t devices() const { return num_partitions * num_replicas; }
+};
+
 class Module {
  public:
   explicit Module(std::string name = "module") : name(std::move(name)) {}
@@ -84,6 +91,7 @@ class Module {
   std::string name;
   std::int64_t num_partitions = 1;
   std::int64_t replica_count = 1;
+  ProcessGrid grid() const { return {num_partitions, replica_count}; }
   /// The mesh that the module's shardings are on, if they share one.
   MeshRef mesh;
   /// The greatest channel id in use. Kept by Computation::add and next_channel_id.

@@ -9,6 +9,7 @@
 
 #include "src/base/contains.h"
 #include "src/ir/analysis/device_computations.h"
+#include "src/ir/process_groups.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/spmd/bits.h"
 
@@ -277,7 +278,8 @@ class OneDevice {
       // What talks to the host has its own way to be on one device.
       if (i->has_side_effect()) continue;
       const bool about_devices =
-          i->is(Opcode::partition_id) || (ir::is_collective(i->opcode) && !is_async(*i));
+          i->is(Opcode::partition_id) ||
+          (ir::is_collective(i->opcode) && !is_async(*i) && !ir::is_cross_replica(*i));
       const bool reads_varying =
           std::any_of(i->operands().begin(), i->operands().end(),
                       [&](const Instruction* o) { return varies.count(o) > 0; });

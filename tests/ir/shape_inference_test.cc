@@ -497,9 +497,11 @@ TEST(ShapeInferenceRules, SymbolicGroupsGiveTheirSize) {
   CollectiveAttrs a;
   a.groups = DeviceGroups::over(mesh, {1});
   a.dims = {1};
-  EXPECT_EQ(infer_shape(Opcode::all_gather, one, a, {}, nullptr, {}, 8).to_string(), "f32[3,20]");
+  EXPECT_EQ(infer_shape(Opcode::all_gather, one, a, {}, nullptr, {}, {8, 1}).to_string(),
+            "f32[3,20]");
   a.groups = {};
-  EXPECT_EQ(infer_shape(Opcode::all_gather, one, a, {}, nullptr, {}, 8).to_string(), "f32[3,40]");
+  EXPECT_EQ(infer_shape(Opcode::all_gather, one, a, {}, nullptr, {}, {8, 1}).to_string(),
+            "f32[3,40]");
 }
 
 }  // namespace

@@ -137,11 +137,5 @@ TEST(NormalizeCustomCalls, BarriersStopAxesOneWayOrBoth) {
   EXPECT_EQ(through("3 : i32", false), split);
 }
 
-TEST(NormalizeCustomCalls, ReplicasAreRefused) {
-  auto replicas = module_of("ROOT x = f32[16,8] parameter(0)");
-  replicas->replica_count = 2;
-  EXPECT_THROW(spmd::propagate(replicas.get()), NotImplementedError);
-}
-
 }  // namespace
 }  // namespace tessera::testing

@@ -104,6 +104,18 @@ void check_memory(const ir::Module& module) {
   throw RuntimeError(text.str());
 }
 
+namespace {
+
+/// What a list by device says of one replica's partitions; an empty list says nothing.
+std::vector<std::int32_t> of_replica(const std::vector<std::int32_t>& list, std::int64_t replica,
+                                     std::int64_t partitions) {
+  if (list.empty()) return {};
+  const auto begin = list.begin() + replica * partitions;
+  return {begin, begin + partitions};
+}
+
+}  // namespace
+
 Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& inputs,
                 Layouts layouts, int warm_ups, int repeats) {
   using Clock = std::chrono::steady_clock;
@@ -114,7 +126,7 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
   options.layouts = layouts;
   const compiler::Engine& engine = compiler::engine_of(Device());
   const auto start = Clock::now();
-  options.process_of = deal_out(module->num_partitions);
+  options.process_of = deal_out(module->grid().devices());
   const auto executable = engine.compile(std::move(module), options);
   out.compile_ms = Milliseconds(Clock::now() - start).count();
   out.devices = executable->num_devices();
@@ -123,8 +135,15 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
   engine.reset_peak_memory();
   compiler::DeviceArrays placed;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    placed.push_back(cut(engine, inputs[i], executable->parameter_shardings()[i], out.devices,
-                         options.process_of));
+    // Replicas are given the same.
+    std::vector<DeviceBuffer>& parts = placed.emplace_back();
+    for (std::int64_t r = 0; r < executable->num_replicas(); ++r) {
+      const std::int64_t partitions = executable->num_partitions();
+      for (DeviceBuffer& b : cut(engine, inputs[i], executable->parameter_shardings()[i],
+                                 partitions, of_replica(options.process_of, r, partitions))) {
+        parts.push_back(std::move(b));
+      }
+    }
   }
   compiler::DeviceArrays results;
   for (int run = 0; run < warm_ups + repeats; ++run) {
@@ -139,8 +158,10 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
   out.peak_bytes_total = engine.memory_stats().peak;
   out.collectives = executable->last_run_collectives();
   for (std::size_t i = 0; i < results.size(); ++i) {
+    results[i].resize(std::size_t(executable->num_partitions()));  // of replica 0
     out.results.push_back(join(engine, results[i], executable->result_shardings()[i],
-                               executable->result_shapes()[i], options.process_of));
+                               executable->result_shapes()[i],
+                               of_replica(options.process_of, 0, executable->num_partitions())));
   }
   return out;
 }

@@ -28,7 +28,8 @@ std::shared_ptr<const CompiledProgram> record_of(Compilation* c) {
   out->propagated = std::move(c->propagated);
   out->partitioned = std::move(c->module);
   out->report = std::move(c->report);
-  out->num_devices = out->partitioned->num_partitions;
+  out->assignment = std::move(c->assignment);
+  out->num_devices = out->assignment.num_devices();
   out->layouts = c->options.layouts;
   out->parameter_shardings = std::move(c->parameter_shardings);
   out->result_shardings = std::move(c->result_shardings);

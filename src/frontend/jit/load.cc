@@ -262,6 +262,13 @@ LoadedFunction load(const std::string& path, compiler::TextForm form, const Load
     throw IoError(e.message(), where);
   }
   state->name = module->name;
+  if (module->replica_count > 1) {
+    throw NotImplementedError(
+        path + ": '" + module->name + "' is for " + std::to_string(module->replica_count) +
+            " replicas, each with arguments of its own, and a loaded function takes global arrays; "
+            "valid: one replica (mhlo.num_replicas, replica_count) of any number of partitions",
+        where);
+  }
   if (!options.shardings) drop_shardings(module.get(), true, path, where);
   ir::take_whole_arrays(module.get());
   const bool keep = options.shardings && module->num_partitions > 1;

@@ -282,7 +282,7 @@ void verify(const Module& module) {
       auto who = [&] { return "instruction " + i->describe() + " of " + c->name() + ": "; };
       try {
         infer_shape(i->opcode, i->operands(), i->attrs, i->called(), &i->shape, i->location(),
-                    module.num_partitions);
+                    module.grid());
       } catch (const ShapeError& e) {
         throw ShapeError(who() + e.message(), e.location());
       } catch (const DTypeError& e) {

@@ -173,9 +173,8 @@ ConstantAttrs HloParser::constant(const Shape& shape) {
 
 void HloParser::check_or_infer_shape(Instruction* i, bool declared, const OpcodeWord& word) {
   try {
-    Shape shape =
-        infer_shape(i->opcode, i->operands(), i->attrs, i->called(), declared ? &i->shape : nullptr,
-                    word.location, module_->num_partitions);
+    Shape shape = infer_shape(i->opcode, i->operands(), i->attrs, i->called(),
+                              declared ? &i->shape : nullptr, word.location, module_->grid());
     if (declared) return;
     inferred_parts_ += shape_parts(shape);
     if (inferred_parts_ > kMaxShapeParts + in_.size()) {
@@ -241,7 +240,7 @@ void HloParser::wrap_async(Opcode base, Instruction* i, const char* where) {
     inner->add_operand(c->add(std::move(p)));
   }
   infer_shape(base, inner->operands(), inner->attrs, inner->called(), &inner->shape,
-              in_.location_at(where), module_->num_partitions);
+              in_.location_at(where), module_->grid());
   c->set_root(c->add(std::move(inner)));
   i->attrs = {};
   i->set_called({c});

@@ -27,15 +27,15 @@ Instruction* append(Computation* computation, const Cow<Metadata>& metadata, Opc
 
 Instruction* Builder::emit(Opcode op, std::vector<Instruction*> operands, Attributes attrs,
                            std::vector<Computation*> called) {
-  Shape shape = infer_shape(op, operands, attrs, called, nullptr, metadata->location(),
-                            module()->num_partitions);
+  Shape shape =
+      infer_shape(op, operands, attrs, called, nullptr, metadata->location(), module()->grid());
   return append(computation_, metadata, op, std::move(shape), std::move(operands), std::move(attrs),
                 std::move(called));
 }
 
 Instruction* Builder::emit_shaped(Opcode op, Shape shape, std::vector<Instruction*> operands,
                                   Attributes attrs, std::vector<Computation*> called) {
-  infer_shape(op, operands, attrs, called, &shape, metadata->location(), module()->num_partitions);
+  infer_shape(op, operands, attrs, called, &shape, metadata->location(), module()->grid());
   return append(computation_, metadata, op, std::move(shape), std::move(operands), std::move(attrs),
                 std::move(called));
 }

@@ -43,7 +43,7 @@ void trace_rules(Instruction* op) {
     attrs.residuals = vjp.residuals;
   }
   infer_shape(op->opcode, op->operands(), attrs, called, &op->shape, op->location(),
-              op->parent->module()->num_partitions);
+              op->parent->module()->grid());
   op->attrs = std::move(attrs);
   op->set_called(std::move(called));
 }

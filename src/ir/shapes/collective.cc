@@ -2,6 +2,7 @@
 // Collectives, and the pairs of start and done.
 #include <algorithm>
 
+#include "src/ir/process_groups.h"
 #include "src/ir/shapes/inference_site.h"
 
 namespace tessera::ir::inference {
@@ -25,7 +26,7 @@ std::int64_t checked_group_size(const Site& site, const DeviceGroups& groups) {
                          " of a mesh with " + std::to_string(groups.mesh->axes.size()) + " axes");
       }
     }
-    return groups.group_size(site.num_partitions);
+    return groups.group_size(site.grid.num_partitions);
   }
   std::vector<std::int64_t> all;
   for (const auto& group : groups.lists) {
@@ -46,7 +47,8 @@ std::int64_t checked_group_size(const Site& site, const DeviceGroups& groups) {
   if (!all.empty() && all.front() < 0) {
     site.shape_error("device " + std::to_string(all.front()) + " in replica_groups");
   }
-  return groups.group_size(site.num_partitions);
+  const GroupMode mode = group_mode(site.op, site.attrs, site.grid);
+  return devices_of_group(mode, groups.group_size(numbers_of_all(mode, site.grid)), site.grid);
 }
 
 std::int64_t one_dim(const Site& site, const CollectiveAttrs& a) {
@@ -81,7 +83,7 @@ Shape infer_all_gather(const Site& site, const CollectiveAttrs& a, std::int64_t 
   std::vector<Shape> shapes = array_shapes(site);
   // A module that doesn't say how many partitions it is for, and groups of "all": the declared
   // result tells the number.
-  if (a.groups.lists.empty() && !a.groups.symbolic() && site.num_partitions <= 1 &&
+  if (a.groups.lists.empty() && !a.groups.symbolic() && site.grid.devices() <= 1 &&
       site.declared != nullptr && site.declared->is_array() && site.declared->dims.size() > dim &&
       shapes[0].dims[dim] > 0 && site.declared->dims[dim] % shapes[0].dims[dim] == 0) {
     group = site.declared->dims[dim] / shapes[0].dims[dim];
@@ -98,7 +100,7 @@ Shape infer_reduce_scatter(const Site& site, const CollectiveAttrs& a, std::int6
   auto dim = std::size_t(one_dim(site, a));
   std::vector<Shape> shapes = array_shapes(site);
   check_reduction(site, shapes);
-  if (a.groups.lists.empty() && !a.groups.symbolic() && site.num_partitions <= 1 &&
+  if (a.groups.lists.empty() && !a.groups.symbolic() && site.grid.devices() <= 1 &&
       site.declared != nullptr && site.declared->is_array() && site.declared->dims.size() > dim &&
       site.declared->dims[dim] > 0 && shapes[0].dims[dim] % site.declared->dims[dim] == 0) {
     group = shapes[0].dims[dim] / site.declared->dims[dim];
@@ -121,7 +123,7 @@ Shape infer_all_to_all(const Site& site, const CollectiveAttrs& a, std::int64_t 
     }
     // A module that doesn't say how many partitions it is for says nothing of groups of "all".
     const bool all = a.groups.lists.empty() && !a.groups.symbolic();
-    if (std::int64_t(shapes.size()) != group && !(all && site.num_partitions <= 1)) {
+    if (std::int64_t(shapes.size()) != group && !(all && site.grid.devices() <= 1)) {
       site.shape_error("takes an operand for each of the " + std::to_string(group) +
                        " members of a group, not " + std::to_string(shapes.size()));
     }

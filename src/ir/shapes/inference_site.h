@@ -17,7 +17,7 @@ struct Site {
   std::span<Computation* const> called;
   const Shape* declared;
   Location where;
-  std::int64_t num_partitions;
+  ProcessGrid grid;
 
   const Shape& shape(std::size_t i) const { return operands[i]->shape; }
   template <class A>

@@ -157,8 +157,8 @@ Shape infer(const Site& site) {
 
 Shape infer_shape(Opcode op, std::span<Instruction* const> operands, const Attributes& attrs,
                   std::span<Computation* const> called, const Shape* declared, Location where,
-                  std::int64_t num_partitions) {
-  inference::Site site{op, operands, attrs, called, declared, where, num_partitions};
+                  ProcessGrid grid) {
+  inference::Site site{op, operands, attrs, called, declared, where, grid};
   for (std::size_t i = 0; i < operands.size(); ++i) {
     TESSERA_CHECK(operands[i] != nullptr,
                   std::string(name(op)) + ": operand " + std::to_string(i) + " is null");

@@ -15,7 +15,7 @@ namespace tessera::ir {
 /// convert, broadcast, reshape, custom-call, ...; checked if given.
 Shape infer_shape(Opcode op, std::span<Instruction* const> operands, const Attributes& attrs,
                   std::span<Computation* const> called, const Shape* declared, Location where,
-                  std::int64_t num_partitions = 1);
+                  ProcessGrid grid = {});
 
 /// Checks the whole module: shapes, operand counts, attributes, callees' signatures, order, names,
 /// shardings against ranks and devices. Throws the first fault, naming the instruction.

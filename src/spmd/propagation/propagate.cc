@@ -434,12 +434,6 @@ struct Propagation::State {
 Propagation::Propagation(ir::Module* module, bool once) : state_(std::make_unique<State>()) {
   using namespace propagation;
   TESSERA_CHECK(module->entry(), "a module without an entry");
-  if (module->replica_count > 1) {
-    throw NotImplementedError("module " + module->name + " runs on " +
-                              std::to_string(module->replica_count) +
-                              " replicas; this version shards over partitions only "
-                              "(num_partitions)");
-  }
   normalize_custom_calls(module);
   manual::raise(module);
   extend_submeshes(module);

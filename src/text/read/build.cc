@@ -52,8 +52,7 @@ Instruction* Reader::add(const Operation& op, Opcode opcode, Shape shape,
 
 void Reader::check_shape(const Operation& op, const Instruction& i) {
   try {
-    ir::infer_shape(i.opcode, i.operands(), i.attrs, i.called(), &i.shape, {},
-                    module_->num_partitions);
+    ir::infer_shape(i.opcode, i.operands(), i.attrs, i.called(), &i.shape, {}, module_->grid());
   } catch (const NotImplementedError& e) {
     in_.not_supported_at(op.at, std::string(op.name) + ": " + e.message());
   } catch (const InternalError&) {

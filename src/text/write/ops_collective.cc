@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/ir/hlo/text_out.h"
+#include "src/ir/process_groups.h"
 #include "src/text/write/function.h"
 #include "src/text/write/text.h"
 
@@ -24,9 +25,11 @@ std::string channel(std::int64_t id) {
 std::string Writer::groups(const Instruction& i, const ir::DeviceGroups& g,
                            std::int64_t* group_size) {
   const auto* a = i.attrs.get_if<ir::CollectiveAttrs>();
-  const bool replicas = a != nullptr && !a->channel_id && module_.replica_count > 1;
-  const std::int64_t devices = replicas ? module_.replica_count : partitions_;
-  *group_size = g.group_size(devices);
+  const ir::ProcessGrid grid{partitions_, module_.replica_count};
+  const ir::GroupMode mode =
+      a != nullptr ? ir::group_mode(i.opcode, i.attrs, grid) : ir::GroupMode::cross_partition;
+  const std::int64_t devices = ir::numbers_of_all(mode, grid);
+  *group_size = ir::devices_of_group(mode, g.group_size(devices), grid);
   // No lists mean all, whatever devices there are. Where sizes depend on a group, and with ids
   // across replicas, the text must name its devices.
   const bool named = i.is(Opcode::all_gather) || i.is(Opcode::reduce_scatter) ||

@@ -9,6 +9,7 @@
 
 #include "src/base/check.h"
 #include "src/base/contains.h"
+#include "src/ir/process_groups.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/reshard/device_orders.h"
 
@@ -57,6 +58,7 @@ void settle_collectives(PartitionContext& p, ir::Computation* body,
   std::unordered_map<ir::Instruction*, ir::Instruction*> dropped;
   for (const auto& i : body->instructions()) {
     if (ir::is_collective(i->opcode)) {
+      if (ir::is_cross_replica(*i)) continue;
       if (!settle_groups(i.get(), p.module.devices()) && i->operands().size() == 1) {
         dropped[i.get()] = i->operand(0);
         continue;
@@ -248,7 +250,7 @@ void partition_manual(PartitionContext& p, const ir::Instruction& source) {
 
 void place_collective(PartitionContext& p, const ir::Instruction& source) {
   ir::Instruction settled = source;
-  if (!settle_groups(&settled, p.module.devices())) {
+  if (!ir::is_cross_replica(source) && !settle_groups(&settled, p.module.devices())) {
     std::vector<Value*> same;
     for (const ir::Instruction* o : source.operands()) same.push_back(p.values.declared(*o));
     return p.values.define(source, same);
@@ -273,16 +275,21 @@ void partition_collective(PartitionContext& p, const ir::Instruction& source) {
                                 source.location());
   }
   ir::Instruction settled = source;
-  settle_groups(&settled, p.module.devices());
-  check_groups(p, settled);
+  const bool cross_replica = ir::is_cross_replica(source);
+  if (!cross_replica) {
+    settle_groups(&settled, p.module.devices());
+    check_groups(p, settled);
+  }
   if (!rule_for(source)) return replicate(p, source, "its operands don't fit its results");
   const ComputeLayout layout = p.layouts.choose(source, *rule_for(source));
   std::vector<ir::Instruction*> operands;
   for (Value* v : p.values.operands_in(source, layout.operands)) operands.push_back(v->local);
   ir::Instruction* x = p.emit.local_op(source, operands, local_tuple(source.shape, layout.results),
                                        std::move(settled.attrs));
-  set_channel(p, x);
-  p.report.note(x, "the body of a manual computation");
+  if (!cross_replica) {
+    set_channel(p, x);
+    p.report.note(x, "the body of a manual computation");
+  }
   p.values.define(source, x, layout.results);
 }
 
