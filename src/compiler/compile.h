@@ -21,19 +21,17 @@ namespace tessera::compiler {
 
 /// What to do about a reshard that gathers an entire array on each device without need.
 enum class FullGathers : std::uint8_t { warn, error, ignore };
-/// As TESSERA_FULL_GATHER says now. ValueError for another value than it may have.
-FullGathers full_gathers_of_environment();
-/// TESSERA_WINDOW_DOTS_FROM, or its default. ValueError for another value than it may have.
-std::int64_t collective_matmul_bytes_of_environment();
 
-/// TESSERA_MEMORY_BUDGET, if it is set. ValueError for another value than it may have.
-std::optional<std::int64_t> memory_budget_of_environment();
+/// What the user of one function may ask for. What is empty is as the environment says.
+struct Requests {
+  std::optional<Layouts> layouts{};             ///< TESSERA_LAYOUTS, else solved
+  std::optional<std::int64_t> memory_budget{};  ///< TESSERA_MEMORY_BUDGET
+  std::optional<Network> network{};             ///< TESSERA_NETWORK
+};
 
 /// A description as Network::parse takes it, or the name of a file that holds one: the text of a
 /// description has a '='. ValueError; IoError.
 Network read_network(const std::string& given);
-/// TESSERA_NETWORK, if it is set. ValueError for what read_network refuses.
-std::optional<Network> network_of_environment();
 
 /// Which device runs what, as in XLA: partition p of replica r is logical device
 /// r * num_partitions + p.
@@ -53,17 +51,23 @@ struct DeviceAssignment {
   friend bool operator==(const DeviceAssignment&, const DeviceAssignment&) = default;
 };
 
-/// All that a program is compiled by, environment variables included, which are read when the
-/// options are made: caches of executables have all of it in their keys.
+/// All that a program is compiled by: caches of executables have all of it in their keys.
 struct Options {
+  /// What is requested, and what the environment says of the rest: the only place that reads what
+  /// it says of compilations. ValueError for another value than a variable may have.
+  explicit Options(const Requests& requests);
+  Options() : Options(Requests{}) {}
+
   Layouts layouts = Layouts::solved;
   /// Bytes that one device may hold where shardings are solved for; empty: hardly more than the
   /// propagated program.
-  std::optional<std::int64_t> memory_budget = memory_budget_of_environment();
+  std::optional<std::int64_t> memory_budget;
   /// What layouts and reshards are chosen for; empty: cost::assumed_network.
-  std::optional<Network> network = network_of_environment();
-  FullGathers full_gathers = full_gathers_of_environment();
-  std::int64_t collective_matmul_from_bytes = collective_matmul_bytes_of_environment();
+  std::optional<Network> network;
+  /// TESSERA_FULL_GATHER.
+  FullGathers full_gathers = FullGathers::warn;
+  /// TESSERA_WINDOW_DOTS_FROM.
+  std::int64_t collective_matmul_from_bytes = 0;
   /// Keep the modules between the stages, for as_text().
   bool keep_stages = true;
   /// For how many replicas and partitions, and on which devices. None: as the module says

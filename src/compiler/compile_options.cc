@@ -1,26 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options that environment variables set.
+// The options of a compilation, requested or by environment variables.
 #include "src/base/env.h"
 #include "src/compiler/compile.h"
 #include "src/compiler/read_module.h"
 #include "src/spmd/collectives/optimize.h"
 
 namespace tessera::compiler {
-
-FullGathers full_gathers_of_environment() {
-  const std::string policy = env_choice("TESSERA_FULL_GATHER").value_or("warn");
-  if (policy == "error") return FullGathers::error;
-  return policy == "warn" ? FullGathers::warn : FullGathers::ignore;
-}
-
-std::int64_t collective_matmul_bytes_of_environment() {
-  return env_integer("TESSERA_WINDOW_DOTS_FROM", 0, kMaxBytes)
-      .value_or(spmd::CollectiveOptions().collective_matmul_from_bytes);
-}
-
-std::optional<std::int64_t> memory_budget_of_environment() {
-  return env_integer("TESSERA_MEMORY_BUDGET", 1, kMaxBytes);
-}
 
 Network read_network(const std::string& given) {
   const bool is_file = given.find('=') == std::string::npos;
@@ -32,7 +17,9 @@ Network read_network(const std::string& given) {
   }
 }
 
-std::optional<Network> network_of_environment() {
+namespace {
+
+std::optional<Network> stated_network() {
   const std::optional<std::string> given = env_text("TESSERA_NETWORK");
   if (!given || given->empty()) return std::nullopt;
   try {
@@ -46,6 +33,27 @@ std::optional<Network> network_of_environment() {
             e.message(),
         Location{});
   }
+}
+
+}  // namespace
+
+Options::Options(const Requests& requests)
+    : memory_budget(requests.memory_budget), network(requests.network) {
+  if (requests.layouts) {
+    (void)to_string(*requests.layouts);  // checks it
+    layouts = *requests.layouts;
+  } else if (const auto text = env_choice("TESSERA_LAYOUTS")) {
+    layouts = parse_layouts(*text, Location{});
+  }
+  if (!memory_budget) memory_budget = env_integer("TESSERA_MEMORY_BUDGET", 1, kMaxBytes);
+  if (!network) network = stated_network();
+  const std::string policy = env_choice("TESSERA_FULL_GATHER").value_or("warn");
+  full_gathers = policy == "error"  ? FullGathers::error
+                 : policy == "warn" ? FullGathers::warn
+                                    : FullGathers::ignore;
+  collective_matmul_from_bytes =
+      env_integer("TESSERA_WINDOW_DOTS_FROM", 0, kMaxBytes)
+          .value_or(spmd::CollectiveOptions().collective_matmul_from_bytes);
 }
 
 }  // namespace tessera::compiler

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of the policies of layouts, and the variable that chooses among them.
-#include "src/compiler/layouts.h"
+// Names of the policies of layouts.
+#include <tessera/layouts.h>
 
-#include "src/base/env.h"
+#include <string>
 
 namespace tessera {
 namespace {
@@ -29,16 +29,4 @@ Layouts parse_layouts(const std::string& text, Location location) {
   throw ValueError("layouts is '" + text + "'" + kValid, location);
 }
 
-namespace compiler {
-
-Layouts choose_layouts(const std::optional<Layouts>& requested) {
-  if (requested) {
-    (void)to_string(*requested);  // checks it
-    return *requested;
-  }
-  const std::optional<std::string> text = env_choice("TESSERA_LAYOUTS");
-  return text ? parse_layouts(*text, Location{}) : Layouts::solved;
-}
-
-}  // namespace compiler
 }  // namespace tessera

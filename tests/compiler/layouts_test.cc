@@ -108,16 +108,16 @@ TEST(Layouts, AreChosenForTheDescribedMachine) {
 }
 
 TEST(Layouts, AMachineThatCantBeReadIsRefused) {
-  EXPECT_EQ(compiler::network_of_environment(), std::nullopt);
+  EXPECT_EQ(compiler::Options().network, std::nullopt);
   setenv("TESSERA_NETWORK", "x=25GB/s:2us, start=5us", 1);
-  const std::optional<Network> read = compiler::network_of_environment();
+  const std::optional<Network> read = compiler::Options().network;
   ASSERT_TRUE(read);
   EXPECT_DOUBLE_EQ(read->start_seconds, 5e-6);
   EXPECT_EQ(Network::parse(read->to_string()), *read);
   for (const char* wrong : {"x=25", "no/such/file", "start=5GB/s"}) {
     setenv("TESSERA_NETWORK", wrong, 1);
     try {
-      compiler::network_of_environment();
+      compiler::Options().network;
       ADD_FAILURE() << wrong;
     } catch (const ValueError& e) {
       EXPECT_EQ(e.message().rfind("TESSERA_NETWORK", 0), 0u) << e.message();

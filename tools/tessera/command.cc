@@ -12,7 +12,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "src/compiler/layouts.h"
+#include "src/compiler/compile.h"
 #include "tools/tessera/open_batch.h"
 
 namespace tessera::tool {
@@ -63,8 +63,9 @@ void add_layouts_flag(CLI::App* command, std::string* value) {
 }
 
 Layouts layouts_of(const std::string& flag) {
-  return compiler::choose_layouts(flag.empty() ? std::nullopt
-                                               : std::optional(parse_layouts(flag, Location{})));
+  compiler::Requests requests;
+  if (!flag.empty()) requests.layouts = parse_layouts(flag, Location{});
+  return compiler::Options(requests).layouts;
 }
 
 Progress::Progress() {

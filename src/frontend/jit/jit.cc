@@ -347,9 +347,7 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
   out.program.location = where;
   out.program.is_jit = true;
   out.program.keep_unused = options.keep_unused;
-  out.program.layouts = options.layouts;
-  out.program.memory_budget = options.memory_budget;
-  out.program.network = options.network;
+  out.program.requests = {options.layouts, options.memory_budget, options.network};
   check_mesh();
   check_names(info);
   const auto names = leaf_names(info);

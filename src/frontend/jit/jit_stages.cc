@@ -4,7 +4,6 @@
 
 #include "src/base/background.h"
 #include "src/compiler/explain/explain.h"
-#include "src/compiler/layouts.h"
 #include "src/compiler/read_module.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/ir/hlo/hlo_text.h"
@@ -29,9 +28,7 @@ frontend::PlacedProgram copy_of(const frontend::PlacedProgram& placed) {
   copy.program.results = placed.program.results;
   copy.program.result_weak = placed.program.result_weak;
   copy.program.donated = placed.program.donated;
-  copy.program.layouts = placed.program.layouts;
-  copy.program.memory_budget = placed.program.memory_budget;
-  copy.program.network = placed.program.network;
+  copy.program.requests = placed.program.requests;
   copy.program.module = placed.program.module->clone();
   return copy;
 }
@@ -227,19 +224,14 @@ compiler::explain::Names names_of(const std::vector<std::string>& paths,
 
 Explanation Lowered::explain(const ExplainOptions& options) const {
   const frontend::PlacedProgram& placed = state_->placed;
-  compiler::Options compile;
-  compile.layouts = compiler::choose_layouts(placed.program.layouts);
-  if (placed.program.memory_budget) compile.memory_budget = placed.program.memory_budget;
-  if (placed.program.network) compile.network = placed.program.network;
+  const compiler::Options compile(placed.program.requests);
   return compiler::explain_module(*placed.program.module, compile, options,
                                   names_of(state_->paths, state_->result_paths, placed.bound.kept));
 }
 Explanation Compiled::explain(const ExplainOptions& options) const {
   const frontend::BoundProgram& bound = state_->bound;
-  compiler::Options compile;
+  compiler::Options compile(bound.requests);
   compile.layouts = bound.executable->layouts();
-  if (bound.memory_budget) compile.memory_budget = bound.memory_budget;
-  if (bound.network) compile.network = bound.network;
   return compiler::explain_module(bound.executable->input(), compile, options,
                                   names_of(state_->paths, state_->result_paths, bound.kept));
 }

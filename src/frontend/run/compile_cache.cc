@@ -81,15 +81,11 @@ std::shared_ptr<const compiler::Executable> compile_now(const compiler::Engine& 
 
 std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engine& engine,
                                                            std::unique_ptr<ir::Module> module,
-                                                           bool runs, Layouts layouts,
-                                                           std::optional<std::int64_t> budget,
-                                                           const std::optional<Network>& network,
+                                                           bool runs,
+                                                           const compiler::Requests& requests,
                                                            std::vector<std::int32_t> process_of) {
-  compiler::Options options;
+  compiler::Options options(requests);
   options.runs = runs;
-  options.layouts = layouts;
-  if (budget) options.memory_budget = budget;
-  if (network) options.network = network;
   options.process_of = std::move(process_of);
   const std::string key = cache_key(*module, options, engine.platform());
   CompileCache& cache = compile_cache();

@@ -8,7 +8,6 @@
 #include "src/base/log.h"
 #include "src/base/processes.h"
 #include "src/compiler/engine.h"
-#include "src/compiler/layouts.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/choose_devices.h"
 #include "src/frontend/run/compile_cache.h"
@@ -325,10 +324,9 @@ BoundProgram compile_program(PlacedProgram placed) {
   BoundProgram bound = std::move(placed.bound);
   bound.executable = compile_cached(
       compiling_engine(bound), std::move(program.module), bound.lacks_devices.empty(),
-      compiler::choose_layouts(program.layouts), program.memory_budget, program.network,
+      program.requests,
       bound.lacks_devices.empty() ? processes_of(bound.devices) : std::vector<std::int32_t>());
-  bound.memory_budget = program.memory_budget;
-  bound.network = program.network;
+  bound.requests = program.requests;
   for (const auto& listener : placed.listeners) listener->compiled();
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
   for (std::size_t k = 0; k < bound.kept.size(); ++k) {

@@ -38,12 +38,10 @@ struct Program {
   std::vector<Placement> results;
   std::vector<bool> result_weak;
   std::vector<Trace::MeshUse> mesh_uses;
-  std::vector<bool> donated;                  ///< per parameter
-  bool is_jit = false;                        ///< the context mesh must agree with the arguments
-  bool keep_unused = true;                    ///< false: parameters without a use are left out
-  std::optional<Layouts> layouts;             ///< empty: as TESSERA_LAYOUTS says
-  std::optional<std::int64_t> memory_budget;  ///< empty: as TESSERA_MEMORY_BUDGET says
-  std::optional<Network> network;             ///< empty: as TESSERA_NETWORK says
+  std::vector<bool> donated;  ///< per parameter
+  bool is_jit = false;        ///< the context mesh must agree with the arguments
+  bool keep_unused = true;    ///< false: parameters without a use are left out
+  compiler::Requests requests;
 };
 
 /// A program bound to devices.
@@ -59,12 +57,11 @@ struct BoundProgram {
   std::vector<Shape> parameter_shapes;
   std::vector<Shape> result_shapes;
   std::vector<bool> result_weak;
-  std::vector<bool> donated;                  ///< requested
-  std::vector<bool> donation_usable;          ///< an output can take the memory
-  std::vector<std::size_t> kept;              ///< parameters that the executable takes
-  std::optional<std::int64_t> memory_budget;  ///< as the program's
-  std::optional<Network> network;             ///< as the program's
-  bool committed = false;                     ///< results are committed
+  std::vector<bool> donated;          ///< requested
+  std::vector<bool> donation_usable;  ///< an output can take the memory
+  std::vector<std::size_t> kept;      ///< parameters that the executable takes
+  compiler::Requests requests;        ///< as the program's
+  bool committed = false;             ///< results are committed
   std::string
       lacks_devices;  ///< why it can't run: which devices are missing, and what requires them
 };
