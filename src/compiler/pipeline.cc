@@ -13,6 +13,7 @@
 #include "src/base/env.h"
 #include "src/base/log.h"
 #include "src/compiler/context_pool.h"
+#include "src/compiler/guarantees.h"
 #include "src/compiler/pass_pipeline.h"
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/hlo/hlo_text.h"
@@ -128,6 +129,12 @@ void verify(Compilation& c) {
   ir::verify(*c.module);
   check_devices(*c.module);
   if (is_global(c)) check_replicas(*c.module);
+  // A program may leave devices out, which is an error only where they meet the collective.
+  for (const auto& computation : c.module->computations()) {
+    for (const auto& i : computation->instructions()) {
+      if (i->attrs.get_if<ir::CollectiveAttrs>()) c.not_guaranteed |= kGroupsOfAll;
+    }
+  }
 }
 
 void keep_input(Compilation& c) {
@@ -344,6 +351,8 @@ struct Stage {
   bool dumped;
   /// What holds afterwards.
   const char* guarantees;
+  /// What of it all later stages keep (guarantees.h).
+  unsigned sets = kNothing;
 };
 
 constexpr Stage kPrepare[] = {
@@ -353,8 +362,8 @@ constexpr Stage kPrepare[] = {
     {"custom-calls", nullptr, "expand-custom-calls", false,
      "calls that stand for a program are that program"},
     {"derivative-ops", nullptr, "expand-derivative-ops", false,
-     "there are no remats and custom derivatives"},
-    {"scans", nullptr, "expand-scans", false, "there are no scans"},
+     "there are no remats and custom derivatives", kNoDerivativeOps},
+    {"scans", nullptr, "expand-scans", false, "there are no scans", kNoScans},
     {"reducers", nullptr, "share-reducers", false, "equal reducers are one computation"},
     {"separate-calls", separate_calls, "", false,
      "where there is room, calls don't share bodies, whose shardings may then differ"},
@@ -372,9 +381,11 @@ constexpr Stage kPartition[] = {
      "every op can be computed from its operands as they are sharded"},
     {"partition", partition, "", true,
      "shapes are those of one device; collectives are explicit; replicas are partitions"},
-    {"markers", nullptr, "expand-markers", false, "what only partitioning reads is gone"},
-    {"inline-calls", nullptr, "inline-calls", false, "there are no calls and fusions"},
-    {"join-async", nullptr, "join-async", false, "there are no starts and dones of collectives"},
+    {"markers", nullptr, "expand-markers", false, "what only partitioning reads is gone",
+     kPartitioned | kGroupsOfAll},
+    {"inline-calls", nullptr, "inline-calls", false, "there are no calls and fusions", kNoCalls},
+    {"join-async", nullptr, "join-async", false, "there are no starts and dones of collectives",
+     kNoAsync},
 };
 constexpr Stage kCollectives[] = {
     {"collectives", optimize_collectives, "", false, "collectives are few, combined and early"},
@@ -397,14 +408,21 @@ const PassPipeline& pipeline_of(const char* passes) {
 void run_stage(Compilation* c, const Stage& stage, StageRecorder* stages) {
   StageRecorder::Leaves leaves;
   if (stage.dumped) leaves.text = [c] { return ir::to_string(*c->module); };
-  leaves.verify = [c] {
-    if (c->module) ir::verify(*c->module);
+  leaves.verify = [c, name = stage.name] {
+    if (!c->module) return;
+    ir::verify(*c->module);
+    const std::string fault = broken_guarantee(*c->module, c->guarantees & ~c->not_guaranteed);
+    if (!fault.empty()) throw InternalError(fmt::format("after the stage {}: {}", name, fault));
   };
   stages->run(
       stage.name,
       [&] {
-        if (stage.run != nullptr) return stage.run(*c);
-        (void)pipeline_of(stage.passes).run(c->module, false);
+        if (stage.run != nullptr) {
+          stage.run(*c);
+        } else {
+          (void)pipeline_of(stage.passes).run(c->module, false);
+        }
+        c->guarantees |= stage.sets;
       },
       leaves);
 }

@@ -41,6 +41,9 @@ struct Compilation {
   std::vector<TensorSharding> root_sharding;  ///< as the partitioner left it
   std::vector<Shape> parameter_shapes, result_shapes;
   DeviceAssignment assignment;
+  /// What the stages so far guarantee (guarantees.h), and what the module as given can't: checked
+  /// after each stage with TESSERA_VERIFY.
+  unsigned guarantees = 0, not_guaranteed = 0;
   spmd::PartitionReport report;
   /// For a report: collectives are tagged, the propagated module stays in `source`, and nothing is
   /// reported about full gathers.
