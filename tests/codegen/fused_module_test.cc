@@ -12,6 +12,7 @@
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/simplify.h"
 #include "tests/codegen/run_module.h"
+#include "tests/support/against_evaluator.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/random_program.h"
 
@@ -85,13 +86,6 @@ TEST(FusedModule, ComputesWhatTheProgramDid) {
   EXPECT_GT(fusions, 300u);
 }
 
-/// Leaves of the arguments, and of the results.
-std::vector<Literal> leaves_of(const std::vector<Literal>& values) {
-  std::vector<Literal> out;
-  for (const Literal& v : values) append_leaves(v, out);
-  return out;
-}
-
 std::vector<Literal> run_fused(const ir::Module& fused, const ir::Module& program,
                                const std::vector<Literal>& arguments) {
   codegen::BuiltPlan built = codegen::materialize(codegen::plan_fused_program(fused));
@@ -105,7 +99,7 @@ TEST(FusedModule, TextSaysWhatEachLoopComputes) {
     const FusedCase c = fused_case(seed);
     const std::string text = ir::to_string(*c.fused);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
-    const auto want = leaves_of({evaluator::evaluate(*c.program, c.arguments)});
+    const auto want = leaves_of(evaluator::evaluate(*c.program, c.arguments));
     EXPECT_EQ(run_fused(*ir::parse_hlo(text), *c.program, c.arguments), want);
     if (HasFailure()) break;
   }

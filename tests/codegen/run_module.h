@@ -2,7 +2,6 @@
 // Modules through the plan and the executor, on literals.
 #pragma once
 
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -12,18 +11,9 @@
 #include "src/ir/hlo/hlo_text.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/verify_plan.h"
+#include "tests/support/buffers.h"
 
 namespace tessera::testing {
-
-inline DeviceBuffer to_buffer(const Literal& x) {
-  DeviceBuffer b{runtime::Storage::allocate(x.byte_count())};
-  if (x.byte_count() > 0) std::memcpy(runtime::storage_of(b)->data(), x.bytes(), x.byte_count());
-  return b;
-}
-
-inline Literal from_buffer(const DeviceBuffer& b, const Shape& shape) {
-  return Literal(Shape(shape.dtype, shape.dims), {runtime::bytes_of(b), b.bytes()});
-}
 
 inline codegen::BuiltPlan plan_of(const ir::Module& module) {
   codegen::BuiltPlan built = codegen::build_plan(module);

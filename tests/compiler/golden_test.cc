@@ -22,6 +22,7 @@
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/text/read/stablehlo.h"
+#include "tests/support/against_evaluator.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"
 
@@ -103,22 +104,6 @@ bool is_per_device(const ir::Module& module) {
     }
   }
   return false;
-}
-
-std::vector<Literal> random_arguments(const ir::Module& module, Dice& dice) {
-  std::vector<Literal> out;
-  for (const ir::Instruction* p : module.entry()->parameters()) {
-    if (!p->shape.is_tuple) {
-      out.push_back(random_literal(dice, p->shape.dtype, p->shape.dims, true));
-      continue;
-    }
-    std::vector<Literal> leaves;
-    for (const Shape& leaf : p->shape.elements) {
-      leaves.push_back(random_literal(dice, leaf.dtype, leaf.dims, true));
-    }
-    out.push_back(Literal::tuple(std::move(leaves)));
-  }
-  return out;
 }
 
 /// Expects that `after` computes what `before` does, bit for bit, on small random integers.

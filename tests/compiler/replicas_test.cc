@@ -8,6 +8,7 @@
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/process_groups.h"
 #include "tests/compiler/run_executable.h"
+#include "tests/support/against_evaluator.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"
 
@@ -28,13 +29,7 @@ std::string hlo(std::int64_t replicas, std::int64_t partitions, const std::strin
 /// arguments[device], small integers: no two devices have the same.
 std::vector<std::vector<Literal>> arguments_of(const ir::Module& module, std::int64_t devices) {
   Dice dice(5);
-  std::vector<std::vector<Literal>> out(static_cast<std::size_t>(devices));
-  for (auto& device : out) {
-    for (const ir::Instruction* p : module.entry()->parameters()) {
-      device.push_back(random_literal(dice, p->shape.dtype, p->shape.dims, true));
-    }
-  }
-  return out;
+  return random_arguments_of_devices(module, devices, dice);
 }
 
 /// Runs one device's program and compares with the evaluator; returns results[device].

@@ -2,20 +2,14 @@
 // Runs executables on literals.
 #pragma once
 
-#include <cstring>
 #include <vector>
 
 #include "src/base/literal.h"
 #include "src/compiler/compile.h"
 #include "src/runtime/buffer.h"
+#include "tests/support/buffers.h"
 
 namespace tessera::testing {
-
-inline DeviceBuffer to_buffer(const Literal& x) {
-  DeviceBuffer b{runtime::Storage::allocate(x.byte_count())};
-  if (x.byte_count() > 0) std::memcpy(runtime::storage_of(b)->data(), x.bytes(), x.byte_count());
-  return b;
-}
 
 /// args[device][parameter leaf] → args[parameter][device].
 inline compiler::DeviceArrays to_device_arrays(const std::vector<std::vector<Literal>>& args) {
@@ -35,9 +29,7 @@ inline std::vector<Literal> to_literals(const compiler::Executable& e,
   for (std::size_t d = 0; d < std::size_t(e.num_devices()); ++d) {
     std::vector<Literal> leaves;
     for (std::size_t k = 0; k < results.size(); ++k) {
-      const DeviceBuffer& b = results[k][d];
-      leaves.emplace_back(Shape(shapes[k].dtype, shapes[k].dims),
-                          std::span<const std::byte>(runtime::bytes_of(b), b.bytes()));
+      leaves.push_back(from_buffer(results[k][d], shapes[k]));
     }
     out.push_back(root.is_tuple ? Literal::tuple(std::move(leaves)) : leaves.at(0));
   }

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
+#include "tests/support/against_evaluator.h"
 
 namespace tessera::passes {
 namespace {
@@ -18,10 +18,7 @@ std::size_t moved(const std::string& body) {
       "  k = f32[5,3] iota(), iota_dimension=1\n  x = f32[5,3] subtract(i, k)\n"
       "  w = f32[5] iota(), iota_dimension=0\n  y = f32[5,2] iota(), iota_dimension=0\n" +
       body + "\n}\n");
-  const Literal before = evaluator::evaluate(*module, {});
-  const std::size_t count = transpose_late(module.get());
-  ir::verify(*module);
-  EXPECT_TRUE(evaluator::evaluate(*module, {}) == before) << ir::to_string(*module);
+  const std::size_t count = testing::keeps_results(module.get(), {}, transpose_late);
   for (const auto& i : module->entry()->instructions()) {
     if (count == 0 || !ir::is_elementwise(i->opcode)) continue;
     for (const ir::Instruction* o : i->operands()) EXPECT_FALSE(o->is(ir::Opcode::transpose));

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "src/base/literal_util.h"
-#include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/loop_carries.h"
+#include "tests/support/against_evaluator.h"
 
 namespace tessera::passes {
 namespace {
@@ -54,10 +54,7 @@ std::size_t merged(const LoopText& loop) {
   float v = 1;
   for (float& f : x.mutable_data<float>()) f = v = 3 - 0.75f * v;
   const std::vector<Literal> arguments{x};
-  const Literal before = evaluator::evaluate(*module, arguments);
-  const std::size_t count = merge_loop_carries(module.get());
-  ir::verify(*module);
-  EXPECT_TRUE(evaluator::evaluate(*module, arguments) == before) << ir::to_string(*module);
+  const std::size_t count = testing::keeps_results(module.get(), arguments, merge_loop_carries);
   for (const auto& i : module->entry()->instructions()) {
     if (!i->is(ir::Opcode::while_)) continue;
     EXPECT_EQ(i->shape.elements.size(), loop.state.size() + 1 - count) << ir::to_string(*module);

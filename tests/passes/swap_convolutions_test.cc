@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <random>
 
-#include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/shapes/shape_inference.h"
+#include "tests/support/against_evaluator.h"
 
 namespace tessera::passes {
 namespace {
@@ -51,10 +51,7 @@ std::unique_ptr<ir::Module> convolution(const std::vector<ir::WindowDim>& window
 /// Whether it is swapped; its value stays.
 bool swaps(const std::vector<ir::WindowDim>& window, const Dims& input) {
   const std::unique_ptr<ir::Module> module = convolution(window, input);
-  const Literal before = evaluator::evaluate(*module, {});
-  const std::size_t count = swap_convolutions(module.get());
-  ir::verify(*module);
-  EXPECT_TRUE(evaluator::evaluate(*module, {}) == before) << ir::to_string(*module);
+  const std::size_t count = testing::keeps_results(module.get(), {}, swap_convolutions);
   EXPECT_EQ(swap_convolutions(module.get()), 0u) << "and back";
   return count == 1;
 }

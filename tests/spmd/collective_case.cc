@@ -7,6 +7,7 @@
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
+#include "tests/support/against_evaluator.h"
 #include "tests/support/count.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"
@@ -49,12 +50,7 @@ CollectiveCase check(const std::string& text,
   out.was = cost::count_communication(*out.before);
   out.is = cost::count_communication(*out.after);
   Dice dice(11);
-  std::vector<std::vector<Literal>> arguments(8);
-  for (auto& device : arguments) {
-    for (const ir::Instruction* p : out.before->entry()->parameters()) {
-      device.push_back(random_literal(dice, p->shape.dtype, p->shape.dims, tolerance == 0));
-    }
-  }
+  const auto arguments = random_arguments_of_devices(*out.before, 8, dice, tolerance == 0);
   const auto wanted = evaluator::evaluate_spmd(*out.before, arguments);
   const auto got = evaluator::evaluate_spmd(*out.after, arguments);
   for (std::size_t d = 0; d < wanted.size(); ++d) {

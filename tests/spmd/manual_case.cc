@@ -15,6 +15,7 @@
 #include "src/ir/shapes/shape_inference.h"
 #include "src/spmd/manual/manual.h"
 #include "src/spmd/propagation/graph.h"
+#include "tests/support/against_evaluator.h"
 #include "tests/support/random_program.h"
 
 namespace tessera::testing {
@@ -172,11 +173,7 @@ Literal evaluate_manual(const ir::Module& module, const std::vector<Literal>& ar
 PartitionCase check_manual(std::unique_ptr<ir::Module> module, double tolerance,
                            std::vector<Literal> arguments, const spmd::PartitionOptions& options) {
   Dice dice(7);
-  if (arguments.empty()) {
-    for (const Instruction* p : module->entry()->parameters()) {
-      arguments.push_back(random_literal(dice, p->shape.dtype, p->shape.dims, tolerance == 0));
-    }
-  }
+  if (arguments.empty()) arguments = random_arguments(*module, dice, tolerance == 0);
   const Literal whole = evaluate_manual(*module, arguments);
   return check_against(std::move(module), whole, tolerance, std::move(arguments), options);
 }

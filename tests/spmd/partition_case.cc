@@ -12,6 +12,7 @@
 #include "src/ir/shapes/shape_inference.h"
 #include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/propagation/propagate.h"
+#include "tests/support/against_evaluator.h"
 #include "tests/support/count.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"
@@ -77,13 +78,9 @@ std::unique_ptr<ir::Module> parse_entry(const std::string& entry_lines,
 
 namespace {
 
-std::vector<Literal> random_arguments(const ir::Module& module, double tolerance) {
+std::vector<Literal> arguments_for(const ir::Module& module, double tolerance) {
   Dice dice(7);
-  std::vector<Literal> arguments;
-  for (const ir::Instruction* p : module.entry()->parameters()) {
-    arguments.push_back(random_literal(dice, p->shape.dtype, p->shape.dims, tolerance == 0));
-  }
-  return arguments;
+  return random_arguments(module, dice, tolerance == 0);
 }
 
 Literal on_one_device(const ir::Module& module, const std::vector<Literal>& arguments) {
@@ -142,14 +139,14 @@ PartitionCase check_propagated(const ir::Module& module, const Literal& whole, d
 PartitionCase check_partition(std::unique_ptr<ir::Module> module, double tolerance,
                               std::vector<Literal> arguments,
                               const spmd::PartitionOptions& options) {
-  if (arguments.empty()) arguments = random_arguments(*module, tolerance);
+  if (arguments.empty()) arguments = arguments_for(*module, tolerance);
   const Literal whole = on_one_device(*module, arguments);
   return check_against(std::move(module), whole, tolerance, std::move(arguments), options);
 }
 
 PartitionCase check_solved(std::unique_ptr<ir::Module> module, double tolerance,
                            const spmd::AutoShardingOptions& options) {
-  const std::vector<Literal> arguments = random_arguments(*module, tolerance);
+  const std::vector<Literal> arguments = arguments_for(*module, tolerance);
   const Literal whole = on_one_device(*module, arguments);
   const spmd::AutoSharding found = spmd::propagate_and_solve(std::move(module), options);
   return check_propagated(*found.module, whole, tolerance, arguments, {});

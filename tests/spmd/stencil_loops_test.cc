@@ -13,6 +13,7 @@
 #include "src/ir/shapes/shape_inference.h"
 #include "src/spmd/partitioner/stencils/stencils.h"
 #include "tests/spmd/partition_case.h"
+#include "tests/support/against_evaluator.h"
 #include "tests/support/random_program.h"
 
 namespace tessera::testing {
@@ -232,14 +233,8 @@ TEST(StencilLoops, OnOneDevice) {
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
     const std::unique_ptr<ir::Module> module = ir::parse_hlo(text);
     Dice dice{std::uint64_t(seed)};
-    std::vector<Literal> arguments;
-    for (const ir::Instruction* p : module->entry()->parameters()) {
-      arguments.push_back(random_literal(dice, p->shape.dtype, p->shape.dims, true));
-    }
-    const Literal expected = evaluator::evaluate(*module, arguments);
-    tiled += spmd::tile_stencil_loops(module.get(), small_options()) > 0 ? 1 : 0;
-    ir::verify(*module);
-    EXPECT_EQ(evaluator::evaluate(*module, arguments), expected) << ir::to_string(*module);
+    const auto tile = [](ir::Module* m) { return spmd::tile_stencil_loops(m, small_options()); };
+    tiled += keeps_results(module.get(), random_arguments(*module, dice), tile) > 0 ? 1 : 0;
     if (HasFailure()) return;
   }
   EXPECT_GE(tiled, count / 2);

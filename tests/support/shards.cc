@@ -2,6 +2,8 @@
 // Cuts arrays into shards and puts them together again.
 #include "tests/support/shards.h"
 
+#include "tests/support/against_evaluator.h"
+
 #include <cmath>
 #include <complex>
 #include <cstring>
@@ -88,11 +90,6 @@ double largest(const Literal& l) {
   });
 }
 
-void leaves_of(const Literal& l, std::vector<Literal>* out) {
-  if (!l.is_tuple()) return out->push_back(l);
-  for (const Literal& e : l.elements()) leaves_of(e, out);
-}
-
 Literal shard_tree(const Literal& whole, const std::vector<TensorSharding>& s, std::size_t* next,
                    std::int64_t device) {
   if (!whole.is_tuple()) return shard_of(whole, s[(*next)++], device);
@@ -128,8 +125,7 @@ std::vector<std::vector<Literal>> shard_arguments(const ir::Module& partitioned,
   std::vector<std::vector<Literal>> out(std::size_t(partitioned.num_partitions));
   const auto& parameters = partitioned.entry()->parameters();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    std::vector<Literal> leaves;
-    leaves_of(arguments[i], &leaves);
+    const std::vector<Literal> leaves = leaves_of(arguments[i]);
     std::vector<TensorSharding> s;
     for (std::size_t k = 0; k < leaves.size(); ++k) {
       const auto& given = parameters[i]->sharding;
@@ -148,11 +144,9 @@ std::vector<std::vector<Literal>> shard_arguments(const ir::Module& partitioned,
 std::optional<std::string> difference(const std::vector<Literal>& results, const Literal& whole,
                                       const std::vector<TensorSharding>& shardings,
                                       double tolerance) {
-  std::vector<Literal> expected;
-  leaves_of(whole, &expected);
+  const std::vector<Literal> expected = leaves_of(whole);
   for (std::size_t d = 0; d < results.size(); ++d) {
-    std::vector<Literal> met;
-    leaves_of(results[d], &met);
+    const std::vector<Literal> met = leaves_of(results[d]);
     if (met.size() != expected.size()) return "a wrong number of results";
     for (std::size_t r = 0; r < met.size(); ++r) {
       const TensorSharding& s = shardings[r];

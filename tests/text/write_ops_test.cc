@@ -8,6 +8,7 @@
 
 #include "src/base/literal_util.h"
 #include "src/evaluator/evaluator.h"
+#include "tests/support/against_evaluator.h"
 #include "tests/support/random_program.h"
 #include "tests/text/write_cases.h"
 
@@ -42,20 +43,6 @@ TEST(WriteOps, TextIsStable) {
       ADD_FAILURE() << e.what();
     }
   }
-}
-
-void flatten_into(const Literal& value, std::vector<Literal>* out) {
-  if (!value.is_tuple()) {
-    out->push_back(value);
-    return;
-  }
-  for (const Literal& e : value.elements()) flatten_into(e, out);
-}
-
-std::vector<Literal> flattened(const std::vector<Literal>& values) {
-  std::vector<Literal> out;
-  for (const Literal& v : values) flatten_into(v, &out);
-  return out;
 }
 
 Literal random_value(tessera::testing::Dice& dice, const Shape& shape) {
@@ -104,9 +91,9 @@ TEST(WriteOps, ReadBackItIsEquivalent) {
       for (const ir::Instruction* p : module->entry()->parameters()) {
         arguments.push_back(random_value(dice, p->shape));
       }
-      std::vector<Literal> want, got;
-      flatten_into(evaluator::evaluate(*module, arguments), &want);
-      flatten_into(evaluator::evaluate(*back, flattened(arguments)), &got);
+      using tessera::testing::leaves_of;
+      const auto want = leaves_of(evaluator::evaluate(*module, arguments));
+      const auto got = leaves_of(evaluator::evaluate(*back, leaves_of(arguments)));
       ASSERT_EQ(got.size(), want.size());
       const bool about = kFormulas.count(c.name.substr(0, c.name.find('.'))) > 0;
       for (std::size_t k = 0; k < got.size(); ++k) expect_same(got[k], want[k], about);
@@ -126,9 +113,9 @@ TEST(WriteOps, RandomProgramsReadBackAreEquivalent) {
     EXPECT_EQ(to_stablehlo(*program.module), text);
     try {
       const auto back = parse_stablehlo(text);
-      std::vector<Literal> want, got;
-      flatten_into(evaluator::evaluate(*program.module, program.arguments), &want);
-      flatten_into(evaluator::evaluate(*back, flattened(program.arguments)), &got);
+      using tessera::testing::leaves_of;
+      const auto want = leaves_of(evaluator::evaluate(*program.module, program.arguments));
+      const auto got = leaves_of(evaluator::evaluate(*back, leaves_of(program.arguments)));
       EXPECT_EQ(got, want) << text;
     } catch (const Error& e) {
       ADD_FAILURE() << e.what() << "\n" << text;

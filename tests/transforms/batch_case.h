@@ -15,6 +15,7 @@
 #include "src/ir/shapes/shape_inference.h"
 #include "src/transforms/batching/batch.h"
 #include "src/transforms/vmap.h"
+#include "tests/support/against_evaluator.h"
 #include "tests/support/random_program.h"
 
 namespace tessera::testing {
@@ -73,15 +74,6 @@ inline Literal entry_of(const Literal& whole, std::int64_t axis, std::int64_t en
   return out;
 }
 
-inline std::vector<Literal> literal_leaves(const Literal& value) {
-  if (!value.is_tuple()) return {value};
-  std::vector<Literal> out;
-  for (const Literal& element : value.elements()) {
-    for (Literal& leaf : literal_leaves(element)) out.push_back(std::move(leaf));
-  }
-  return out;
-}
-
 /// Numbers that are equal up to rounding; the greatest difference of others, relative to 1 + |x|.
 inline double difference(const Literal& got, const Literal& want) {
   if (!(got.shape() == want.shape())) return 1e300;
@@ -110,17 +102,14 @@ inline std::unique_ptr<ir::Module> expect_batched(const ir::Module& module, cons
   ir::verify(*batched);
   const std::string text = ir::to_string(*batched);
   EXPECT_EQ(ir::to_string(*ir::parse_hlo(text)), text);
-  std::vector<Literal> args;
-  for (const ir::Instruction* p : batched->entry()->parameters()) {
-    args.push_back(random_literal(dice, p->shape.dtype, p->shape.dims, exact));
-  }
-  const std::vector<Literal> got = literal_leaves(evaluator::evaluate(*batched, args));
+  const std::vector<Literal> args = random_arguments(*batched, dice, exact);
+  const std::vector<Literal> got = leaves_of(evaluator::evaluate(*batched, args));
   for (std::int64_t e = 0; e < size; ++e) {
     std::vector<Literal> own;
     for (std::size_t k = 0; k < args.size(); ++k) {
       own.push_back(axes[k] < 0 ? args[k] : entry_of(args[k], axes[k], e));
     }
-    const std::vector<Literal> want = literal_leaves(evaluator::evaluate(module, own));
+    const std::vector<Literal> want = leaves_of(evaluator::evaluate(module, own));
     EXPECT_EQ(got.size(), want.size());
     for (std::size_t k = 0; k < want.size() && k < got.size(); ++k) {
       const double apart = difference(entry_of(got[k], 0, e), want[k]);

@@ -102,9 +102,9 @@ TEST(VmapOfCorpus, GivesWhatALoopOverEntriesGives) {
     const auto batched = transforms::vmap(*module, axes, 3);
     ir::verify(*batched);
     const double tolerance = json_of(kCorpus + name + "/plain.json")["tol"];
-    const auto got = literal_leaves(evaluator::evaluate(*batched, args));
+    const auto got = leaves_of(evaluator::evaluate(*batched, args));
     for (std::int64_t e = 0; e < 3; ++e) {
-      const auto want = literal_leaves(evaluator::evaluate(*module, entries[std::size_t(e)]));
+      const auto want = leaves_of(evaluator::evaluate(*module, entries[std::size_t(e)]));
       ASSERT_EQ(got.size(), want.size());
       for (std::size_t k = 0; k < want.size(); ++k) {
         EXPECT_LE(difference(entry_of(got[k], 0, e), want[k]), tolerance)
@@ -140,7 +140,7 @@ TEST(VmapOfCorpus, GivesWhatJaxGives) {
       if (axes.back() >= 0) size = args.back().dims()[std::size_t(axes.back())];
     }
     const auto batched = transforms::vmap(*module, axes, size);
-    const auto got = literal_leaves(evaluator::evaluate(*batched, args));
+    const auto got = leaves_of(evaluator::evaluate(*batched, args));
     ASSERT_EQ(got.size(), wanted["outs"].size());
     for (std::size_t k = 0; k < got.size(); ++k) {
       EXPECT_LE(difference(got[k], array(wanted["outs"][k], got[k].dtype())), double(wanted["tol"]))

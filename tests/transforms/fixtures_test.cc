@@ -56,9 +56,9 @@ void expect_fixture_batched(const FixtureCase& c, Dice& dice) {
     SCOPED_TRACE("axes " + join(axes));
     const auto batched = transforms::vmap(*module, axes, 2);
     ir::verify(*batched);
-    const auto got = literal_leaves(evaluator::evaluate(*batched, args));
+    const auto got = leaves_of(evaluator::evaluate(*batched, args));
     for (std::int64_t e = 0; e < 2; ++e) {
-      const auto want = literal_leaves(evaluator::evaluate(*module, entries[std::size_t(e)]));
+      const auto want = leaves_of(evaluator::evaluate(*module, entries[std::size_t(e)]));
       ASSERT_EQ(got.size(), want.size());
       for (std::size_t k = 0; k < want.size(); ++k) {
         EXPECT_LE(difference(entry_of(got[k], 0, e), want[k]), tolerance)

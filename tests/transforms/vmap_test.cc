@@ -311,7 +311,7 @@ TEST(Vmap, CollectivesOnBatches) {
       }
       const std::vector<Literal> want = evaluator::evaluate_spmd(*module, own);
       for (std::size_t device = 0; device < 4; ++device) {
-        const auto g = literal_leaves(got[device]), w = literal_leaves(want[device]);
+        const auto g = leaves_of(got[device]), w = leaves_of(want[device]);
         ASSERT_EQ(g.size(), w.size());
         for (std::size_t k = 0; k < w.size(); ++k) {
           EXPECT_TRUE(entry_of(g[k], 0, e) == w[k]) << "result " << k << ", axes " << join(axes);
@@ -462,10 +462,10 @@ void expect_rules_on_batch(const Instruction& op, const ir::Module& source, cons
   Dims in = axes;
   if (!vjp) in.insert(in.end(), axes.begin(), axes.end());
   const std::vector<Literal> args = args_of(*op.called(1));
-  const auto got = literal_leaves(evaluator::evaluate(*op.called(1), args));
+  const auto got = leaves_of(evaluator::evaluate(*op.called(1), args));
   for (std::int64_t e = 0; e < 2; ++e) {
-    const auto want = literal_leaves(
-        evaluator::evaluate(callee(vjp ? "forward" : "tangent"), own_args(args, in, e)));
+    const auto want =
+        leaves_of(evaluator::evaluate(callee(vjp ? "forward" : "tangent"), own_args(args, in, e)));
     ASSERT_EQ(got.size(), want.size());
     for (std::size_t k = 0; k < want.size(); ++k) {
       const bool batched = got[k].dims().size() == 2;
@@ -477,13 +477,12 @@ void expect_rules_on_batch(const Instruction& op, const ir::Module& source, cons
   Dims dims;
   for (const Instruction* p : op.called(2)->parameters()) dims.push_back(p->shape.rank() - 2);
   for (std::int64_t& d : dims) d = d == 0 ? 0 : -1;
-  const auto cotangents = literal_leaves(evaluator::evaluate(*op.called(2), back));
+  const auto cotangents = leaves_of(evaluator::evaluate(*op.called(2), back));
   ASSERT_EQ(cotangents.size(), 2u);
   for (std::size_t k = 0; k < 2; ++k) {
     Literal sum(Shape(DType::f32, {3}));
     for (std::int64_t e = 0; e < 2; ++e) {
-      const auto want =
-          literal_leaves(evaluator::evaluate(callee("backward"), own_args(back, dims, e)));
+      const auto want = leaves_of(evaluator::evaluate(callee("backward"), own_args(back, dims, e)));
       if (axes[k] >= 0) {
         EXPECT_TRUE(entry_of(cotangents[k], axes[k], e) == want[k]) << k;
       }
