@@ -131,13 +131,7 @@ TEST(ElementGathers, AreTheGathersTheyWere) {
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(p.module));
     flattened += passes::flatten_gathers(&p.module);
     ir::verify(p.module);
-    std::vector<Literal> leaves;
-    append_leaves(want, leaves);
-    const std::vector<Literal> got = run_module(p.module, p.arguments);
-    ASSERT_EQ(got.size(), leaves.size());
-    for (std::size_t k = 0; k < leaves.size(); ++k) {
-      EXPECT_EQ(difference(got[k], leaves[k], Program::tolerance(leaves[k].dtype(), 10)), "");
-    }
+    expect_results(p.module, p.arguments, want, 10);
   }
   EXPECT_GT(flattened, kPrograms / 2);
 }
@@ -179,9 +173,7 @@ TEST(ElementScatters, AreTheScattersTheyWere) {
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(p.module));
     flattened += passes::flatten_scatters(&p.module);
     ir::verify(p.module);
-    const std::vector<Literal> got = run_module(p.module, p.arguments);
-    ASSERT_EQ(got.size(), 1U);
-    EXPECT_EQ(difference(got[0], want, Program::tolerance(t, 1000)), "");
+    expect_results(p.module, p.arguments, want, 1000);
   }
   EXPECT_GT(flattened, kPrograms / 4);
 }

@@ -31,8 +31,7 @@ Held held_by(const std::string& text) {
   runtime::reset_peak_memory();
   const auto results = runtime::run(built.plan, buffers, {}, nullptr);
   out.seen = runtime::memory_stats().peak - before;
-  std::vector<Literal> leaves;
-  append_leaves(want, leaves);
+  const std::vector<Literal> leaves = leaves_of(want);
   EXPECT_EQ(results.size(), leaves.size());
   for (std::size_t i = 0; i < results.size(); ++i) {
     const Literal got = from_buffer(results[i][0], leaves[i].shape());

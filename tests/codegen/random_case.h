@@ -13,6 +13,7 @@
 #include "src/evaluator/evaluator.h"
 #include "src/ir/rewrite/builder.h"
 #include "tests/codegen/run_module.h"
+#include "tests/support/against_evaluator.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/with_variable.h"
 
@@ -83,6 +84,31 @@ struct Random {
   }
 };
 
+/// What the type's precision leaves of results; sums of many elements more.
+inline Tolerance tolerance_of(DType t, double more) {
+  Tolerance out;
+  const double eps = t == DType::bf16                      ? 8e-3
+                     : t == DType::f16                     ? 1e-3
+                     : t == DType::f32 || t == DType::c64  ? 1e-6
+                     : t == DType::f64 || t == DType::c128 ? 1e-14
+                                                           : 0;
+  out.kind = eps == 0 ? Tolerance::Kind::exact : Tolerance::Kind::close;
+  out.relative = eps * more;
+  out.absolute = more > 1 ? eps * more : 0;
+  return out;
+}
+
+/// Plans and runs a module, and expects these results, such as the evaluator's.
+inline void expect_results(const ir::Module& module, const std::vector<Literal>& arguments,
+                           const Literal& want, double more = 1) {
+  const std::vector<Literal> leaves = leaves_of(want), got = run_module(module, arguments);
+  ASSERT_EQ(got.size(), leaves.size());
+  for (std::size_t k = 0; k < leaves.size(); ++k) {
+    EXPECT_EQ(difference(got[k], leaves[k], tolerance_of(leaves[k].dtype(), more)), "")
+        << "result " << k;
+  }
+}
+
 struct Program {
   ir::Module module{"m"};
   ir::Computation* entry = nullptr;
@@ -99,14 +125,7 @@ struct Program {
     entry->set_root(root);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(module));
     try {
-      const Literal want = evaluator::evaluate(module, arguments);
-      const std::vector<Literal> got = run_module(module, arguments);
-      std::vector<Literal> leaves;
-      append_leaves(want, leaves);
-      ASSERT_EQ(got.size(), leaves.size());
-      for (std::size_t i = 0; i < leaves.size(); ++i) {
-        EXPECT_EQ(difference(got[i], leaves[i], tolerance(leaves[i].dtype(), more)), "");
-      }
+      expect_results(module, arguments, evaluator::evaluate(module, arguments), more);
       if (seed % 8 == 3) expect_equal_tiers();
     } catch (const Error& e) {
       ADD_FAILURE() << e.what();
@@ -126,18 +145,7 @@ struct Program {
           << "result " << i;
     }
   }
-  static Tolerance tolerance(DType t, double more) {
-    Tolerance out;
-    const double eps = t == DType::bf16                      ? 8e-3
-                       : t == DType::f16                     ? 1e-3
-                       : t == DType::f32 || t == DType::c64  ? 1e-6
-                       : t == DType::f64 || t == DType::c128 ? 1e-14
-                                                             : 0;
-    out.kind = eps == 0 ? Tolerance::Kind::exact : Tolerance::Kind::close;
-    out.relative = eps * more;
-    out.absolute = more > 1 ? eps * more : 0;
-    return out;
-  }
+  static Tolerance tolerance(DType t, double more) { return tolerance_of(t, more); }
 };
 
 constexpr std::uint64_t kPrograms = 400;

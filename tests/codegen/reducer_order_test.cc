@@ -91,8 +91,7 @@ TEST(ReducerOrder, ArgmaxOfRows) {
     }
     const std::vector<Literal> arguments = {x};
     const Literal want = evaluator::evaluate(*module, arguments);
-    std::vector<Literal> leaves;
-    append_leaves(want, leaves);
+    const std::vector<Literal> leaves = leaves_of(want);
     const std::vector<Literal> got = run_module(*module, arguments);
     ASSERT_EQ(got.size(), 2u);
     Tolerance exact;

@@ -70,13 +70,7 @@ void check_module(const std::string& text, std::size_t steps) {
   Random r(1);
   const std::vector<Literal> arguments = {r.literal(DType::f32, {8, 16}),
                                           r.literal(DType::f32, {8, 16})};
-  std::vector<Literal> want;
-  append_leaves(evaluator::evaluate(*module, arguments), want);
-  const std::vector<Literal> got = run_module(*module, arguments);
-  ASSERT_EQ(got.size(), want.size());
-  for (std::size_t k = 0; k < got.size(); ++k) {
-    EXPECT_EQ(difference(got[k], want[k], Program::tolerance(DType::f32, 100)), "");
-  }
+  expect_results(*module, arguments, evaluator::evaluate(*module, arguments), 100);
 }
 
 /// In a loop that has a long step besides, `steps` are left of the others. By themselves they are
