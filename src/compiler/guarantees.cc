@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <unordered_set>
 #include <vector>
 
 namespace tessera::compiler {
@@ -67,13 +68,27 @@ std::string fault_of_groups(const Instruction& i, std::int64_t devices) {
   return count == devices ? "" : fmt::format("has {} of {} devices in its groups", count, devices);
 }
 
+/// What the entry runs: passes leave bodies behind that nothing calls any more.
+std::vector<const ir::Computation*> reached(const ir::Module& module) {
+  std::vector<const ir::Computation*> out{module.entry()};
+  std::unordered_set<const ir::Computation*> seen{module.entry()};  // looked up only
+  for (std::size_t k = 0; k < out.size(); ++k) {
+    for (const auto& i : out[k]->instructions()) {
+      for (const ir::Computation* callee : i->called()) {
+        if (seen.insert(callee).second) out.push_back(callee);
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string broken_guarantee(const ir::Module& module, unsigned guarantees) {
   if ((guarantees & kPartitioned) != 0 && module.replica_count != 1) {
     return fmt::format("the module is for {} replicas", module.replica_count);
   }
-  for (const auto& computation : module.computations()) {
+  for (const ir::Computation* computation : reached(module)) {
     for (const auto& i : computation->instructions()) {
       if ((forbidden_by(i->opcode) & guarantees) != 0) {
         return fmt::format("{} may not be there any more", i->describe());

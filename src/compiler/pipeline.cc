@@ -381,9 +381,9 @@ constexpr Stage kPartition[] = {
      "every op can be computed from its operands as they are sharded"},
     {"partition", partition, "", true,
      "shapes are those of one device; collectives are explicit; replicas are partitions"},
-    {"markers", nullptr, "expand-markers", false, "what only partitioning reads is gone",
-     kPartitioned | kGroupsOfAll},
-    {"inline-calls", nullptr, "inline-calls", false, "there are no calls and fusions", kNoCalls},
+    {"markers", nullptr, "expand-markers", false, "what only partitioning reads is gone"},
+    {"inline-calls", nullptr, "inline-calls", false,
+     "there are no calls and fusions, nor code per device", kNoCalls | kPartitioned | kGroupsOfAll},
     {"join-async", nullptr, "join-async", false, "there are no starts and dones of collectives",
      kNoAsync},
 };
