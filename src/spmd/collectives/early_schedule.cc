@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Schedules each collective as early as its operands allow.
 #include <algorithm>
+#include <numeric>
 
 #include "src/cost/peak_memory.h"
 #include "src/spmd/collectives/collective_ops.h"
@@ -19,7 +20,9 @@ class Early {
         most_(*std::max_element(live_.begin(), live_.end())),
         last_use_(c->instructions().size(), -1),
         behind_(c->instructions().size()),
-        moves_(c->instructions().size(), 0) {
+        moves_(c->instructions().size(), 0),
+        anchor_(c->instructions().size()) {
+    std::iota(anchor_.begin(), anchor_.end(), 0);
     for (const auto& i : c->instructions()) {
       for (const Instruction* o : i->operands()) last_use_[std::size_t(o->index)] = i->index;
     }
@@ -60,12 +63,24 @@ class Early {
     std::int64_t at = i->index - 1;
     while (at > first && live_[std::size_t(at)] + growth <= most_) --at;
     // What moves itself has a place of its own in the order, not this one.
-    while (at < i->index && moves_[std::size_t(at)] && at != first) ++at;
+    while (at < i->index && moves_[std::size_t(at)] && !(at == first && moves_last(*i, first)))
+      ++at;
     if (at >= i->index - 1) return false;
     for (std::int64_t n = at + 1; n < i->index; ++n) live_[std::size_t(n)] += growth;
     behind_[std::size_t(at)].push_back(i);
     moves_[std::size_t(i->index)] = 1;
+    anchor_[std::size_t(i->index)] = anchor_[std::size_t(at)];
     return true;
+  }
+
+  /// Whether `last`, an operand that moves, still comes behind the other operands where it goes.
+  bool moves_last(const Instruction& i, std::int64_t last) const {
+    const std::int64_t place = anchor_[std::size_t(last)];
+    return std::all_of(i.operands().begin(), i.operands().end(), [&](const Instruction* o) {
+      const std::int64_t other = anchor_[std::size_t(o->index)];
+      return o->index == last || other < place ||
+             (other == place && !moves_[std::size_t(o->index)]);
+    });
   }
 
   ir::Computation* computation_;
@@ -75,6 +90,8 @@ class Early {
   /// Behind which instruction the collectives go that move.
   std::vector<std::vector<Instruction*>> behind_;
   std::vector<char> moves_;
+  /// The last instruction that stays in front of each one's place: itself, if it stays.
+  std::vector<std::int64_t> anchor_;
 };
 
 }  // namespace
