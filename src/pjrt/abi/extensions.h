@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extensions of the PJRT C API: structs in a chain that begins in the table of functions.
+#pragma once
+
+#include "src/pjrt/abi/types.h"
+
+struct JAX_CustomCallPartitioner_string {
+  const void* data;
+  size_t size;
+};
+
+struct JAX_CustomCallPartitioner_version_and_error {
+  int64_t api_version;
+  const void* data;
+  void* cleanup_fn;
+  bool has_error;
+  uint32_t code;
+  JAX_CustomCallPartitioner_string error_msg;
+};
+
+struct JAX_CustomCallPartitioner_InferShardingFromOperands_Args {
+  JAX_CustomCallPartitioner_version_and_error header;
+  size_t num_args;
+  void* op_args;
+  JAX_CustomCallPartitioner_string result_shape;
+  JAX_CustomCallPartitioner_string backend_config;
+  bool has_result_sharding;
+  JAX_CustomCallPartitioner_string result_sharding;
+};
+
+struct JAX_CustomCallPartitioner_aval {
+  JAX_CustomCallPartitioner_string shape;
+  bool has_sharding;
+  JAX_CustomCallPartitioner_string sharding;
+};
+
+struct JAX_CustomCallPartitioner_Partition_Args {
+  JAX_CustomCallPartitioner_version_and_error header;
+  size_t num_args;
+  void* op_args;
+  JAX_CustomCallPartitioner_aval op_result;
+  JAX_CustomCallPartitioner_string backend_config;
+  JAX_CustomCallPartitioner_string mlir_module;
+  void* args_sharding;
+  JAX_CustomCallPartitioner_string result_sharding;
+};
+
+struct JAX_CustomCallPartitioner_PropagateUserSharding_Args {
+  JAX_CustomCallPartitioner_version_and_error header;
+  JAX_CustomCallPartitioner_string backend_config;
+  JAX_CustomCallPartitioner_string result_shape;
+  JAX_CustomCallPartitioner_string result_sharding;
+};
+
+struct PJRT_Custom_Partitioner_Extension {
+  PJRT_Extension_Base base;
+  void* register_custom_partitioner;
+  void* register_batch_partitionable;
+};
+
+struct PJRT_DeviceDescription_MemoryDescriptions_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  PJRT_DeviceDescription* device_description;
+  void* memory_descriptions;
+  size_t num_memory_descriptions;
+  size_t default_memory_index;
+};
+
+struct PJRT_FFI_Extension {
+  PJRT_Extension_Base base;
+  void* type_register;
+  void* user_data_add;
+  void* register_handler;
+};
+
+struct PJRT_FFI_Register_Handler_Args {
+  size_t struct_size;
+  void* target_name;
+  size_t target_name_size;
+  void* handler;
+  const char* platform_name;
+  size_t platform_name_size;
+  uint32_t traits;
+};
+
+struct PJRT_FFI_Type_Info {
+  void* deleter;
+  void* serialize;
+  void* deserialize;
+};
+
+struct PJRT_FFI_Type_Register_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  void* type_name;
+  size_t type_name_size;
+  int64_t type_id;
+  void* type_info;
+};
+
+struct PJRT_FFI_UserData {
+  int64_t type_id;
+  const void* data;
+};
+
+struct PJRT_FFI_UserData_Add_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  PJRT_ExecuteContext* context;
+  PJRT_FFI_UserData user_data;
+};
+
+struct PJRT_Layouts_Extension {
+  PJRT_Extension_Base base;
+  void* PJRT_Layouts_MemoryLayout_Destroy;
+  void* PJRT_Layouts_MemoryLayout_Serialize;
+  void* PJRT_Layouts_PJRT_Client_GetDefaultLayout;
+  void* PJRT_Layouts_PJRT_Buffer_MemoryLayout;
+  void* PJRT_Layouts_PJRT_Topology_GetDefaultLayout;
+  void* PJRT_Layouts_PJRT_Executable_GetOutputLayouts;
+  void* PJRT_Layouts_PJRT_Executable_GetParameterLayouts;
+};
+
+struct PJRT_Layouts_MemoryLayout_Destroy_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  PJRT_Buffer_MemoryLayout* layout;
+};
+
+struct PJRT_Layouts_MemoryLayout_Serialize_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  PJRT_Buffer_MemoryLayout* layout;
+  const char* serialized_bytes;
+  size_t serialized_bytes_size;
+  void* serialized_layout;
+  void* serialized_layout_deleter;
+};
+
+struct PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  PJRT_Buffer* buffer;
+  PJRT_Buffer_MemoryLayout* layout;
+};
+
+struct PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  PJRT_Client* client;
+  uint32_t type;
+  const int64_t* dims;
+  size_t num_dims;
+  PJRT_Buffer_MemoryLayout* layout;
+};
+
+struct PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  PJRT_Executable* executable;
+  size_t num_outputs;
+  void* layouts;
+};
+
+struct PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  PJRT_Executable* executable;
+  size_t num_parameters;
+  void* layouts;
+};
+
+struct PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  void* topology_description;
+  uint32_t type;
+  const int64_t* dims;
+  size_t num_dims;
+  PJRT_Buffer_MemoryLayout* layout;
+};
+
+struct PJRT_MemoryDescription_Kind_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  void* memory_description;
+  const char* kind;
+  size_t kind_size;
+  int32_t kind_id;
+};
+
+struct PJRT_MemoryDescriptions_Extension {
+  PJRT_Extension_Base base;
+  void* PJRT_DeviceDescription_MemoryDescriptions;
+  void* PJRT_MemoryDescription_Kind;
+};
+
+struct PJRT_Profiler_Extension {
+  PJRT_Extension_Base base;
+  void* profiler_api;
+  int64_t traceme_context_id;
+};
+
+struct PJRT_Register_Batch_Partitionable_Args {
+  size_t struct_size;
+  const char* name;
+  size_t name_size;
+};
+
+struct PJRT_Register_Custom_Partitioner_Args {
+  size_t struct_size;
+  const char* name;
+  size_t name_size;
+  void* callbacks;
+};
+
+struct PJRT_Shardings_Extension {
+  PJRT_Extension_Base base;
+  void* PJRT_Shardings_PJRT_Executable_ParameterShardings;
+  void* PJRT_Shardings_PJRT_Executable_OutputShardings;
+};
+
+struct PJRT_Shardings_PJRT_Executable_OutputShardings_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  PJRT_Executable* executable;
+  size_t num_outputs;
+  void* shardings;
+  void* sharding_sizes;
+};
+
+struct PJRT_Shardings_PJRT_Executable_ParameterShardings_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  PJRT_Executable* executable;
+  size_t num_parameters;
+  void* shardings;
+  void* sharding_sizes;
+};
