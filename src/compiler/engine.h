@@ -64,6 +64,13 @@ class Engine {
   virtual void copy_out(const DeviceBuffer& buffer, const Box& part, std::byte* host,
                         const HostLayout& requested) const = 0;
 
+  /// Where the host can read what the device holds, as it stands there; null if it can't. The
+  /// address is good for as long as a handle is there; what isn't ready isn't to be read.
+  virtual std::byte* host_address(const DeviceBuffer& buffer) const {
+    static_cast<void>(buffer);
+    return nullptr;
+  }
+
   struct Piece {
     Box box;
     DeviceBuffer buffer;

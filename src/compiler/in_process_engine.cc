@@ -77,6 +77,10 @@ class InProcessEngine final : public Engine {
     if (buffer.bytes() > 0) copy_to_host(bytes, part, host, requested);
   }
 
+  std::byte* host_address(const DeviceBuffer& buffer) const override {
+    return buffer ? const_cast<std::byte*>(runtime::bytes_of(buffer)) : nullptr;
+  }
+
   std::vector<DeviceBuffer> assemble(std::span<const Piece> pieces, DType dtype, const Box& part,
                                      std::span<const Device> devices,
                                      MemoryKind kind) const override {

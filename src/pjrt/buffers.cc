@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the API that ask what a buffer is, and let go of it.
+#include <memory>
+#include <utility>
+
+#include "src/pjrt/objects.h"
+
+namespace tessera::pjrt {
+
+DeviceBuffer data_of(PJRT_Buffer* buffer) {
+  PJRT_Buffer& b = checked(buffer, "buffer");
+  const std::lock_guard hold(b.lock);
+  if (!b.data) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                  "Array has been deleted or donated: " + b.shape.to_string());
+  }
+  return b.data;
+}
+
+PJRT_Buffer* make_buffer(DeviceBuffer data, const Shape& shape, PJRT_Memory* memory) {
+  auto out = std::make_unique<PJRT_Buffer>();
+  out->memory = memory;
+  out->shape = shape;
+  out->data = std::move(data);
+  return out.release();
+}
+
+namespace {
+
+const std::int64_t* dims_of(const PJRT_Buffer& b) { return b.shape.dims.data(); }
+
+PJRT_Error* buffer_destroy(PJRT_Buffer_Destroy_Args* args) {
+  delete args->buffer;
+  return nullptr;
+}
+
+PJRT_Error* buffer_delete(PJRT_Buffer_Delete_Args* args) {
+  return guarded([&] {
+    PJRT_Buffer& b = checked(args->buffer, "buffer");
+    DeviceBuffer gone;
+    const std::lock_guard hold(b.lock);
+    gone = std::exchange(b.data, {});
+  });
+}
+
+PJRT_Error* buffer_is_deleted(PJRT_Buffer_IsDeleted_Args* args) {
+  return guarded([&] {
+    PJRT_Buffer& b = checked(args->buffer, "buffer");
+    const std::lock_guard hold(b.lock);
+    args->is_deleted = !b.data;
+  });
+}
+
+PJRT_Error* buffer_type(PJRT_Buffer_ElementType_Args* args) {
+  return guarded([&] { args->type = type_of(checked(args->buffer, "buffer").shape.dtype); });
+}
+
+PJRT_Error* buffer_dims(PJRT_Buffer_Dimensions_Args* args) {
+  args->dims = dims_of(*args->buffer);
+  args->num_dims = args->buffer->shape.dims.size();
+  return nullptr;
+}
+
+PJRT_Error* buffer_unpadded_dims(PJRT_Buffer_UnpaddedDimensions_Args* args) {
+  args->unpadded_dims = dims_of(*args->buffer);
+  args->num_dims = args->buffer->shape.dims.size();
+  return nullptr;
+}
+
+PJRT_Error* buffer_dynamic_dims(PJRT_Buffer_DynamicDimensionIndices_Args* args) {
+  args->dynamic_dim_indices = nullptr;
+  args->num_dynamic_dims = 0;
+  return nullptr;
+}
+
+/// Row-major, whatever its rank.
+PJRT_Error* buffer_layout(PJRT_Buffer_GetMemoryLayout_Args* args) {
+  return guarded([&] {
+    static constexpr std::int64_t order[] = {31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21,
+                                             20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10,
+                                             9,  8,  7,  6,  5,  4,  3,  2,  1,  0};
+    const std::size_t rank = checked(args->buffer, "buffer").shape.dims.size();
+    if (rank > std::size(order)) {
+      throw Failure(PJRT_Error_Code_UNIMPLEMENTED,
+                    "layouts of arrays of more than 32 dims: " + args->buffer->shape.to_string());
+    }
+    args->layout = {};
+    args->layout.struct_size = sizeof(PJRT_Buffer_MemoryLayout);
+    args->layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+    args->layout.tiled.struct_size = sizeof(PJRT_Buffer_MemoryLayout_Tiled);
+    args->layout.tiled.minor_to_major = std::end(order) - rank;
+    args->layout.tiled.minor_to_major_size = rank;
+  });
+}
+
+PJRT_Error* buffer_bytes(PJRT_Buffer_OnDeviceSizeInBytes_Args* args) {
+  return guarded([&] { args->on_device_size_in_bytes = data_of(args->buffer).bytes(); });
+}
+
+PJRT_Error* buffer_device(PJRT_Buffer_Device_Args* args) {
+  args->device = args->buffer->device();
+  return nullptr;
+}
+
+PJRT_Error* buffer_memory(PJRT_Buffer_Memory_Args* args) {
+  args->memory = args->buffer->memory;
+  return nullptr;
+}
+
+std::byte* address_of(PJRT_Buffer* buffer) {
+  const DeviceBuffer data = data_of(buffer);
+  std::byte* const out = buffer->device()->client->engine->host_address(data);
+  if (out == nullptr && data.bytes() > 0) {
+    throw Failure(PJRT_Error_Code_UNIMPLEMENTED, "the host can't address the device's memory");
+  }
+  return out;
+}
+
+PJRT_Error* buffer_on_cpu(PJRT_Buffer_IsOnCpu_Args* args) {
+  args->is_on_cpu = true;
+  return nullptr;
+}
+
+PJRT_Error* buffer_unsafe_pointer(PJRT_Buffer_UnsafePointer_Args* args) {
+  return guarded([&] {
+    data_of(args->buffer).wait();
+    args->buffer_pointer = reinterpret_cast<std::uintptr_t>(address_of(args->buffer));
+  });
+}
+
+PJRT_Error* buffer_opaque_pointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args* args) {
+  return guarded([&] { args->device_memory_ptr = address_of(args->buffer); });
+}
+
+PJRT_Error* buffer_increase(PJRT_Buffer_IncreaseExternalReferenceCount_Args* args) {
+  return guarded([&] {
+    DeviceBuffer data = data_of(args->buffer);
+    const std::lock_guard hold(args->buffer->lock);
+    if (args->buffer->external_references++ == 0) args->buffer->external = std::move(data);
+  });
+}
+
+PJRT_Error* buffer_decrease(PJRT_Buffer_DecreaseExternalReferenceCount_Args* args) {
+  return guarded([&] {
+    PJRT_Buffer& b = checked(args->buffer, "buffer");
+    DeviceBuffer gone;
+    const std::lock_guard hold(b.lock);
+    if (b.external_references == 0) {
+      throw Failure(PJRT_Error_Code_FAILED_PRECONDITION, "the buffer has no external references");
+    }
+    if (--b.external_references == 0) gone = std::exchange(b.external, {});
+  });
+}
+
+PJRT_Error* buffer_ready(PJRT_Buffer_ReadyEvent_Args* args) {
+  return guarded([&] {
+    const DeviceBuffer data = data_of(args->buffer);
+    args->event = new PJRT_Event{data.memory->ready()};
+  });
+}
+
+}  // namespace
+
+void fill_buffers(PJRT_Api& api) {
+  api.PJRT_Buffer_Destroy = buffer_destroy;
+  api.PJRT_Buffer_Delete = buffer_delete;
+  api.PJRT_Buffer_IsDeleted = buffer_is_deleted;
+  api.PJRT_Buffer_ElementType = buffer_type;
+  api.PJRT_Buffer_Dimensions = buffer_dims;
+  api.PJRT_Buffer_UnpaddedDimensions = buffer_unpadded_dims;
+  api.PJRT_Buffer_DynamicDimensionIndices = buffer_dynamic_dims;
+  api.PJRT_Buffer_GetMemoryLayout = buffer_layout;
+  api.PJRT_Buffer_OnDeviceSizeInBytes = buffer_bytes;
+  api.PJRT_Buffer_Device = buffer_device;
+  api.PJRT_Buffer_Memory = buffer_memory;
+  api.PJRT_Buffer_IsOnCpu = buffer_on_cpu;
+  api.PJRT_Buffer_UnsafePointer = buffer_unsafe_pointer;
+  api.PJRT_Buffer_OpaqueDeviceMemoryDataPointer = buffer_opaque_pointer;
+  api.PJRT_Buffer_IncreaseExternalReferenceCount = buffer_increase;
+  api.PJRT_Buffer_DecreaseExternalReferenceCount = buffer_decrease;
+  api.PJRT_Buffer_ReadyEvent = buffer_ready;
+}
+
+}  // namespace tessera::pjrt

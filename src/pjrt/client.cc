@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the API on the plugin and its clients.
+#include <algorithm>
+#include <string_view>
+
+#include "src/base/platforms.h"
+#include "src/pjrt/objects.h"
+
+namespace tessera::pjrt {
+namespace {
+
+constexpr std::int64_t kMostDevices = 1048576;
+
+std::int64_t device_count_option(const PJRT_NamedValue& option) {
+  if (option.type != PJRT_NamedValue_kInt64 || option.int64_value < 1 ||
+      option.int64_value > kMostDevices) {
+    throw Failure(
+        PJRT_Error_Code_INVALID_ARGUMENT,
+        "option 'cpu_device_count' is a number from 1 to " + std::to_string(kMostDevices));
+  }
+  return option.int64_value;
+}
+
+/// The devices that a client asks for, or all of the engine's.
+std::vector<Device> wanted_devices(const PJRT_Client_Create_Args& args) {
+  std::vector<Device> devices = virtual_devices();
+  for (std::size_t i = 0; i < args.num_options; ++i) {
+    const PJRT_NamedValue& option = args.create_options[i];
+    const std::string_view name(option.name, option.name_size);
+    if (name == "cpu_device_count") {
+      const std::int64_t n = device_count_option(option);
+      if (process_count() > 1 && n != std::int64_t(local_devices().size())) {
+        throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                      "option 'cpu_device_count' is " + std::to_string(n) + ", and each of the " +
+                          std::to_string(process_count()) + " processes has " +
+                          std::to_string(local_devices().size()) +
+                          " devices; TESSERA_NUM_DEVICES says how many");
+      }
+      if (process_count() > 1) continue;
+      // The engine's memory is that of the process: it has any number of devices.
+      devices.clear();
+      for (std::int64_t k = 0; k < n; ++k) devices.push_back(Device{.id = k});
+    } else if (name == "node_id" || name == "num_nodes") {
+      // What jax.distributed says. Processes are connected by their launcher.
+      const std::int64_t found = name == "node_id" ? process_index() : process_count();
+      if (option.type != PJRT_NamedValue_kInt64 || option.int64_value != found) {
+        throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                      "option '" + std::string(name) + "' is not what the launcher of this " +
+                          "process says: " + std::to_string(found) +
+                          "; start it by mpirun or srun");
+      }
+    } else if (name != "asynchronous") {
+      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "unknown option '" + std::string(name) +
+                        "'; there are cpu_device_count, asynchronous, node_id, num_nodes");
+    }
+  }
+  return devices;
+}
+
+void add_device(PJRT_Client& client, const Device& device) {
+  auto made = std::make_unique<PJRT_Device>();
+  PJRT_Device& d = *made;
+  d.client = &client;
+  d.device = device;
+  d.local = device.process_index == client.process;
+  d.local_hardware_id = d.local ? std::int32_t(client.addressable_devices.size()) : -1;
+  const std::string id = std::to_string(device.id);
+  d.description = {std::int32_t(device.id), std::int32_t(device.process_index), "cpu",
+                   "TesseraCpu(id=" + id + ",process=" + std::to_string(device.process_index) + ")",
+                   "CpuDevice(id=" + id + ")"};
+  for (const MemoryKind kind : client.engine->memory_kinds()) {
+    auto memory = std::make_unique<PJRT_Memory>();
+    memory->id = std::int32_t(client.all_memories.size());
+    memory->kind = kind;
+    memory->device = &d;
+    memory->kind_name = tessera::name(kind);
+    memory->text = memory->kind_name + " of " + d.description.text;
+    d.memories.push_back(memory.get());
+    if (d.local) client.addressable_memories.push_back(memory.get());
+    client.all_memories.push_back(std::move(memory));
+  }
+  client.devices.push_back(&d);
+  if (d.local) client.addressable_devices.push_back(&d);
+  client.all_devices.push_back(std::move(made));
+}
+
+PJRT_Error* plugin_initialize(PJRT_Plugin_Initialize_Args*) { return nullptr; }
+
+PJRT_NamedValue attribute(const char* name, std::size_t size, const std::int64_t* numbers,
+                          std::size_t count) {
+  PJRT_NamedValue out{};
+  out.struct_size = sizeof(PJRT_NamedValue);
+  out.name = name;
+  out.name_size = size;
+  out.type = PJRT_NamedValue_kInt64List;
+  out.int64_array_value = numbers;
+  out.value_size = count;
+  return out;
+}
+
+PJRT_Error* plugin_attributes(PJRT_Plugin_Attributes_Args* args) {
+  // The version in which programs are to be written: one that the reader of bytecode knows whole.
+  static constexpr std::int64_t current[] = {1, 13, 7}, minimum[] = {0, 9, 0};
+  static const PJRT_NamedValue all[] = {
+      attribute("stablehlo_current_version", 25, current, 3),
+      attribute("stablehlo_minimum_version", 25, minimum, 3),
+  };
+  args->attributes = all;
+  args->num_attributes = std::size(all);
+  return nullptr;
+}
+
+PJRT_Error* client_create(PJRT_Client_Create_Args* args) {
+  return guarded([&] {
+    auto client = std::make_unique<PJRT_Client>();
+    client->engine = compiler::find_engine(virtual_platform());
+    client->platform = virtual_platform();
+    client->version = "tessera";
+    client->process = std::int32_t(process_index());
+    for (const Device& d : wanted_devices(*args)) add_device(*client, d);
+    args->client = client.release();
+  });
+}
+
+PJRT_Error* client_destroy(PJRT_Client_Destroy_Args* args) {
+  delete args->client;
+  return nullptr;
+}
+
+PJRT_Error* platform_name(PJRT_Client_PlatformName_Args* args) {
+  args->platform_name = args->client->platform.data();
+  args->platform_name_size = args->client->platform.size();
+  return nullptr;
+}
+
+PJRT_Error* platform_version(PJRT_Client_PlatformVersion_Args* args) {
+  args->platform_version = args->client->version.data();
+  args->platform_version_size = args->client->version.size();
+  return nullptr;
+}
+
+PJRT_Error* client_process(PJRT_Client_ProcessIndex_Args* args) {
+  args->process_index = args->client->process;
+  return nullptr;
+}
+
+PJRT_Error* client_devices(PJRT_Client_Devices_Args* args) {
+  args->devices = args->client->devices.data();
+  args->num_devices = args->client->devices.size();
+  return nullptr;
+}
+
+PJRT_Error* addressable_devices(PJRT_Client_AddressableDevices_Args* args) {
+  args->addressable_devices = args->client->addressable_devices.data();
+  args->num_addressable_devices = args->client->addressable_devices.size();
+  return nullptr;
+}
+
+PJRT_Error* addressable_memories(PJRT_Client_AddressableMemories_Args* args) {
+  args->addressable_memories = args->client->addressable_memories.data();
+  args->num_addressable_memories = args->client->addressable_memories.size();
+  return nullptr;
+}
+
+template <class T>
+T* found(const std::vector<T*>& all, std::int64_t number, const char* what) {
+  if (number >= 0 && number < std::int64_t(all.size())) return all[std::size_t(number)];
+  throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, "there is no " + std::string(what) + " " +
+                                                      std::to_string(number) + "; there are " +
+                                                      std::to_string(all.size()));
+}
+
+PJRT_Error* lookup_device(PJRT_Client_LookupDevice_Args* args) {
+  return guarded([&] { args->device = found(args->client->devices, args->id, "device"); });
+}
+
+PJRT_Error* lookup_addressable_device(PJRT_Client_LookupAddressableDevice_Args* args) {
+  return guarded([&] {
+    args->addressable_device =
+        found(args->client->addressable_devices, args->local_hardware_id, "addressable device");
+  });
+}
+
+PJRT_Error* default_device_assignment(PJRT_Client_DefaultDeviceAssignment_Args* args) {
+  return guarded([&] {
+    const std::int64_t n = std::int64_t(args->num_replicas) * args->num_partitions;
+    if (n < 1 || n > std::int64_t(args->client->devices.size()) ||
+        args->default_assignment_size < std::size_t(n)) {
+      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                    std::to_string(args->num_replicas) + " replicas of " +
+                        std::to_string(args->num_partitions) + " partitions need " +
+                        std::to_string(n) + " devices; there are " +
+                        std::to_string(args->client->devices.size()));
+    }
+    for (std::int64_t k = 0; k < n; ++k) args->default_assignment[k] = std::int32_t(k);
+  });
+}
+
+}  // namespace
+
+void fill_client(PJRT_Api& api) {
+  api.PJRT_Plugin_Initialize = plugin_initialize;
+  api.PJRT_Plugin_Attributes = plugin_attributes;
+  api.PJRT_Client_Create = client_create;
+  api.PJRT_Client_Destroy = client_destroy;
+  api.PJRT_Client_PlatformName = platform_name;
+  api.PJRT_Client_PlatformVersion = platform_version;
+  api.PJRT_Client_ProcessIndex = client_process;
+  api.PJRT_Client_Devices = client_devices;
+  api.PJRT_Client_AddressableDevices = addressable_devices;
+  api.PJRT_Client_AddressableMemories = addressable_memories;
+  api.PJRT_Client_LookupDevice = lookup_device;
+  api.PJRT_Client_LookupAddressableDevice = lookup_addressable_device;
+  api.PJRT_Client_DefaultDeviceAssignment = default_device_assignment;
+}
+
+}  // namespace tessera::pjrt

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the API on devices, their descriptions and memories.
+#include "src/pjrt/objects.h"
+
+namespace tessera::pjrt {
+namespace {
+
+PJRT_Error* description_id(PJRT_DeviceDescription_Id_Args* args) {
+  args->id = args->device_description->id;
+  return nullptr;
+}
+
+PJRT_Error* description_process(PJRT_DeviceDescription_ProcessIndex_Args* args) {
+  args->process_index = args->device_description->process;
+  return nullptr;
+}
+
+PJRT_Error* description_attributes(PJRT_DeviceDescription_Attributes_Args* args) {
+  args->attributes = nullptr;
+  args->num_attributes = 0;
+  return nullptr;
+}
+
+PJRT_Error* description_kind(PJRT_DeviceDescription_Kind_Args* args) {
+  args->device_kind = args->device_description->kind.data();
+  args->device_kind_size = args->device_description->kind.size();
+  return nullptr;
+}
+
+PJRT_Error* description_debug(PJRT_DeviceDescription_DebugString_Args* args) {
+  args->debug_string = args->device_description->debug_text.data();
+  args->debug_string_size = args->device_description->debug_text.size();
+  return nullptr;
+}
+
+PJRT_Error* description_text(PJRT_DeviceDescription_ToString_Args* args) {
+  args->to_string = args->device_description->text.data();
+  args->to_string_size = args->device_description->text.size();
+  return nullptr;
+}
+
+PJRT_Error* device_description(PJRT_Device_GetDescription_Args* args) {
+  args->device_description = &args->device->description;
+  return nullptr;
+}
+
+PJRT_Error* device_addressable(PJRT_Device_IsAddressable_Args* args) {
+  args->is_addressable = args->device->local;
+  return nullptr;
+}
+
+PJRT_Error* device_hardware_id(PJRT_Device_LocalHardwareId_Args* args) {
+  args->local_hardware_id = args->device->local_hardware_id;
+  return nullptr;
+}
+
+PJRT_Error* device_memories(PJRT_Device_AddressableMemories_Args* args) {
+  args->memories = args->device->memories.data();
+  args->num_memories = args->device->memories.size();
+  return nullptr;
+}
+
+PJRT_Error* device_default_memory(PJRT_Device_DefaultMemory_Args* args) {
+  args->memory = args->device->memories.front();
+  return nullptr;
+}
+
+/// There are none beside those of the description; nothing is to be freed.
+PJRT_Error* device_attributes(PJRT_Device_GetAttributes_Args* args) {
+  args->attributes = nullptr;
+  args->num_attributes = 0;
+  args->device_attributes = nullptr;
+  args->attributes_deleter = reinterpret_cast<decltype(args->attributes_deleter)>(+[](void*) {});
+  return nullptr;
+}
+
+PJRT_Error* device_memory_stats(PJRT_Device_MemoryStats_Args* args) {
+  return guarded([&] {
+    const MemoryStats stats = args->device->client->engine->memory_stats(MemoryKind::device);
+    args->bytes_in_use = stats.current;
+    args->peak_bytes_in_use = stats.peak;
+    args->peak_bytes_in_use_is_set = true;
+    args->num_allocs_is_set = args->largest_alloc_size_is_set = args->bytes_limit_is_set =
+        args->bytes_reserved_is_set = args->peak_bytes_reserved_is_set =
+            args->bytes_reservable_limit_is_set = args->largest_free_block_bytes_is_set =
+                args->pool_bytes_is_set = args->peak_pool_bytes_is_set = false;
+  });
+}
+
+PJRT_Error* memory_id(PJRT_Memory_Id_Args* args) {
+  args->id = args->memory->id;
+  return nullptr;
+}
+
+PJRT_Error* memory_kind(PJRT_Memory_Kind_Args* args) {
+  args->kind = args->memory->kind_name.data();
+  args->kind_size = args->memory->kind_name.size();
+  return nullptr;
+}
+
+PJRT_Error* memory_kind_id(PJRT_Memory_Kind_Id_Args* args) {
+  args->kind_id = std::int32_t(args->memory->kind);
+  return nullptr;
+}
+
+PJRT_Error* memory_debug(PJRT_Memory_DebugString_Args* args) {
+  args->debug_string = args->memory->text.data();
+  args->debug_string_size = args->memory->text.size();
+  return nullptr;
+}
+
+PJRT_Error* memory_text(PJRT_Memory_ToString_Args* args) {
+  args->to_string = args->memory->text.data();
+  args->to_string_size = args->memory->text.size();
+  return nullptr;
+}
+
+PJRT_Error* memory_devices(PJRT_Memory_AddressableByDevices_Args* args) {
+  args->devices = &args->memory->device;
+  args->num_devices = 1;
+  return nullptr;
+}
+
+}  // namespace
+
+void fill_devices(PJRT_Api& api) {
+  api.PJRT_DeviceDescription_Id = description_id;
+  api.PJRT_DeviceDescription_ProcessIndex = description_process;
+  api.PJRT_DeviceDescription_Attributes = description_attributes;
+  api.PJRT_DeviceDescription_Kind = description_kind;
+  api.PJRT_DeviceDescription_DebugString = description_debug;
+  api.PJRT_DeviceDescription_ToString = description_text;
+  api.PJRT_Device_GetDescription = device_description;
+  api.PJRT_Device_IsAddressable = device_addressable;
+  api.PJRT_Device_LocalHardwareId = device_hardware_id;
+  api.PJRT_Device_AddressableMemories = device_memories;
+  api.PJRT_Device_DefaultMemory = device_default_memory;
+  api.PJRT_Device_GetAttributes = device_attributes;
+  api.PJRT_Device_MemoryStats = device_memory_stats;
+  api.PJRT_Memory_Id = memory_id;
+  api.PJRT_Memory_Kind = memory_kind;
+  api.PJRT_Memory_Kind_Id = memory_kind_id;
+  api.PJRT_Memory_DebugString = memory_debug;
+  api.PJRT_Memory_ToString = memory_text;
+  api.PJRT_Memory_AddressableByDevices = memory_devices;
+}
+
+}  // namespace tessera::pjrt

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handlers of XLA's FFI as targets of custom calls.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/ir/module.h"
+#include "src/pjrt/ffi/xla_ffi.h"
+
+namespace tessera::pjrt::ffi {
+
+/// Makes a handler a target of custom calls, in place of one that was registered before. Names that
+/// Tessera computes itself (LAPACK's) stay its own. ValueError: no function to execute, another
+/// platform than the host, or made for another version of the interface.
+void register_handler(std::string_view name, std::string_view platform,
+                      const XLA_FFI_Handler_Bundle& bundle);
+
+/// The leading dims of all operands and results of that target's calls are a batch.
+void register_batch_partitionable(std::string_view name);
+
+/// Registers calls of Python's functions, as JAX on CPUs makes them. Cheap after the first time.
+void register_python_callbacks();
+/// Calls of Python outside of per-device code happen once for all devices that hold the same, as
+/// its functions expect. To be called on a program that was read.
+void prepare_callbacks(ir::Module* module);
+
+}  // namespace tessera::pjrt::ffi

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands behind the handles of the API.
+#pragma once
+
+#include <tessera/device.h>
+#include <tessera/dtype.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "src/base/event.h"
+#include "src/base/shape.h"
+#include "src/compiler/engine.h"
+#include "src/pjrt/abi/api.h"
+#include "src/pjrt/status.h"
+
+/// Null: it has happened.
+struct PJRT_Event {
+  std::shared_ptr<tessera::Event> event;
+};
+
+/// One kind of memory of one device.
+struct PJRT_Memory {
+  std::int32_t id = 0;
+  tessera::MemoryKind kind = tessera::MemoryKind::device;
+  PJRT_Device* device = nullptr;
+  std::string kind_name, text;
+};
+
+struct PJRT_DeviceDescription {
+  std::int32_t id = 0, process = 0;
+  std::string kind, debug_text, text;
+};
+
+struct PJRT_Device {
+  PJRT_Client* client = nullptr;
+  tessera::Device device;
+  bool local = true;
+  std::int32_t local_hardware_id = 0;
+  PJRT_DeviceDescription description;
+  /// The default one first.
+  std::vector<PJRT_Memory*> memories;
+};
+
+struct PJRT_Client {
+  const tessera::compiler::Engine* engine = nullptr;
+  std::string platform, version;
+  std::int32_t process = 0;
+  /// Device k has id k.
+  std::vector<std::unique_ptr<PJRT_Device>> all_devices;
+  std::vector<std::unique_ptr<PJRT_Memory>> all_memories;
+  std::vector<PJRT_Device*> devices, addressable_devices;
+  std::vector<PJRT_Memory*> addressable_memories;
+};
+
+struct PJRT_Buffer {
+  PJRT_Memory* memory = nullptr;
+  tessera::Shape shape;
+  /// Empty once it was deleted or donated, which `lock` guards.
+  tessera::DeviceBuffer data;
+  std::mutex lock;
+  /// Held while the count of external references isn't 0.
+  tessera::DeviceBuffer external;
+  std::int64_t external_references = 0;
+  /// Called when nobody uses memory of the client any more (views).
+  PJRT_Device* device() const { return memory->device; }
+};
+
+/// User data that handlers find by type; see the FFI extension.
+struct PJRT_ExecuteContext {
+  std::vector<std::pair<std::int64_t, void*>> user_data;
+};
+
+namespace tessera::pjrt {
+
+/// The dtype of an element type of the API. A Failure that names it if Tessera lacks it.
+DType dtype_of(std::uint32_t type);
+std::uint32_t type_of(DType dtype);
+
+/// The buffer's memory, a handle of the caller's own. A Failure if it was deleted or donated.
+DeviceBuffer data_of(PJRT_Buffer* buffer);
+
+/// A new handle on the client's side.
+PJRT_Buffer* make_buffer(DeviceBuffer data, const Shape& shape, PJRT_Memory* memory);
+
+/// Null pointers in place of arguments are errors of the client, and said as such.
+template <class T>
+T& checked(T* pointer, const char* what) {
+  if (pointer == nullptr) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, std::string(what) + " is a null pointer");
+  }
+  return *pointer;
+}
+
+// Each fills in its part of the table.
+void fill_errors_and_events(PJRT_Api& api);
+void fill_client(PJRT_Api& api);
+void fill_devices(PJRT_Api& api);
+void fill_buffers(PJRT_Api& api);
+void fill_transfers(PJRT_Api& api);
+void fill_executables(PJRT_Api& api);
+void fill_execution(PJRT_Api& api);
+/// The head of the chain of extensions.
+PJRT_Extension_Base* extensions();
+
+}  // namespace tessera::pjrt

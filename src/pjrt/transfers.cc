@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the API that copy between the host and devices, and between memories.
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include "src/pjrt/objects.h"
+
+namespace tessera::pjrt {
+namespace {
+
+using OnDelete = void (*)(void* device_buffer_ptr, void* user_arg);
+
+Shape shape_of(std::uint32_t type, const std::int64_t* dims, std::size_t rank) {
+  return Shape(dtype_of(type), Dims(dims, dims + rank));
+}
+
+PJRT_Memory* memory_or_default(PJRT_Memory* memory, PJRT_Device* device) {
+  return memory != nullptr ? memory : checked(device, "device").memories.front();
+}
+
+/// Byte strides of an array whose dims lie in that order in memory.
+Dims strides_of_order(const Shape& shape, const std::int64_t* minor_to_major, std::size_t rank) {
+  if (rank != shape.dims.size()) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                  "a layout of " + std::to_string(rank) + " dims for " + shape.to_string());
+  }
+  Dims out(rank, 0);
+  std::int64_t stride = std::int64_t(byte_size(shape.dtype));
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t d = minor_to_major[i];
+    if (d < 0 || d >= std::int64_t(rank) || out[std::size_t(d)] != 0) {
+      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "minor_to_major is no permutation of the dims of " + shape.to_string());
+    }
+    out[std::size_t(d)] = stride;
+    stride *= std::max<std::int64_t>(1, shape.dims[std::size_t(d)]);
+  }
+  return out;
+}
+
+/// Empty: dense and row-major.
+Dims strides_of_layout(const Shape& shape, const PJRT_Buffer_MemoryLayout* layout) {
+  if (layout == nullptr) return {};
+  if (layout->type == PJRT_Buffer_MemoryLayout_Type_Strides) {
+    return Dims(layout->strides.byte_strides,
+                layout->strides.byte_strides + layout->strides.num_byte_strides);
+  }
+  if (layout->tiled.num_tiles != 0) {
+    throw Failure(PJRT_Error_Code_UNIMPLEMENTED, "tiled layouts; arrays are dense");
+  }
+  return strides_of_order(shape, layout->tiled.minor_to_major, layout->tiled.minor_to_major_size);
+}
+
+/// Calls a function of the client's when nobody uses its memory any more.
+std::shared_ptr<const void> owner(std::function<void()> release) {
+  return std::shared_ptr<const void>(static_cast<const void*>("held"),
+                                     [f = std::move(release)](const void*) { f(); });
+}
+
+PJRT_Error* from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
+  return guarded([&] {
+    PJRT_Client& client = checked(args->client, "client");
+    PJRT_Memory* const memory = memory_or_default(args->memory, args->device);
+    const Shape shape = shape_of(args->type, args->dims, args->num_dims);
+    HostLayout held{shape.dtype, Box::entire(shape.dims)};
+    if (args->num_byte_strides != 0) {
+      held.byte_strides = Dims(args->byte_strides, args->byte_strides + args->num_byte_strides);
+      if (args->num_byte_strides != args->num_dims) {
+        throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                      std::to_string(args->num_byte_strides) + " strides for " + shape.to_string());
+      }
+    }
+    const bool zero_copy =
+        args->host_buffer_semantics >= PJRT_HostBufferSemantics_kImmutableZeroCopy;
+    const auto* bytes = static_cast<const std::byte*>(args->data);
+    const std::size_t size = std::size_t(shape.byte_count());
+    auto done = std::make_unique<PJRT_Event>();
+    DeviceBuffer data;
+    if (zero_copy && size > 0 && held.is_plain()) {
+      auto released = std::make_shared<Event>();
+      const compiler::HostMemory host{
+          const_cast<std::byte*>(bytes), size, owner([released] { released->complete(); }),
+          args->host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy};
+      data = client.engine->adopt(host, shape, memory->device->device, memory->kind);
+      if (data) done->event = std::move(released);
+    }
+    if (!data) {
+      data = client.engine
+                 ->copy_in(bytes, held, Box::entire(shape.dims), {&memory->device->device, 1},
+                           memory->kind)
+                 .front();
+    }
+    args->buffer = make_buffer(std::move(data), shape, memory);
+    args->done_with_host_buffer = done.release();
+  });
+}
+
+PJRT_Error* view_of_memory(PJRT_Client_CreateViewOfDeviceBuffer_Args* args) {
+  return guarded([&] {
+    PJRT_Client& client = checked(args->client, "client");
+    PJRT_Memory* const memory =
+        memory_or_default(args->struct_size >= sizeof *args ? args->memory : nullptr, args->device);
+    const Shape shape = shape_of(args->element_type, args->dims, args->num_dims);
+    HostLayout held{shape.dtype, Box::entire(shape.dims), strides_of_layout(shape, args->layout)};
+    const auto call = reinterpret_cast<OnDelete>(args->on_delete_callback);
+    const auto release = [call, at = args->device_buffer_ptr, user = args->on_delete_callback_arg] {
+      if (call != nullptr) call(at, user);
+    };
+    auto* const bytes = static_cast<std::byte*>(args->device_buffer_ptr);
+    DeviceBuffer data;
+    bool adopted = false;
+    if (held.is_plain() && shape.byte_count() > 0) {
+      // The owner's release is called once, by whoever lets go last: here if it isn't adopted.
+      const compiler::HostMemory host{bytes, std::size_t(shape.byte_count()), owner(release),
+                                      false};
+      data = client.engine->adopt(host, shape, memory->device->device, memory->kind);
+      adopted = bool(data);
+      if (!adopted) {
+        data = client.engine
+                   ->copy_in(bytes, held, Box::entire(shape.dims), {&memory->device->device, 1},
+                             memory->kind)
+                   .front();
+      }
+    } else {
+      data = client.engine
+                 ->copy_in(bytes, held, Box::entire(shape.dims), {&memory->device->device, 1},
+                           memory->kind)
+                 .front();
+      release();
+    }
+    args->buffer = make_buffer(std::move(data), shape, memory);
+  });
+}
+
+PJRT_Error* uninitialized(PJRT_Client_CreateUninitializedBuffer_Args* args) {
+  return guarded([&] {
+    PJRT_Client& client = checked(args->client, "client");
+    PJRT_Memory* const memory = memory_or_default(args->memory, args->device);
+    const Shape shape =
+        shape_of(args->shape_element_type, reinterpret_cast<const std::int64_t*>(args->shape_dims),
+                 args->shape_num_dims);
+    // Nothing is held, so that all of it is 0.
+    const Dims none(shape.dims.size(), 0);
+    const HostLayout held{shape.dtype, Box{none, none}};
+    args->buffer = make_buffer(client.engine
+                                   ->copy_in(nullptr, held, Box::entire(shape.dims),
+                                             {&memory->device->device, 1}, memory->kind)
+                                   .front(),
+                               shape, memory);
+  });
+}
+
+PJRT_Error* to_host(PJRT_Buffer_ToHostBuffer_Args* args) {
+  return guarded([&] {
+    auto* const buffer = static_cast<PJRT_Buffer*>(args->src);
+    const DeviceBuffer data = data_of(buffer);
+    const auto size = std::size_t(buffer->shape.byte_count());
+    if (args->dst == nullptr) {
+      args->dst_size = size;
+      return;
+    }
+    if (args->dst_size < size) {
+      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "the host's memory has " + std::to_string(args->dst_size) + " bytes; " +
+                        buffer->shape.to_string() + " takes " + std::to_string(size));
+    }
+    const Box all = Box::entire(buffer->shape.dims);
+    buffer->device()->client->engine->copy_out(
+        data, all, static_cast<std::byte*>(args->dst),
+        {buffer->shape.dtype, all, strides_of_layout(buffer->shape, args->host_layout)});
+    args->event = new PJRT_Event{};
+  });
+}
+
+PJRT_Error* raw_to_host(PJRT_Buffer_CopyRawToHost_Args* args) {
+  return guarded([&] {
+    const DeviceBuffer data = data_of(args->buffer);
+    const auto size = std::int64_t(data.bytes());
+    if (args->offset < 0 || args->transfer_size < 0 || args->offset > size ||
+        args->transfer_size > size - args->offset) {
+      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                    std::to_string(args->transfer_size) + " bytes from byte " +
+                        std::to_string(args->offset) + " of a buffer of " + std::to_string(size));
+    }
+    data.wait();
+    const std::byte* const from = args->buffer->device()->client->engine->host_address(data);
+    if (args->transfer_size > 0) {
+      std::memcpy(args->dst, from + args->offset, std::size_t(args->transfer_size));
+    }
+    args->event = new PJRT_Event{};
+  });
+}
+
+PJRT_Buffer* copied_to(PJRT_Buffer* buffer, PJRT_Memory* to) {
+  const DeviceBuffer data = data_of(buffer);
+  const compiler::Engine& engine = *checked(to, "memory").device->client->engine;
+  DeviceBuffer there = engine.on_device(data, to->device->device);
+  if (to->kind != buffer->memory->kind) there = engine.copy({&there, 1}, to->kind).front();
+  return make_buffer(std::move(there), buffer->shape, to);
+}
+
+PJRT_Error* to_device(PJRT_Buffer_CopyToDevice_Args* args) {
+  return guarded([&] {
+    args->dst_buffer =
+        copied_to(args->buffer, checked(args->dst_device, "device").memories.front());
+  });
+}
+
+PJRT_Error* to_memory(PJRT_Buffer_CopyToMemory_Args* args) {
+  return guarded([&] { args->dst_buffer = copied_to(args->buffer, args->dst_memory); });
+}
+
+}  // namespace
+
+void fill_transfers(PJRT_Api& api) {
+  api.PJRT_Client_BufferFromHostBuffer = from_host;
+  api.PJRT_Client_CreateViewOfDeviceBuffer = view_of_memory;
+  api.PJRT_Client_CreateUninitializedBuffer = uninitialized;
+  api.PJRT_Buffer_ToHostBuffer = to_host;
+  api.PJRT_Buffer_CopyRawToHost = raw_to_host;
+  api.PJRT_Buffer_CopyToDevice = to_device;
+  api.PJRT_Buffer_CopyToMemory = to_memory;
+}
+
+}  // namespace tessera::pjrt
