@@ -137,9 +137,7 @@ PJRT_Error* uninitialized(PJRT_Client_CreateUninitializedBuffer_Args* args) {
   return guarded([&] {
     PJRT_Client& client = checked(args->client, "client");
     PJRT_Memory* const memory = memory_or_default(args->memory, args->device);
-    const Shape shape =
-        shape_of(args->shape_element_type, reinterpret_cast<const std::int64_t*>(args->shape_dims),
-                 args->shape_num_dims);
+    const Shape shape = shape_of(args->shape_element_type, args->shape_dims, args->shape_num_dims);
     // Nothing is held, so that all of it is 0.
     const Dims none(shape.dims.size(), 0);
     const HostLayout held{shape.dtype, Box{none, none}};

@@ -76,7 +76,7 @@ struct PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args {
   PJRT_AsyncHostToDeviceTransferManager* transfer_manager;
   int32_t buffer_index;
   const void* data;
-  void* shape_dims;
+  const int64_t* shape_dims;
   size_t shape_num_dims;
   uint32_t shape_element_type;
   void* shape_layout;
@@ -132,7 +132,7 @@ struct PJRT_Client_CreateAliasBuffer_Args {
   PJRT_Extension_Base* extension_start;
   PJRT_Client* client;
   PJRT_Memory* memory;
-  void* shape_dims;
+  const int64_t* shape_dims;
   size_t shape_num_dims;
   uint32_t shape_element_type;
   void* shape_layout;
@@ -159,7 +159,7 @@ struct PJRT_Client_CreateErrorBuffer_Args {
   uint32_t error_code;
   const char* error_message;
   size_t error_message_size;
-  void* shape_dims;
+  const int64_t* shape_dims;
   size_t shape_num_dims;
   uint32_t shape_element_type;
   void* shape_layout;
@@ -173,7 +173,7 @@ struct PJRT_Client_CreateUninitializedBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Client* client;
-  void* shape_dims;
+  const int64_t* shape_dims;
   size_t shape_num_dims;
   uint32_t shape_element_type;
   void* shape_layout;
@@ -278,7 +278,7 @@ struct PJRT_Client_LookupAddressableDevice_Args {
   PJRT_Extension_Base* extension_start;
   PJRT_Client* client;
   int32_t local_hardware_id;
-  void* addressable_device;
+  PJRT_Device* addressable_device;
 };
 
 struct PJRT_Client_LookupDevice_Args {

@@ -84,7 +84,7 @@ struct PJRT_Executable_Name_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Executable* executable;
-  void* executable_name;
+  const char* executable_name;
   size_t executable_name_size;
 };
 
@@ -271,7 +271,7 @@ struct PJRT_LoadedExecutable_GetExecutable_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_LoadedExecutable* loaded_executable;
-  PJRT_LoadedExecutable* executable;
+  PJRT_Executable* executable;
 };
 
 struct PJRT_LoadedExecutable_IsDeleted_Args {

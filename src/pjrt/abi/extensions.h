@@ -217,8 +217,10 @@ struct PJRT_Register_Custom_Partitioner_Args {
 
 struct PJRT_Shardings_Extension {
   PJRT_Extension_Base base;
-  void* PJRT_Shardings_PJRT_Executable_ParameterShardings;
-  void* PJRT_Shardings_PJRT_Executable_OutputShardings;
+  PJRT_Error* (*PJRT_Shardings_PJRT_Executable_ParameterShardings)(
+      struct PJRT_Shardings_PJRT_Executable_ParameterShardings_Args*);
+  PJRT_Error* (*PJRT_Shardings_PJRT_Executable_OutputShardings)(
+      struct PJRT_Shardings_PJRT_Executable_OutputShardings_Args*);
 };
 
 struct PJRT_Shardings_PJRT_Executable_OutputShardings_Args {
@@ -226,8 +228,8 @@ struct PJRT_Shardings_PJRT_Executable_OutputShardings_Args {
   PJRT_Extension_Base* extension_start;
   PJRT_Executable* executable;
   size_t num_outputs;
-  void* shardings;
-  void* sharding_sizes;
+  const char* const* shardings;
+  const size_t* sharding_sizes;
 };
 
 struct PJRT_Shardings_PJRT_Executable_ParameterShardings_Args {
@@ -235,6 +237,6 @@ struct PJRT_Shardings_PJRT_Executable_ParameterShardings_Args {
   PJRT_Extension_Base* extension_start;
   PJRT_Executable* executable;
   size_t num_parameters;
-  void* shardings;
-  void* sharding_sizes;
+  const char* const* shardings;
+  const size_t* sharding_sizes;
 };

@@ -159,14 +159,14 @@ void FrameAttributes::add(Dictionary* to, const std::string& name, const CallAtt
   const auto scalar = [&](std::vector<std::byte> bytes) {
     bytes_.push_back(std::move(bytes));
     to->types.push_back(XLA_FFI_AttrType_SCALAR);
-    to->values.push_back(&scalars_.emplace_back(
-        XLA_FFI_Scalar{primitive_type(dtype), bytes_.back().data()}));
+    to->values.push_back(
+        &scalars_.emplace_back(XLA_FFI_Scalar{primitive_type(dtype), bytes_.back().data()}));
   };
   const auto array = [&](std::vector<std::byte> bytes, std::size_t size) {
     bytes_.push_back(std::move(bytes));
     to->types.push_back(XLA_FFI_AttrType_ARRAY);
-    to->values.push_back(&arrays_.emplace_back(
-        XLA_FFI_Array{primitive_type(dtype), size, bytes_.back().data()}));
+    to->values.push_back(
+        &arrays_.emplace_back(XLA_FFI_Array{primitive_type(dtype), size, bytes_.back().data()}));
   };
   std::vector<std::byte> bytes;
   if (const bool* b = std::get_if<bool>(&attribute.value)) {

@@ -5,11 +5,10 @@
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <numeric>
-#include <optional>
+#include <vector>
 
-#include "src/base/float_types.h"
 #include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/pjrt/ffi/frame.h"
@@ -19,14 +18,6 @@ namespace tessera::pjrt::ffi {
 namespace {
 
 using ir::Instruction;
-
-bool is_row_major(const Dims& minor_to_major) {
-  const auto rank = std::int64_t(minor_to_major.size());
-  for (std::int64_t k = 0; k < rank; ++k) {
-    if (minor_to_major[std::size_t(k)] != rank - 1 - k) return false;
-  }
-  return true;
-}
 
 /// Copies between a row-major array and one whose dims lie in another order.
 void reorder(const Dims& dims, const Dims& minor_to_major, std::size_t element, bool to_row_major,
@@ -55,17 +46,19 @@ void reorder(const Dims& dims, const Dims& minor_to_major, std::size_t element, 
 /// An operand or result of a call.
 struct Leaf {
   Shape shape;
-  Dims order;       ///< minor to major, if it isn't row-major
+  Dims order;        ///< minor to major, if it isn't row-major
   int aliases = -1;  ///< of a result: the operand in whose memory it is
 };
 
 /// `{{0}: (1, {}), {}: (0, {})}`: which operand each result shares memory with.
 void read_aliases(const std::string& text, std::vector<Leaf>* results) {
-  for (std::size_t at = text.find("}: (") ; at != std::string::npos; at = text.find("}: (", at + 1)) {
+  for (std::size_t at = text.find("}: ("); at != std::string::npos;
+       at = text.find("}: (", at + 1)) {
     const std::size_t open = text.rfind('{', at);
     if (open == std::string::npos) return;
     const std::string which = text.substr(open + 1, at - open - 1);
-    const std::size_t result = which.empty() ? 0 : std::size_t(std::strtol(which.c_str(), nullptr, 10));
+    const std::size_t result =
+        which.empty() ? 0 : std::size_t(std::strtol(which.c_str(), nullptr, 10));
     const long operand = std::strtol(text.c_str() + at + 4, nullptr, 10);
     if (result < results->size()) (*results)[result].aliases = int(operand);
   }
@@ -125,8 +118,7 @@ class Site {
   void run(std::span<const BufferView> in, std::span<const MutableBufferView> out) {
     std::vector<std::unique_ptr<std::byte[]>> scratch;
     const auto memory = [&](const Leaf& leaf) {
-      scratch.push_back(
-          std::make_unique<std::byte[]>(std::size_t(leaf.shape.byte_count()) + 1));
+      scratch.push_back(std::make_unique<std::byte[]>(std::size_t(leaf.shape.byte_count()) + 1));
       return scratch.back().get();
     };
     std::vector<std::byte*> from(in.size()), to(out.size());
@@ -229,9 +221,8 @@ class HandlerTarget : public ir::CustomCallTarget, public codegen::CallKernel {
     out.nanoseconds += double(call.shape.byte_count());
     for (const Instruction* o : call.operands()) out.nanoseconds += double(o->shape.byte_count());
     out.run = [site](std::span<const BufferView> operands,
-                     std::span<const MutableBufferView> results, std::int64_t, std::int64_t) {
-      site->run(operands, results);
-    };
+                     std::span<const MutableBufferView> results, std::int64_t,
+                     std::int64_t) { site->run(operands, results); };
     return out;
   }
   bool has_leading_batch_dims() const override { return batched_; }
@@ -285,10 +276,9 @@ void check_version(const std::string& who, XLA_FFI_Handler* execute) {
   const std::unique_ptr<XLA_FFI_Error> error(execute(&frame));
   if (error) throw ValueError(who + ": it doesn't tell its version: " + error->message);
   if (metadata.api_version.major_version != 0) {
-    throw ValueError(who + ": it was made for version " +
-                     std::to_string(metadata.api_version.major_version) + "." +
-                     std::to_string(metadata.api_version.minor_version) +
-                     " of XLA's FFI; valid: 0.x");
+    throw ValueError(
+        who + ": it was made for version " + std::to_string(metadata.api_version.major_version) +
+        "." + std::to_string(metadata.api_version.minor_version) + " of XLA's FFI; valid: 0.x");
   }
 }
 

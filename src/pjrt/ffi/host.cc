@@ -91,7 +91,7 @@ XLA_FFI_Error* type_register(XLA_FFI_Type_Register_Args* args) {
 
 XLA_FFI_Error* context_get(XLA_FFI_ExecutionContext_Get_Args* args) {
   const UserData* data = args->ctx->data;
-  args->data = data == nullptr ? nullptr : data->find(args->type_id->type_id);
+  args->data = data == nullptr ? nullptr : find(*data, args->type_id->type_id);
   if (args->data != nullptr) return nullptr;
   return error(not_found, "the run has no user data of the type with the number " +
                               std::to_string(args->type_id->type_id));
@@ -126,13 +126,13 @@ XLA_FFI_Error* allocate(XLA_FFI_DeviceMemory_Allocate_Args* args) {
     return error(invalid_argument,
                  "the alignment " + std::to_string(alignment) + " is no power of 2");
   }
-  args->data = ::operator new (args->size, std::align_val_t(alignment), std::nothrow);
+  args->data = ::operator new(args->size, std::align_val_t(alignment), std::nothrow);
   if (args->data != nullptr) return nullptr;
   return error(out_of_memory, "no memory for " + std::to_string(args->size) + " bytes");
 }
 XLA_FFI_Error* free_memory(XLA_FFI_DeviceMemory_Free_Args* args) {
   // Which alignment it has doesn't matter to the allocators that there are.
-  ::operator delete (args->data, std::align_val_t(64));
+  ::operator delete(args->data, std::align_val_t(64));
   return nullptr;
 }
 
@@ -242,6 +242,13 @@ bool register_type(std::string_view name, std::int64_t* id, void (*deleter)(void
 const XLA_FFI_Api& api() {
   static const XLA_FFI_Api table = make_api();
   return table;
+}
+
+void* find(const UserData& data, std::int64_t type_id) {
+  for (const auto& [id, value] : data) {
+    if (id == type_id) return value;
+  }
+  return nullptr;
 }
 
 ScopedRun::ScopedRun(const UserData* data) : before_(run_context()) {

@@ -8,27 +8,10 @@
 
 namespace tessera::pjrt::ffi {
 
-/// Pointers by the number of their type. A PJRT_ExecuteContext holds one of these.
-class UserData {
- public:
-  /// False if there is one of that type.
-  bool add(std::int64_t type_id, void* data) {
-    if (find(type_id) != nullptr) return false;
-    entries_.emplace_back(type_id, data);
-    return true;
-  }
-  void* find(std::int64_t type_id) const {
-    for (const auto& [id, data] : entries_) {
-      if (id == type_id) return data;
-    }
-    return nullptr;
-  }
-  /// The first that was added; null if there is none.
-  void* first() const { return entries_.empty() ? nullptr : entries_.front().second; }
-
- private:
-  std::vector<std::pair<std::int64_t, void*>> entries_;
-};
+/// Pointers by the number of their type, as a PJRT_ExecuteContext holds them.
+using UserData = std::vector<std::pair<std::int64_t, void*>>;
+/// Null if there is none of that type.
+void* find(const UserData& data, std::int64_t type_id);
 
 /// Handlers that this thread calls, and workers that work for it, see `data` while this lives.
 /// Null: there is none.

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the API that run programs.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "src/pjrt/program.h"
+
+namespace tessera::pjrt {
+namespace {
+
+/// Parameters that a run takes the memory of.
+std::vector<bool> donated_by(const Program& p, const PJRT_ExecuteOptions* options) {
+  std::vector<bool> out = p.donated;
+  if (options == nullptr) return out;
+  for (std::size_t i = 0; i < options->num_non_donatable_input_indices; ++i) {
+    const std::int64_t k = options->non_donatable_input_indices[i];
+    if (k >= 0 && std::size_t(k) < out.size()) out[std::size_t(k)] = false;
+  }
+  return out;
+}
+
+/// The argument's memory; of one that is donated the client's handle is empty from now on.
+DeviceBuffer take_argument(const Program& p, PJRT_Buffer* given, std::size_t i, bool donated) {
+  PJRT_Buffer& b = checked(given, "argument");
+  const Shape& want = p.parameter_shards[i];
+  if (b.shape != want) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                  "argument " + std::to_string(i) + " of " + p.name + " is " + b.shape.to_string() +
+                      " on a device, and the program takes " + want.to_string());
+  }
+  const std::lock_guard hold(b.lock);
+  if (!b.data) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                  "argument " + std::to_string(i) + " of " + p.name +
+                      " has been deleted or donated: " + b.shape.to_string());
+  }
+  return donated ? std::exchange(b.data, {}) : b.data;
+}
+
+compiler::DeviceArrays take_arguments(const Program& p,
+                                      const PJRT_LoadedExecutable_Execute_Args& args,
+                                      const std::vector<bool>& donated) {
+  compiler::DeviceArrays out(args.num_args);
+  for (std::size_t i = 0; i < args.num_args; ++i) {
+    out[i].resize(p.devices.size());
+    for (std::size_t d = 0; d < args.num_devices; ++d) {
+      out[i][p.places[d]] = take_argument(p, args.argument_lists[d][i], i, donated[i]);
+    }
+  }
+  return out;
+}
+
+PJRT_Memory* memory_of(const PJRT_Device& device, MemoryKind kind) {
+  for (PJRT_Memory* m : device.memories) {
+    if (m->kind == kind) return m;
+  }
+  return device.memories.front();
+}
+
+void check_call(const PJRT_LoadedExecutable_Execute_Args& args) {
+  const PJRT_LoadedExecutable& loaded = checked(args.executable, "executable");
+  const Program& p = *loaded.program;
+  if (loaded.deleted) {
+    throw Failure(PJRT_Error_Code_FAILED_PRECONDITION, p.name + " has been deleted");
+  }
+  if (args.num_devices != p.addressable.size()) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                  p.name + " is for " + std::to_string(p.addressable.size()) +
+                      " devices of this process, and " + std::to_string(args.num_devices) +
+                      " lists of arguments were given");
+  }
+  if (args.num_args != p.parameter_shards.size()) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                  p.name + " takes " + std::to_string(p.parameter_shards.size()) +
+                      " arguments, and " + std::to_string(args.num_args) + " were given");
+  }
+  if (args.execute_device != nullptr && p.devices.size() != 1) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                  "a program for " + std::to_string(p.devices.size()) +
+                      " devices can't be run on one that the call names");
+  }
+}
+
+PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
+  return guarded([&] {
+    check_call(*args);
+    const Program& p = *args->executable->program;
+    const std::vector<bool> donated = donated_by(p, args->options);
+    const compiler::DeviceArrays results =
+        p.executable->run(take_arguments(p, *args, donated), donated);
+    for (std::size_t d = 0; d < args->num_devices; ++d) {
+      const PJRT_Device& device =
+          args->execute_device != nullptr ? *args->execute_device : *p.addressable[d];
+      for (std::size_t r = 0; r < results.size(); ++r) {
+        args->output_lists[d][r] = make_buffer(results[r][p.places[d]], p.result_shards[r],
+                                               memory_of(device, p.result_memory[r]));
+      }
+      if (args->device_complete_events != nullptr) {
+        args->device_complete_events[d] = new PJRT_Event{};
+      }
+    }
+  });
+}
+
+PJRT_Error* context_create(PJRT_ExecuteContext_Create_Args* args) {
+  return guarded([&] { args->context = new PJRT_ExecuteContext(); });
+}
+
+PJRT_Error* context_destroy(PJRT_ExecuteContext_Destroy_Args* args) {
+  delete args->context;
+  return nullptr;
+}
+
+}  // namespace
+
+void fill_execution(PJRT_Api& api) {
+  api.PJRT_LoadedExecutable_Execute = execute;
+  api.PJRT_ExecuteContext_Create = context_create;
+  api.PJRT_ExecuteContext_Destroy = context_destroy;
+}
+
+}  // namespace tessera::pjrt

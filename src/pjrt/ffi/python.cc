@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python's functions as handlers: jax.pure_callback, io_callback and debug.print. Python's own
+// interface is looked up in the process, so that nothing depends on it.
+#include <dlfcn.h>
+
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "src/ir/analysis/device_computations.h"
+#include "src/ir/hooks.h"
+#include "src/pjrt/ffi/handlers.h"
+#include "src/pjrt/ffi/host.h"
+
+namespace tessera::pjrt::ffi {
+namespace {
+
+using PyObject = void;
+
+/// The functions of Python that are called.
+struct Python {
+  int (*ensure)() = nullptr;
+  void (*release)(int) = nullptr;
+  PyObject* (*module)(const char*) = nullptr;
+  PyObject* (*dict)(PyObject*) = nullptr;
+  PyObject* (*run)(const char*, int, PyObject*, PyObject*) = nullptr;
+  PyObject* (*item)(PyObject*, const char*) = nullptr;
+  PyObject* (*call)(PyObject*, ...) = nullptr;
+  PyObject* (*list)(std::ptrdiff_t) = nullptr;
+  int (*list_set)(PyObject*, std::ptrdiff_t, PyObject*) = nullptr;
+  PyObject* (*list_at)(PyObject*, std::ptrdiff_t) = nullptr;
+  std::ptrdiff_t (*list_size)(PyObject*) = nullptr;
+  PyObject* (*tuple_of_1)(const char*, ...) = nullptr;  // Py_BuildValue
+  PyObject* (*bytes)(const char*, std::ptrdiff_t) = nullptr;
+  int (*bytes_of)(PyObject*, char**, std::ptrdiff_t*) = nullptr;
+  const char* (*text)(PyObject*) = nullptr;
+  void (*clear)() = nullptr;
+  void (*decrement)(PyObject*) = nullptr;
+  int (*initialized)() = nullptr;
+  bool complete = true;
+
+  Python() {
+    find(&ensure, "PyGILState_Ensure");
+    find(&release, "PyGILState_Release");
+    find(&module, "PyImport_AddModule");
+    find(&dict, "PyModule_GetDict");
+    find(&run, "PyRun_String");
+    find(&item, "PyDict_GetItemString");
+    find(&call, "PyObject_CallFunctionObjArgs");
+    find(&list, "PyList_New");
+    find(&list_set, "PyList_SetItem");
+    find(&list_at, "PyList_GetItem");
+    find(&list_size, "PyList_Size");
+    find(&tuple_of_1, "Py_BuildValue");
+    find(&bytes, "PyBytes_FromStringAndSize");
+    find(&bytes_of, "PyBytes_AsStringAndSize");
+    find(&text, "PyUnicode_AsUTF8");
+    find(&clear, "PyErr_Clear");
+    find(&decrement, "Py_DecRef");
+    find(&initialized, "Py_IsInitialized");
+  }
+  template <class F>
+  void find(F* function, const char* name) {
+    void* const symbol = dlsym(RTLD_DEFAULT, name);
+    std::memcpy(function, &symbol, sizeof(symbol));
+    complete = complete && symbol != nullptr;
+  }
+};
+
+// Arrays are copies: functions may keep them. A result is a list of bytes, or the text of an error.
+constexpr const char* kHelper = R"py(
+import numpy as _np
+
+def _dtype(name):
+  try:
+    return _np.dtype(name)
+  except TypeError:
+    import ml_dtypes
+    return _np.dtype(getattr(ml_dtypes, name))
+
+def _array(given):
+  if given is None:
+    return None
+  data, name, shape = given
+  return _np.ndarray(tuple(shape), _dtype(name), buffer=data)
+
+def _tessera_call(function, arguments, results):
+  try:
+    out = function(*map(_array, arguments))
+    if not isinstance(out, tuple):
+      return f'expected a tuple, and got {type(out)}'
+    if len(out) != len(results):
+      return f'the function returned {len(out)} values where {len(results)} were expected'
+    made = []
+    for value, expected in zip(out, results):
+      if expected is None:
+        made.append(b'')
+        continue
+      name, shape = expected
+      value = _np.asarray(value)
+      if value.shape != tuple(shape) or value.dtype.itemsize != _dtype(name).itemsize:
+        return (f'a result is {value.dtype}{list(value.shape)} and was declared '
+                f'as {name}{list(shape)}')
+      made.append(value.tobytes())
+    return made
+  except BaseException as e:
+    import traceback
+    return ''.join(traceback.format_exception(type(e), e, e.__traceback__))
+)py";
+
+const char* numpy_name(std::uint32_t type) {
+  switch (type) {
+    case 1:
+      return "bool";
+    case 2:
+      return "int8";
+    case 3:
+      return "int16";
+    case 4:
+      return "int32";
+    case 5:
+      return "int64";
+    case 6:
+      return "uint8";
+    case 7:
+      return "uint16";
+    case 8:
+      return "uint32";
+    case 9:
+      return "uint64";
+    case 10:
+      return "float16";
+    case 11:
+      return "float32";
+    case 12:
+      return "float64";
+    case 15:
+      return "complex64";
+    case 16:
+      return "bfloat16";
+    case 18:
+      return "complex128";
+    case 19:
+      return "float8_e5m2";
+    case 20:
+      return "float8_e4m3fn";
+    case 21:
+      return "int4";
+    case 22:
+      return "uint4";
+    case 23:
+      return "float8_e4m3b11fnuz";
+    case 24:
+      return "float8_e5m2fnuz";
+    case 25:
+      return "float8_e4m3fnuz";
+    case 26:
+      return "int2";
+    case 27:
+      return "uint2";
+    case 28:
+      return "float8_e4m3";
+    case 29:
+      return "float8_e3m4";
+    case 32:
+      return "float4_e2m1fn";
+    case 33:
+      return "float8_e8m0fnu";
+    default:
+      return nullptr;
+  }
+}
+
+std::size_t bytes_of_element(std::uint32_t type) {
+  switch (type) {
+    case 3:
+    case 7:
+    case 10:
+    case 16:
+      return 2;
+    case 4:
+    case 8:
+    case 11:
+      return 4;
+    case 5:
+    case 9:
+    case 12:
+    case 15:
+      return 8;
+    case 18:
+      return 16;
+    default:
+      return 1;
+  }
+}
+
+constexpr std::uint32_t kToken = 17;
+
+/// What jaxlib gives to each run: the functions of the program.
+struct Functions {
+  void** callbacks;
+  std::uint32_t count;
+};
+
+XLA_FFI_Error* error(std::string message, std::uint32_t code = 13) {
+  return new XLA_FFI_Error{std::move(message), code};
+}
+
+/// Holds the interpreter's lock, and drops references at its end.
+class Session {
+ public:
+  explicit Session(const Python& python) : python_(python), state_(python.ensure()) {}
+  ~Session() {
+    for (PyObject* o : owned_) python_.decrement(o);
+    python_.release(state_);
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  PyObject* own(PyObject* o) {
+    if (o != nullptr) owned_.push_back(o);
+    return o;
+  }
+
+ private:
+  const Python& python_;
+  int state_;
+  std::vector<PyObject*> owned_;
+};
+
+/// The helper's function; null if Python has no numpy.
+PyObject* helper(const Python& p, Session* session) {
+  constexpr int kFile = 257;  // Py_file_input
+  PyObject* const names = p.dict(p.module("_tessera_pjrt"));
+  if (PyObject* const found = p.item(names, "_tessera_call")) return found;
+  if (p.item(names, "__builtins__") == nullptr) {
+    // Functions made by it need the builtins; running anything there brings them.
+    (void)session;
+  }
+  PyObject* const done = session->own(p.run(kHelper, kFile, names, names));
+  if (done == nullptr) p.clear();
+  return p.item(names, "_tessera_call");
+}
+
+PyObject* shape_of(const Python& p, const XLA_FFI_Buffer& b) {
+  PyObject* const dims = p.list(std::ptrdiff_t(b.rank));
+  for (std::int64_t d = 0; d < b.rank; ++d) {
+    p.list_set(dims, std::ptrdiff_t(d), p.tuple_of_1("L", static_cast<long long>(b.dims[d])));
+  }
+  return dims;
+}
+
+std::size_t byte_count(const XLA_FFI_Buffer& b) {
+  std::size_t n = bytes_of_element(b.dtype);
+  for (std::int64_t d = 0; d < b.rank; ++d) n *= std::size_t(b.dims[d]);
+  return n;
+}
+
+const XLA_FFI_Buffer& buffer(const XLA_FFI_Args& args, std::int64_t i) {
+  return *static_cast<const XLA_FFI_Buffer*>(args.args[i]);
+}
+
+/// The list of operands with values, or of results without.
+PyObject* described(const Python& p, const XLA_FFI_Args& all, bool values) {
+  PyObject* const out = p.list(std::ptrdiff_t(all.size));
+  for (std::int64_t i = 0; i < all.size; ++i) {
+    const XLA_FFI_Buffer& b = buffer(all, i);
+    PyObject* entry = nullptr;
+    if (b.dtype == kToken) {
+      entry = p.tuple_of_1("");  // None
+    } else if (values) {
+      PyObject* const bytes =
+          p.bytes(static_cast<const char*>(b.data), std::ptrdiff_t(byte_count(b)));
+      entry = p.tuple_of_1("(NsN)", bytes, numpy_name(b.dtype), shape_of(p, b));
+    } else {
+      entry = p.tuple_of_1("(sN)", numpy_name(b.dtype), shape_of(p, b));
+    }
+    p.list_set(out, std::ptrdiff_t(i), entry);
+  }
+  return out;
+}
+
+XLA_FFI_Error* take(const Python& p, PyObject* made, const XLA_FFI_Args& rets) {
+  for (std::int64_t k = 0; k < rets.size; ++k) {
+    const XLA_FFI_Buffer& b = buffer(rets, k);
+    if (b.dtype == kToken) continue;
+    char* bytes = nullptr;
+    std::ptrdiff_t size = 0;
+    PyObject* const item = p.list_at(made, std::ptrdiff_t(k));
+    if (item == nullptr || p.bytes_of(item, &bytes, &size) != 0 ||
+        std::size_t(size) != byte_count(b)) {
+      p.clear();
+      return error("a result of a function of Python has the wrong size");
+    }
+    if (size > 0) std::memcpy(b.data, bytes, std::size_t(size));
+  }
+  return nullptr;
+}
+
+XLA_FFI_Error* call_function(const XLA_FFI_CallFrame& frame, const Functions& functions,
+                             std::uint64_t index) {
+  static const Python p;
+  if (!p.complete || p.initialized() == 0) {
+    return error("this program calls a function of Python, which is not in this process", 9);
+  }
+  for (const XLA_FFI_Args* side : {&frame.args, &frame.rets}) {
+    for (std::int64_t i = 0; i < side->size; ++i) {
+      const std::uint32_t type = buffer(*side, i).dtype;
+      if (type != kToken && numpy_name(type) == nullptr) {
+        return error("numpy has no elements of the type " + std::to_string(type), 12);
+      }
+    }
+  }
+  Session session(p);
+  PyObject* const call = helper(p, &session);
+  if (call == nullptr) return error("functions of Python can't be called without numpy", 9);
+  PyObject* const args = session.own(described(p, frame.args, true));
+  PyObject* const rets = session.own(described(p, frame.rets, false));
+  PyObject* const made = session.own(p.call(call, functions.callbacks[index], args, rets, nullptr));
+  if (made == nullptr) {
+    p.clear();
+    return error("CpuCallback error calling callback: the call failed");
+  }
+  if (p.list_size(made) >= 0) return take(p, made, frame.rets);
+  p.clear();
+  const char* const text = p.text(made);
+  return error(std::string("CpuCallback error calling callback: ") +
+               (text == nullptr ? "an error without text" : text));
+}
+
+XLA_FFI_Error* python_callback(XLA_FFI_CallFrame* frame) {
+  if (const auto* extension = frame->extension_start;
+      extension != nullptr && extension->type == XLA_FFI_Extension_Metadata) {
+    auto* const metadata =
+        reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start)->metadata;
+    metadata->api_version.major_version = 0;
+    metadata->api_version.minor_version = 3;
+    return nullptr;
+  }
+  const UserData* const data = frame->ctx->data;
+  // Whatever number jaxlib has given to the type, this is all that JAX gives to runs.
+  if (data == nullptr || data->empty()) {
+    return error("the run was given no functions of Python", 9);
+  }
+  const auto& functions = *static_cast<const Functions*>(data->front().second);
+  std::uint64_t index = functions.count;
+  for (std::int64_t k = 0; k < frame->attrs.size; ++k) {
+    const XLA_FFI_ByteSpan& name = *frame->attrs.names[k];
+    if (std::string_view(name.ptr, name.len) != "index") continue;
+    const auto& scalar = *static_cast<const XLA_FFI_Scalar*>(frame->attrs.attrs[k]);
+    if (bytes_of_element(scalar.dtype) == 8) std::memcpy(&index, scalar.value, 8);
+  }
+  if (index >= functions.count) {
+    return error("there is no function with the index that the call has", 3);
+  }
+  try {
+    return call_function(*frame, functions, index);
+  } catch (const std::exception& e) {
+    return error(e.what());
+  }
+}
+
+bool is_python_target(const std::string& target) {
+  return target == "xla_ffi_python_cpu_callback" ||
+         target == "xla_ffi_partitioned_python_cpu_callback";
+}
+
+/// Says of a call that it is of the host; how it is run, its target knows.
+class OnHost : public ir::HostCallback {
+ public:
+  Kind kind() const override { return Kind::io; }
+  Batching batching() const override { return Batching::sequential; }
+  std::vector<Literal> run(const std::vector<Literal>&, const std::vector<Shape>&) const override {
+    throw InternalError("a function of Python is called by its target");
+  }
+  std::optional<ir::FactorRuleSpec> rule(const ir::Instruction&) const override {
+    return std::nullopt;
+  }
+};
+
+void collect(const ir::Computation* c, std::set<const ir::Computation*>* out) {
+  if (!out->insert(c).second) return;
+  for (const auto& i : c->instructions()) {
+    for (const ir::Computation* called : i->called()) collect(called, out);
+  }
+}
+
+}  // namespace
+
+void register_python_callbacks() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    for (const char* name :
+         {"xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback"}) {
+      register_handler(name, "Host", {nullptr, nullptr, nullptr, python_callback});
+    }
+  });
+}
+
+void prepare_callbacks(ir::Module* module) {
+  register_python_callbacks();
+  std::set<const ir::Computation*> per_device;
+  for (const auto& c : module->computations()) {
+    for (const auto& i : c->instructions()) {
+      if (!i->is(ir::Opcode::manual_computation)) continue;
+      for (const ir::Computation* body : i->called()) collect(body, &per_device);
+    }
+  }
+  static const auto on_host = std::make_shared<const OnHost>();
+  for (const auto& c : module->computations()) {
+    if (per_device.count(c.get()) > 0) continue;
+    for (const auto& i : c->instructions()) {
+      if (!i->is(ir::Opcode::custom_call)) continue;
+      const auto& attrs = i->get<ir::CustomCallAttrs>();
+      if (!is_python_target(attrs.target)) continue;
+      // What JAX says of where it runs, on the first device, is so that it runs once.
+      i->sharding.clear();
+      ir::CustomCallAttrs marked = attrs;
+      marked.host = on_host;
+      i->attrs = std::move(marked);
+    }
+  }
+}
+
+}  // namespace tessera::pjrt::ffi

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/pjrt/program.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/processes.h"
+#include "src/compiler/layouts.h"
+#include "src/compiler/read_module.h"
+#include "src/ir/analysis/memory_kinds.h"
+#include "src/ir/auto_sharding.h"
+#include "src/ir/rewrite/drop_shardings.h"
+#include "src/pjrt/op_sharding.h"
+#include "src/spmd/submeshes.h"
+
+namespace tessera::pjrt {
+namespace {
+
+bool is_free(const std::vector<bool>& flags, std::size_t i) {
+  return flags.size() == 1 ? flags[0] : i < flags.size() && flags[i];
+}
+
+/// Says of each parameter and result where it is to be, or that the compiler chooses.
+void settle_shardings(ir::Module& module, const CompileOptions& options) {
+  module.num_partitions = options.partitions;
+  if (!module.mesh) module.mesh = make_logical_mesh({{"devices", options.partitions}});
+  const auto& parameters = module.entry()->parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    ir::Instruction* p = module.entry()->parameter(i);
+    if (!p->shape.is_array()) continue;
+    const bool stated = !p->sharding.empty() &&
+                        (p->sharding[0].kind != TensorSharding::Kind::axes || p->sharding[0].mesh);
+    if (stated && !p->sharding[0].fully_open()) {
+      p->sharding[0] = p->sharding[0].closed();
+    } else if (is_free(options.free_parameters, i)) {
+      ir::set_auto_sharding(p);
+      p->sharding = {TensorSharding::open_on(module.mesh, p->shape.rank())};
+    } else {
+      p->sharding = {TensorSharding::replicated_on(module.mesh, p->shape.rank())};
+    }
+  }
+  ir::Instruction* root = module.entry()->root();
+  const std::vector<Shape> results = flatten(root->shape);
+  root->sharding.resize(results.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    TensorSharding& s = root->sharding[i];
+    const bool stated = s.kind != TensorSharding::Kind::axes || s.mesh;
+    if (stated) continue;
+    s = is_free(options.free_results, i)
+            ? TensorSharding::open_on(module.mesh, results[i].rank())
+            : TensorSharding::replicated_on(module.mesh, results[i].rank());
+  }
+}
+
+/// Devices in the order of the program's.
+void assign_devices(Program& p) {
+  const PJRT_Client& client = *p.client;
+  const std::int64_t n = p.options.replicas * p.options.partitions;
+  if (p.options.devices.empty()) {
+    for (std::int64_t k = 0; k < n; ++k) p.options.devices.push_back(k);
+  }
+  for (std::size_t k = 0; k < p.options.devices.size(); ++k) {
+    const std::int64_t id = p.options.devices[k];
+    if (id < 0 || id >= std::int64_t(client.devices.size())) {
+      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, "the program is for " + std::to_string(n) +
+                                                          " devices, device " + std::to_string(id) +
+                                                          " among them; the client has " +
+                                                          std::to_string(client.devices.size()));
+    }
+    PJRT_Device* const d = client.devices[std::size_t(id)];
+    p.devices.push_back(d);
+    if (!d->local) continue;
+    p.addressable.push_back(d);
+    p.places.push_back(k);
+    p.logical_ids.push_back({std::int32_t(std::int64_t(k) / p.options.partitions),
+                             std::int32_t(std::int64_t(k) % p.options.partitions)});
+  }
+}
+
+std::vector<MemoryKind> memory_of_results(const ir::Module& module, std::size_t count,
+                                          const std::vector<MemoryKind>& parameters) {
+  std::vector<ir::MemoryLeaves> given;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    given.emplace_back(flatten(module.entry()->parameter(i)->shape).size(), parameters[i]);
+  }
+  const ir::MemoryLeaves made = ir::memory_of_root(*module.entry(), given);
+  std::vector<MemoryKind> out(count, MemoryKind::device);
+  for (std::size_t i = 0; i < std::min(count, made.size()); ++i) {
+    out[i] = made[i].value_or(MemoryKind::device);
+  }
+  return out;
+}
+
+void name_kinds(const std::vector<MemoryKind>& kinds, std::vector<const char*>* names,
+                std::vector<std::size_t>* sizes) {
+  for (const MemoryKind k : kinds) {
+    names->push_back(tessera::name(k));
+    sizes->push_back(std::strlen(names->back()));
+  }
+}
+
+void write_shardings(const std::vector<TensorSharding>& shardings, std::size_t count,
+                     std::vector<std::string>* bytes, std::vector<const char*>* texts,
+                     std::vector<std::size_t>* sizes) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const Tiling t = i < shardings.size() ? to_tiling(shardings[i]) : Tiling();
+    bytes->push_back(write_op_sharding(t));
+  }
+  for (const std::string& b : *bytes) {
+    texts->push_back(b.data());
+    sizes->push_back(b.size());
+  }
+}
+
+/// What the API asks for, ready to be handed out.
+void describe(Program& p) {
+  const compiler::Executable& e = *p.executable;
+  const bool split = e.num_devices() > 1;
+  const auto shard = [&](const Shape& s, const std::vector<TensorSharding>& all, std::size_t i) {
+    return split && s.is_array() ? Shape(s.dtype, all.at(i).shard_dims(s.dims)) : s;
+  };
+  for (std::size_t i = 0; i < e.parameter_shapes().size(); ++i) {
+    p.parameter_shards.push_back(shard(e.parameter_shapes()[i], e.parameter_shardings(), i));
+  }
+  for (std::size_t i = 0; i < e.result_shapes().size(); ++i) {
+    const Shape s = shard(e.result_shapes()[i], e.result_shardings(), i);
+    p.result_shards.push_back(s);
+    p.result_types.push_back(type_of(s.dtype));
+    p.result_dims.insert(p.result_dims.end(), s.dims.begin(), s.dims.end());
+    p.result_ranks.push_back(s.dims.size());
+  }
+  p.donated.assign(p.parameter_shards.size(), false);
+  for (const ir::Alias& a : e.partitioned().input_output_alias) {
+    p.donated.at(std::size_t(a.parameter)) = true;
+  }
+  name_kinds(p.result_memory, &p.result_kinds, &p.result_kind_sizes);
+  name_kinds(p.parameter_memory, &p.parameter_kinds, &p.parameter_kind_sizes);
+  const std::vector<TensorSharding> none;
+  write_shardings(split ? e.parameter_shardings() : none, p.parameter_shards.size(),
+                  &p.parameter_shardings, &p.parameter_sharding_texts, &p.parameter_sharding_sizes);
+  write_shardings(split ? e.result_shardings() : none, p.result_shards.size(), &p.result_shardings,
+                  &p.result_sharding_texts, &p.result_sharding_sizes);
+}
+
+std::string hexadecimal(XXH128_hash_t h) {
+  char text[33];
+  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(h.high64),
+                static_cast<unsigned long long>(h.low64));
+  return text;
+}
+
+/// Of this build of the library: what another one serialized isn't read.
+constexpr std::string_view kMagic = "TESSERA-PROGRAM-1\n" __DATE__ " " __TIME__ "\n";
+
+std::string_view take(std::string_view* bytes, std::size_t n) {
+  if (n > bytes->size()) {
+    throw Failure(PJRT_Error_Code_DATA_LOSS, "a serialized program ends too early");
+  }
+  const std::string_view out = bytes->substr(0, n);
+  bytes->remove_prefix(n);
+  return out;
+}
+
+std::uint64_t take_number(std::string_view* bytes) {
+  std::uint64_t out = 0;
+  std::memcpy(&out, take(bytes, sizeof out).data(), sizeof out);
+  return out;
+}
+
+void put_number(std::string* bytes, std::uint64_t n) {
+  bytes->append(reinterpret_cast<const char*>(&n), sizeof n);
+}
+
+}  // namespace
+
+std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view source,
+                                         std::string_view option_bytes) {
+  auto p = std::make_shared<Program>();
+  p->client = &client;
+  p->options = read_compile_options(option_bytes);
+  if (p->options.replicas > 1) {
+    throw Failure(PJRT_Error_Code_UNIMPLEMENTED,
+                  "programs of " + std::to_string(p->options.replicas) +
+                      " replicas; num_replicas is to be 1, and num_partitions the devices");
+  }
+  assign_devices(*p);
+  p->source = source;
+  p->option_bytes = option_bytes;
+  p->fingerprint = hexadecimal(XXH3_128bits_withSeed(
+      source.data(), source.size(), XXH3_64bits(option_bytes.data(), option_bytes.size())));
+  std::unique_ptr<ir::Module> module = compiler::read_module(source, "<program>");
+  p->name = module->name;
+  if (p->options.partitions == 1) {
+    module->num_partitions = 1;
+    ir::drop_shardings_for_one_device(module.get());
+  } else {
+    settle_shardings(*module, p->options);
+    spmd::extend_submeshes(module.get());
+  }
+  for (const ir::Instruction* q : module->entry()->parameters()) {
+    p->parameter_memory.push_back(ir::memory_of_parameter(*q));
+  }
+  p->result_memory = memory_of_results(*module, flatten(module->entry()->root()->shape).size(),
+                                       p->parameter_memory);
+  compiler::Options options;
+  options.layouts = compiler::choose_layouts(std::nullopt);
+  options.keep_stages = false;
+  if (p->addressable.size() != p->devices.size()) {
+    for (const PJRT_Device* d : p->devices) {
+      options.process_of.push_back(std::int32_t(d->device.process_index));
+    }
+  }
+  p->executable = client.engine->compile(std::move(module), options);
+  describe(*p);
+  return p;
+}
+
+std::string serialize(const Program& program) {
+  std::string body;
+  put_number(&body, program.option_bytes.size());
+  body += program.option_bytes;
+  put_number(&body, program.source.size());
+  body += program.source;
+  std::string out(kMagic);
+  put_number(&out, XXH3_64bits(body.data(), body.size()));
+  return out + body;
+}
+
+std::shared_ptr<Program> deserialize(PJRT_Client& client, std::string_view bytes) {
+  if (!bytes.starts_with(kMagic)) {
+    throw Failure(PJRT_Error_Code_FAILED_PRECONDITION,
+                  "this is no program that this build of Tessera serialized");
+  }
+  bytes.remove_prefix(kMagic.size());
+  const std::uint64_t checksum = take_number(&bytes);
+  if (checksum != XXH3_64bits(bytes.data(), bytes.size())) {
+    throw Failure(PJRT_Error_Code_DATA_LOSS, "a serialized program is damaged");
+  }
+  const std::string_view options = take(&bytes, take_number(&bytes));
+  const std::string_view source = take(&bytes, take_number(&bytes));
+  return compile_program(client, source, options);
+}
+
+}  // namespace tessera::pjrt
