@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/base/bind_worker.h"
+#include "src/base/run_context.h"
 #include "src/base/subnormals.h"
 #include "src/base/task_pool.h"
 
@@ -25,7 +26,8 @@ struct Job {
   std::int64_t n = 0;
   void (*f)(void*, std::int64_t) = nullptr;
   void* context = nullptr;
-  bool flush = false;  ///< subnormal numbers, as the caller does
+  bool flush = false;         ///< subnormal numbers, as the caller does
+  const void* run = nullptr;  ///< what the caller works for
   std::atomic<std::int64_t> next{0};
   std::atomic<bool> failed{false};
   std::mutex mutex;
@@ -36,6 +38,7 @@ struct Job {
   /// Takes and runs indices until none are left.
   void work() {
     const ScopedSubnormals as_caller(flush);
+    const ScopedRunContext for_caller(run);
     std::int64_t mine = 0;
     std::exception_ptr caught;
     for (;;) {
@@ -133,6 +136,7 @@ void parallel_for(std::int64_t n, void (*f)(void* context, std::int64_t i), void
   job->f = f;
   job->context = context;
   job->flush = flushes_subnormals();
+  job->run = run_context();
   pool().submit(job);
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "src/base/bind_worker.h"
+#include "src/base/run_context.h"
 #include "src/base/subnormals.h"
 #include "src/base/task_pool.h"
 
@@ -43,6 +44,7 @@ void parallel_for(std::int64_t n, void (*f)(void* context, std::int64_t i), void
     return;
   }
   const bool flush = flushes_subnormals();
+  const void* const run = run_context();
   const std::int64_t grain = std::max<std::int64_t>(1, n / (64 * worker_count()));
   arena().execute([&] {
     leave_bound_cores(tbb::this_task_arena::current_thread_index());
@@ -53,6 +55,7 @@ void parallel_for(std::int64_t n, void (*f)(void* context, std::int64_t i), void
           tbb::blocked_range<std::int64_t>(0, n, std::size_t(grain)),
           [&](const tbb::blocked_range<std::int64_t>& r) {
             const ScopedSubnormals as_caller(flush);
+            const ScopedRunContext for_caller(run);
             for (std::int64_t i = r.begin(); i != r.end(); ++i) f(context, i);
           },
           tbb::simple_partitioner());

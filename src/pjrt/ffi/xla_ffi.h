@@ -19,30 +19,34 @@ struct XLA_FFI_Extension_Base {
   XLA_FFI_Extension_Base* next;
 };
 
-/// How all arguments begin.
-struct XLA_FFI_Header {
+struct XLA_FFI_Api_Version {
   std::size_t struct_size;
   XLA_FFI_Extension_Base* extension_start;
-};
-
-struct XLA_FFI_Api_Version : XLA_FFI_Header {
   int major_version;
   int minor_version;
 };
 
-struct XLA_FFI_Error_Create_Args : XLA_FFI_Header {
+struct XLA_FFI_Error_Create_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   const char* message;
   std::uint32_t errc;
 };
-struct XLA_FFI_Error_GetMessage_Args : XLA_FFI_Header {
+struct XLA_FFI_Error_GetMessage_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_Error* error;
   const char* message;
 };
-struct XLA_FFI_Error_Destroy_Args : XLA_FFI_Header {
+struct XLA_FFI_Error_Destroy_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_Error* error;
 };
 
-struct XLA_FFI_Buffer : XLA_FFI_Header {
+struct XLA_FFI_Buffer {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   std::uint32_t dtype;  ///< XLA's PrimitiveType
   void* data;
   std::int64_t rank;
@@ -73,17 +77,25 @@ struct XLA_FFI_Array {
 struct XLA_FFI_TypeId {
   std::int64_t type_id;
 };
-struct XLA_FFI_TypeInfo : XLA_FFI_Header {
+struct XLA_FFI_TypeInfo {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   void (*deleter)(void* object);
 };
 
-struct XLA_FFI_Future_Create_Args : XLA_FFI_Header {
+struct XLA_FFI_Future_Create_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_Future* future;
 };
-struct XLA_FFI_Future_SetAvailable_Args : XLA_FFI_Header {
+struct XLA_FFI_Future_SetAvailable_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_Future* future;
 };
-struct XLA_FFI_Future_SetError_Args : XLA_FFI_Header {
+struct XLA_FFI_Future_SetError_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_Future* future;
   XLA_FFI_Error* error;
 };
@@ -96,7 +108,9 @@ enum XLA_FFI_ExecutionStage : std::uint32_t {
 };
 
 /// Operands, or results: the only type of either is a buffer, 1.
-struct XLA_FFI_Args : XLA_FFI_Header {
+struct XLA_FFI_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   std::int64_t size;
   std::uint32_t* types;
   void** args;
@@ -104,14 +118,18 @@ struct XLA_FFI_Args : XLA_FFI_Header {
 using XLA_FFI_Rets = XLA_FFI_Args;
 
 /// Sorted by name.
-struct XLA_FFI_Attrs : XLA_FFI_Header {
+struct XLA_FFI_Attrs {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   std::int64_t size;
   std::uint32_t* types;
   XLA_FFI_ByteSpan** names;
   void** attrs;
 };
 
-struct XLA_FFI_CallFrame : XLA_FFI_Header {
+struct XLA_FFI_CallFrame {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   const XLA_FFI_Api* api;
   XLA_FFI_ExecutionContext* ctx;
   XLA_FFI_ExecutionStage stage;
@@ -130,57 +148,79 @@ struct XLA_FFI_Handler_Bundle {
   XLA_FFI_Handler* execute;
 };
 
-struct XLA_FFI_Handler_Register_Args : XLA_FFI_Header {
+struct XLA_FFI_Handler_Register_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_ByteSpan name;
   XLA_FFI_ByteSpan platform;
   XLA_FFI_Handler_Bundle bundle;
   std::uint32_t traits;
 };
-struct XLA_FFI_Type_Register_Args : XLA_FFI_Header {
+struct XLA_FFI_Type_Register_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_ByteSpan name;
   XLA_FFI_TypeId* type_id;
   const XLA_FFI_TypeInfo* type_info;
 };
-struct XLA_FFI_ExecutionContext_Get_Args : XLA_FFI_Header {
+struct XLA_FFI_ExecutionContext_Get_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_ExecutionContext* ctx;
   XLA_FFI_TypeId* type_id;
   void* data;
 };
-struct XLA_FFI_State_Args : XLA_FFI_Header {
+struct XLA_FFI_State_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_ExecutionContext* ctx;
   XLA_FFI_ExecutionStage stage;
   XLA_FFI_TypeId* type_id;
   void* state;
 };
-struct XLA_FFI_Stream_Get_Args : XLA_FFI_Header {
+struct XLA_FFI_Stream_Get_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_ExecutionContext* ctx;
   void* stream;
 };
-struct XLA_FFI_DeviceMemory_Allocate_Args : XLA_FFI_Header {
+struct XLA_FFI_DeviceMemory_Allocate_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_ExecutionContext* ctx;
   std::size_t size;
   std::size_t alignment;
   void* data;
 };
-struct XLA_FFI_DeviceMemory_Free_Args : XLA_FFI_Header {
+struct XLA_FFI_DeviceMemory_Free_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_ExecutionContext* ctx;
   std::size_t size;
   void* data;
 };
-struct XLA_FFI_ThreadPool_Schedule_Args : XLA_FFI_Header {
+struct XLA_FFI_ThreadPool_Schedule_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_ExecutionContext* ctx;
   void (*task)(void* data);
   void* data;
 };
-struct XLA_FFI_ThreadPool_NumThreads_Args : XLA_FFI_Header {
+struct XLA_FFI_ThreadPool_NumThreads_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_ExecutionContext* ctx;
   std::int64_t* num_threads;
 };
-struct XLA_FFI_RunId_Get_Args : XLA_FFI_Header {
+struct XLA_FFI_RunId_Get_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_ExecutionContext* ctx;
   std::int64_t run_id;
 };
-struct XLA_FFI_DeviceOrdinal_Get_Args : XLA_FFI_Header {
+struct XLA_FFI_DeviceOrdinal_Get_Args {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_ExecutionContext* ctx;
   std::int32_t device_ordinal;
 };
@@ -197,7 +237,9 @@ struct XLA_FFI_Metadata_Extension {
   XLA_FFI_Metadata* metadata;
 };
 
-struct XLA_FFI_Api : XLA_FFI_Header {
+struct XLA_FFI_Api {
+  std::size_t struct_size;
+  XLA_FFI_Extension_Base* extension_start;
   XLA_FFI_Api_Version api_version;
   const void* internal_api;
   XLA_FFI_Error* (*error_create)(XLA_FFI_Error_Create_Args*);
@@ -220,8 +262,7 @@ struct XLA_FFI_Api : XLA_FFI_Header {
   XLA_FFI_Error* (*device_ordinal_get)(XLA_FFI_DeviceOrdinal_Get_Args*);
 };
 
-// Sizes by pypjrt's table of the interface. (Members of a base that are followed by padding would
-// move what comes after; none are.)
+// Sizes by pypjrt's table of the interface.
 static_assert(sizeof(XLA_FFI_Api_Version) == 24 && sizeof(XLA_FFI_Buffer) == 48);
 static_assert(sizeof(XLA_FFI_Args) == 40 && sizeof(XLA_FFI_Attrs) == 48);
 static_assert(offsetof(XLA_FFI_CallFrame, future) == 168 && sizeof(XLA_FFI_Api) == 192);
