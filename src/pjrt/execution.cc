@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "src/pjrt/ffi/user_data.h"
 #include "src/pjrt/program.h"
 
 namespace tessera::pjrt {
@@ -87,6 +88,9 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
     check_call(*args);
     const Program& p = *args->executable->program;
     const std::vector<bool> donated = donated_by(p, args->options);
+    const PJRT_ExecuteContext* const context =
+        args->options == nullptr ? nullptr : args->options->context;
+    const ffi::ScopedRun run(context == nullptr ? nullptr : &context->user_data);
     const compiler::DeviceArrays results =
         p.executable->run(take_arguments(p, *args, donated), donated);
     for (std::size_t d = 0; d < args->num_devices; ++d) {

@@ -2,6 +2,9 @@
 // Extensions of the API that tell more of programs.
 #include "src/pjrt/abi/extensions.h"
 
+#include "src/pjrt/ffi/extension.h"
+#include "src/pjrt/ffi/handlers.h"
+#include "src/pjrt/partitioner/custom_partitioner.h"
 #include "src/pjrt/program.h"
 
 namespace tessera::pjrt {
@@ -32,6 +35,15 @@ PJRT_Extension_Base* extensions() {
       {sizeof(PJRT_Shardings_Extension), PJRT_Extension_Type_Shardings, nullptr},
       parameter_shardings,
       output_shardings};
+  static const bool linked = [] {
+    PJRT_Extension_Base& partitioners = custom_partitioner_extension()->base;
+    PJRT_Extension_Base& handlers = ffi::extension()->base;
+    shardings.base.next = &handlers;
+    handlers.next = &partitioners;
+    ffi::register_python_callbacks();
+    return true;
+  }();
+  (void)linked;
   return &shardings.base;
 }
 

@@ -12,7 +12,9 @@
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/auto_sharding.h"
 #include "src/ir/rewrite/drop_shardings.h"
+#include "src/pjrt/ffi/handlers.h"
 #include "src/pjrt/op_sharding.h"
+#include "src/pjrt/partitioner/custom_partitioner.h"
 #include "src/spmd/submeshes.h"
 
 namespace tessera::pjrt {
@@ -192,6 +194,8 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
       source.data(), source.size(), XXH3_64bits(option_bytes.data(), option_bytes.size())));
   std::unique_ptr<ir::Module> module = compiler::read_module(source, "<program>");
   p->name = module->name;
+  ffi::prepare_callbacks(module.get());
+  attach_custom_partitioners(module.get());
   if (p->options.partitions == 1) {
     module->num_partitions = 1;
     ir::drop_shardings_for_one_device(module.get());

@@ -232,7 +232,7 @@ class ClientPartitioner : public ir::CustomPartitioner {
   std::vector<TensorSharding> read_back(std::string_view bytes,
                                         const std::vector<ir::ShapeWithSharding>& values,
                                         const MeshRef& mesh, const std::string& what) const {
-    const std::vector<Tiling> tilings = read_op_sharding(bytes);
+    const std::vector<Tiling> tilings = read_op_shardings(bytes);
     if (tilings.size() != values.size()) {
       throw ValueError(target_ + ": " + std::to_string(tilings.size()) + " shardings were given " +
                            "for the " + what + ", which are " + std::to_string(values.size()),

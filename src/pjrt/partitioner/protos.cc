@@ -272,7 +272,7 @@ std::string op_sharding(const std::vector<Tiling>& parts) {
   return out.take();
 }
 
-std::vector<Tiling> read_op_sharding(std::string_view bytes) {
+std::vector<Tiling> read_op_shardings(std::string_view bytes) {
   std::vector<Tiling> parts;
   Tiling one = read_one(bytes, &parts, 0);
   if (parts.empty()) parts.push_back(std::move(one));

@@ -18,6 +18,6 @@ std::string op_sharding(const Tiling& tiling);
 /// Of the parts of a tuple.
 std::string op_sharding(const std::vector<Tiling>& parts);
 /// One sharding, or those of a tuple. ValueError if the bytes are no such message.
-std::vector<Tiling> read_op_sharding(std::string_view bytes);
+std::vector<Tiling> read_op_shardings(std::string_view bytes);
 
 }  // namespace tessera::pjrt
