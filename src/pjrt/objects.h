@@ -25,6 +25,8 @@ struct PJRT_Event {
 
 /// One kind of memory of one device.
 struct PJRT_Memory {
+  /// Clients look for functions of the object here; null: the API's own are all there are.
+  const void* functions = nullptr;
   std::int32_t id = 0;
   tessera::MemoryKind kind = tessera::MemoryKind::device;
   PJRT_Device* device = nullptr;

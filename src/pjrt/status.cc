@@ -12,23 +12,23 @@ PJRT_Error describe(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
   } catch (const Failure& e) {
-    return {e.code, e.message};
+    return {nullptr, e.code, e.message};
   } catch (const NotImplementedError& e) {
-    return {PJRT_Error_Code_UNIMPLEMENTED, e.what()};
+    return {nullptr, PJRT_Error_Code_UNIMPLEMENTED, e.what()};
   } catch (const ValueError& e) {
-    return {PJRT_Error_Code_INVALID_ARGUMENT, e.what()};
+    return {nullptr, PJRT_Error_Code_INVALID_ARGUMENT, e.what()};
   } catch (const TypeError& e) {
-    return {PJRT_Error_Code_INVALID_ARGUMENT, e.what()};
+    return {nullptr, PJRT_Error_Code_INVALID_ARGUMENT, e.what()};
   } catch (const IoError& e) {
-    return {PJRT_Error_Code_NOT_FOUND, e.what()};
+    return {nullptr, PJRT_Error_Code_NOT_FOUND, e.what()};
   } catch (const CompileError& e) {
-    return {PJRT_Error_Code_FAILED_PRECONDITION, e.what()};
+    return {nullptr, PJRT_Error_Code_FAILED_PRECONDITION, e.what()};
   } catch (const std::bad_alloc&) {
-    return {PJRT_Error_Code_RESOURCE_EXHAUSTED, "out of memory"};
+    return {nullptr, PJRT_Error_Code_RESOURCE_EXHAUSTED, "out of memory"};
   } catch (const std::exception& e) {
-    return {PJRT_Error_Code_INTERNAL, e.what()};
+    return {nullptr, PJRT_Error_Code_INTERNAL, e.what()};
   } catch (...) {
-    return {PJRT_Error_Code_UNKNOWN, "something was thrown that is no exception"};
+    return {nullptr, PJRT_Error_Code_UNKNOWN, "something was thrown that is no exception"};
   }
 }
 
@@ -39,7 +39,7 @@ PJRT_Error* error_of(const std::exception_ptr& exception) noexcept {
     return new PJRT_Error(describe(exception));
   } catch (...) {
     // Not even memory for a message: one that is always there. Destroying it does nothing.
-    static PJRT_Error exhausted{PJRT_Error_Code_RESOURCE_EXHAUSTED, {}};
+    static PJRT_Error exhausted{nullptr, PJRT_Error_Code_RESOURCE_EXHAUSTED, {}};
     return &exhausted;
   }
 }

@@ -9,6 +9,8 @@
 
 /// What a function of the API returns when it fails. Its caller destroys it.
 struct PJRT_Error {
+  /// Clients look for functions of the object here; null: the API's own are all there are.
+  const void* functions = nullptr;
   PJRT_Error_Code code = PJRT_Error_Code_UNKNOWN;
   std::string message;
 };
