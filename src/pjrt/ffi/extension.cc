@@ -93,3 +93,20 @@ extern "C" __attribute__((visibility("default"))) const char* TesseraRegisterHan
     return failure.c_str();
   }
 }
+
+/// The same for a type: `id` (an XLA_FFI_TypeId) is given its number unless it has one.
+extern "C" __attribute__((visibility("default"))) const char* TesseraRegisterType(
+    const char* name, void* id, const void* info) {
+  static thread_local std::string failure;
+  try {
+    const auto* const of_type = static_cast<const XLA_FFI_TypeInfo*>(info);
+    if (tessera::pjrt::ffi::register_type(name, &static_cast<XLA_FFI_TypeId*>(id)->type_id,
+                                          of_type == nullptr ? nullptr : of_type->deleter)) {
+      return nullptr;
+    }
+    failure = std::string("the type \"") + name + "\" is registered with another number";
+  } catch (const std::exception& e) {
+    failure = e.what();
+  }
+  return failure.c_str();
+}
