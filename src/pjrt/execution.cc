@@ -83,6 +83,23 @@ void check_call(const PJRT_LoadedExecutable_Execute_Args& args) {
   }
 }
 
+/// Results that are an argument's memory get one of their own, as clients expect: programs that
+/// copy an array compute nothing. `kept`: the memory of arguments that aren't donated.
+void copy_shared(const Program& p, const std::vector<const DeviceMemory*>& kept,
+                 compiler::DeviceArrays* results) {
+  for (std::size_t r = 0; r < results->size(); ++r) {
+    std::vector<DeviceBuffer>& result = (*results)[r];
+    long handles = 0;
+    for (const DeviceBuffer& b : result) handles += b.memory == result[0].memory ? 1 : 0;
+    // Nobody else has a handle: the usual case.
+    if (!result[0] || result[0].memory.use_count() == handles) continue;
+    const bool is_argument = std::any_of(result.begin(), result.end(), [&](const auto& b) {
+      return b && std::find(kept.begin(), kept.end(), b.memory.get()) != kept.end();
+    });
+    if (is_argument) result = p.client->engine->copy(result, p.result_memory[r]);
+  }
+}
+
 PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
   return guarded([&] {
     check_call(*args);
@@ -91,8 +108,14 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
     const PJRT_ExecuteContext* const context =
         args->options == nullptr ? nullptr : args->options->context;
     const ffi::ScopedRun run(context == nullptr ? nullptr : &context->user_data);
-    const compiler::DeviceArrays results =
-        p.executable->run(take_arguments(p, *args, donated), donated);
+    compiler::DeviceArrays given = take_arguments(p, *args, donated);
+    std::vector<const DeviceMemory*> kept;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (donated[i]) continue;
+      for (const DeviceBuffer& b : given[i]) kept.push_back(b.memory.get());
+    }
+    compiler::DeviceArrays results = p.executable->run(std::move(given), donated);
+    copy_shared(p, kept, &results);
     for (std::size_t d = 0; d < args->num_devices; ++d) {
       const PJRT_Device& device =
           args->execute_device != nullptr ? *args->execute_device : *p.addressable[d];
