@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transformations and shardings."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+SPECS = [P(None, None), P("x", None), P("x", "y"), P(("x", "y"), None)]
+
+
+def mesh():
+  return Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))
+
+
+def numbers(*shape, seed=0, dtype=np.float32):
+  return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def case_jit():
+  f = jax.jit(lambda x, y: (jnp.sin(x) @ y, {"s": x.sum(), "i": jnp.arange(5) * 3}))
+  return f(numbers(4, 6), numbers(6, 3, seed=1))
+
+
+def case_dtypes():
+  out = []
+  for name in ("int8", "uint8", "int16", "int32", "uint32", "float16", "bfloat16", "float32",
+               "complex64", "bool"):
+    x = jnp.arange(-3, 9).astype(name)
+    out.append(jax.jit(lambda v: jnp.where(v != 0, v, v[::-1]))(x).astype(
+        "complex64" if name == "complex64" else "float32"))
+  return out
+
+
+def case_grad_vmap_scan():
+  def loss(w, x):
+    def step(h, v):
+      h = jnp.tanh(h @ w + v)
+      return h, h.sum()
+    h, s = lax.scan(step, jnp.zeros(4), x)
+    return (h ** 2).sum() + s.sum()
+  value, gradient = jax.jit(jax.value_and_grad(loss))(numbers(4, 4), numbers(7, 4, seed=1))
+  batched = jax.jit(jax.vmap(jax.grad(loss), (None, 0)))(numbers(4, 4), numbers(3, 7, 4, seed=2))
+  return value, gradient, batched, jax.jit(jax.hessian(lambda v: (v ** 3).sum()))(numbers(3))
+
+
+def case_control():
+  f = jax.jit(lambda x: lax.while_loop(lambda c: c[0] < 10, lambda c: (c[0] + 1, c[1] * 1.1),
+                                       (0, x)))
+  g = jax.jit(lambda i, x: lax.switch(i, [jnp.sin, jnp.cos, lambda v: v * 2], x))
+  return f(numbers(3)), [g(i, numbers(3)) for i in range(3)]
+
+
+def case_four_shardings():
+  m = mesh()
+  out = []
+  for spec in SPECS:
+    x = jax.device_put(numbers(8, 16), NamedSharding(m, spec))
+    w = jax.device_put(numbers(16, 8, seed=1), NamedSharding(m, P(None, "y")))
+    y = jax.jit(lambda a, b: jax.nn.relu(a @ b).sum(0), out_shardings=NamedSharding(m, P("y")))(x, w)
+    free = jax.jit(lambda a: jnp.sort(a, axis=0) + a.mean())(x)
+    assert y.sharding.is_equivalent_to(NamedSharding(m, P("y")), 1), y.sharding
+    assert len(free.addressable_shards) == 8
+    out.append((y, free))
+  return out
+
+
+def case_shard_map():
+  m = mesh()
+  @jax.jit
+  def f(x):
+    def body(v):
+      total = lax.psum(v, ("x", "y"))
+      turned = lax.ppermute(v, "y", [(i, (i + 1) % 4) for i in range(4)])
+      all_rows = lax.all_gather(v, "x", tiled=True)
+      return total + turned, all_rows + lax.axis_index("y").astype(v.dtype)
+    return jax.shard_map(body, mesh=m, in_specs=P("x", "y"), out_specs=(P("x", "y"), P(None, "y")),
+                         check_vma=False)(x)
+  return f(numbers(4, 8))
+
+
+def case_constraint():
+  m = mesh()
+  @jax.jit
+  def f(x):
+    y = lax.with_sharding_constraint(x * 2, NamedSharding(m, P("y", "x")))
+    return (y @ y.T).sum(1)
+  return f(numbers(8, 8))
+
+
+def case_donation():
+  x = jnp.asarray(numbers(64, 64))
+  y = jax.jit(lambda v: v + 1, donate_argnums=0)(x)
+  assert x.is_deleted()
+  try:
+    np.asarray(x)
+    raise AssertionError("a donated array could be read")
+  except RuntimeError:
+    pass
+  return y
+
+
+def case_random():
+  k = jax.random.key(3)
+  return (jax.random.normal(k, (5, 3)), jax.random.permutation(k, 20), jax.random.uniform(k, (7,)),
+          jax.random.bits(jax.random.key(1, impl="rbg"), (4,)))
+
+
+def case_linear_algebra():
+  a = numbers(6, 6)
+  s = a @ a.T + 6 * np.eye(6, dtype=np.float32)
+  return (jnp.linalg.cholesky(s), jnp.linalg.solve(s, a), jnp.abs(jnp.linalg.qr(a)[1]),
+          jnp.linalg.eigh(s)[0], jnp.linalg.svd(a, compute_uv=False), jnp.linalg.det(s),
+          jnp.sort(jnp.linalg.eigvals(a).real), jax.scipy.linalg.expm(a * 0.1),
+          jax.scipy.linalg.schur(s)[0].diagonal().sort())
+
+
+def case_fft_convolution():
+  x = numbers(2, 8, 8)
+  y = lax.conv_general_dilated(numbers(2, 3, 9, 9), numbers(4, 3, 3, 3, seed=1), (1, 1), "SAME")
+  return jnp.fft.fft2(x), jnp.fft.irfft(jnp.fft.rfft(x)), y
+
+
+def case_inspect():
+  m = mesh()
+  seen = []
+  @jax.jit
+  def f(x):
+    y = lax.with_sharding_constraint(x, NamedSharding(m, P("x", "y")))
+    jax.debug.inspect_array_sharding(y, callback=seen.append)
+    return y * 2
+  y = f(numbers(8, 8))
+  assert len(seen) == 1 and seen[0].is_equivalent_to(NamedSharding(m, P("x", "y")), 2), seen
+  return y
+
+
+def case_ahead_of_time():
+  f = jax.jit(lambda x: jnp.tanh(x @ x).sum())
+  compiled = f.lower(numbers(8, 8)).compile()
+  assert len(compiled.as_text()) > 20
+  assert compiled.memory_analysis() is not None
+  return compiled(numbers(8, 8))
+
+
+def case_export():
+  from jax import export
+  e = export.export(jax.jit(lambda x: jnp.cos(x).sum()))(jax.ShapeDtypeStruct((4,), np.float32))
+  return export.deserialize(e.serialize()).call(numbers(4))

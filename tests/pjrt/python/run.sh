@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs one file of cases against the plugin. usage: run.sh PYTHON LIBRARY NAME; 77: no JAX there.
+python=$1 library=$2 name=$3
+here=$(cd "$(dirname "$0")" && pwd)
+if ! command -v "$python" >/dev/null 2>&1 || ! "$python" -c 'import jax, jaxlib' 2>/dev/null; then
+  echo "skipped: there is no Python with JAX (set TESSERA_JAX_PYTHON)"
+  exit 77
+fi
+export TESSERA_PJRT_LIBRARY="$library"
+case $name in
+  conform)
+    "$python" -c 'import pypjrt' 2>/dev/null || { echo "skipped: there is no pypjrt"; exit 77; }
+    exec "$python" -m pypjrt.conform "$library" ;;
+  package) exec "$python" "$here/package.py" "$here/../../../python" "$library" ;;
+  *) exec "$python" "$here/support.py" "$name" ;;
+esac
