@@ -2,6 +2,7 @@
 // Handlers of XLA's FFI, called as kernels of custom calls.
 #include "src/pjrt/ffi/handlers.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -102,6 +103,11 @@ class Site {
       if (order.size() != leaf.dims.size() || is_row_major(order)) order.clear();
       results_.push_back({std::move(leaf), std::move(order), -1});
     }
+    if (results_.size() == 1 && results_[0].shape.dtype == DType::token &&
+        std::none_of(operands_.begin(), operands_.end(),
+                     [](const Leaf& o) { return o.shape.dtype == DType::token; })) {
+      results_.clear();  // prepare_callbacks put it there
+    }
     for (const auto& [key, text] : attrs.other) {
       if (key == "output_to_operand_aliasing") read_aliases(text, &results_);
     }
@@ -116,6 +122,7 @@ class Site {
   }
 
   void run(std::span<const BufferView> in, std::span<const MutableBufferView> out) {
+    out = out.first(results_.size());
     std::vector<std::unique_ptr<std::byte[]>> scratch;
     const auto memory = [&](const Leaf& leaf) {
       scratch.push_back(std::make_unique<std::byte[]>(std::size_t(leaf.shape.byte_count()) + 1));
@@ -308,6 +315,13 @@ void register_handler(std::string_view name, std::string_view platform,
   if (h.batched.count(name) > 0) target->set_batched();
   codegen::register_custom_call(std::string(name), target, target);
   h.targets.emplace(name, target);
+}
+
+bool is_handler(const ir::Instruction& call) {
+  const auto* attrs = call.attrs.get_if<ir::CustomCallAttrs>();
+  Handlers& h = handlers();
+  const std::lock_guard lock(h.mutex);
+  return attrs != nullptr && h.targets.count(attrs->target) > 0;
 }
 
 void register_batch_partitionable(std::string_view name) {

@@ -19,10 +19,14 @@ void register_handler(std::string_view name, std::string_view platform,
 /// The leading dims of all operands and results of that target's calls are a batch.
 void register_batch_partitionable(std::string_view name);
 
+/// Whether a handler computes the call.
+bool is_handler(const ir::Instruction& call);
+
 /// Registers calls of Python's functions, as JAX on CPUs makes them. Cheap after the first time.
 void register_python_callbacks();
 /// Calls of Python outside of per-device code happen once for all devices that hold the same, as
-/// its functions expect. To be called on a program that was read.
+/// its functions expect; handlers without results give a token. To be called on a program that was
+/// read.
 void prepare_callbacks(ir::Module* module);
 
 }  // namespace tessera::pjrt::ffi
