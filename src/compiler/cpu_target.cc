@@ -37,6 +37,11 @@ class CpuTarget final : public Target {
 
   /// As the plan of the program would hold them; of a large one, or one that calls what isn't known
   /// here and so has no plan, about.
+  ///
+  /// It isn't made a second time for nothing. Planning is two fifths of the time that compiling
+  /// tests/corpus takes (90 programs: 1.19 s of user time; 0.72 s with Target::peak_bytes), but the
+  /// estimate knows of no fusion: by it 40 of the 90 get other collectives or another order, whose
+  /// plans hold up to 1.5 times as much.
   double peak_bytes(const ir::Module& module, bool runs) const override {
     if (std::int64_t(module.instruction_count()) > kPlannedTwice) {
       return Target::peak_bytes(module, runs);
