@@ -90,7 +90,7 @@ TEST(WriteBytecode, RandomModules) {
 TEST(WriteBytecode, Lines) {
   const auto module = module_of(R"(HloModule t
 ENTRY e {
-  p = f32[4] parameter(0)
+  p = f32[4] parameter(0), metadata={op_name="weights" source_file="g.py" source_line=3}
   ROOT n = f32[4] negate(p), metadata={op_name="jit(f)/neg" source_file="f.py" source_line=12}
 }
 )");
@@ -101,6 +101,9 @@ ENTRY e {
   EXPECT_EQ(root(bytecode_of(*module, true))->source_file, "f.py");
   EXPECT_EQ(root(bytecode_of(*module, true))->source_line, 12);
   EXPECT_EQ(root(bytecode_of(*module))->op_name, "");
+  const auto argument = parse_bytecode(bytecode_of(*module, true))->entry()->parameter(0)->metadata;
+  EXPECT_EQ(argument->op_name, "weights");
+  EXPECT_EQ(argument->source_line, 3);
 }
 
 TEST(WriteBytecode, WhatHasNoFormIsNamed) {

@@ -113,7 +113,13 @@ Values BytecodeSink::function(const FunctionHead& head) {
   n.isolated = true;
   function_properties(head, &n);
   nodes_.push_back(std::move(n));
-  return region(head.arguments);
+  Values arguments = region(head.arguments);
+  if (locations_) {
+    for (const ir::Metadata* m : head.argument_metadata) {
+      current().locations.push_back(attributes_.location(*m));
+    }
+  }
+  return arguments;
 }
 
 void BytecodeSink::end_function(const Values& returned) {
@@ -224,8 +230,12 @@ void BytecodeSink::write(const Region& region, Number base, ByteWriter& out) {
   out.flagged(region.nodes.size(), !region.types.empty());
   if (!region.types.empty()) {
     out.varint(region.types.size());
-    for (Number t : region.types) out.flagged(t, false);  // its location is unknown
-    out.byte(0);                                          // no orders of uses
+    const bool located = !region.locations.empty();
+    for (std::size_t k = 0; k < region.types.size(); ++k) {
+      out.flagged(region.types[k], located);
+      if (located) out.varint(region.locations[k]);
+    }
+    out.byte(0);  // no orders of uses
   }
   for (const Node& n : region.nodes) write(n, next, out);
 }

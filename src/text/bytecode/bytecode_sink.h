@@ -43,7 +43,7 @@ class BytecodeSink final : public Sink {
   };
   struct Region {
     Number first_argument = 0;
-    Numbers types;  ///< of arguments
+    Numbers types, locations;  ///< of arguments; only functions have locations
     std::vector<Node> nodes;
     Number id = 0;
   };

@@ -165,6 +165,7 @@ void Writer::function(const Computation& c, const std::string& symbol) {
   for (const Instruction* p : c.parameters()) {
     first.push_back(head.arguments.size());
     append_leaves(p->shape, &head.arguments);
+    head.argument_metadata.resize(head.arguments.size(), &*p->metadata);
   }
   std::vector<Entries>& entries = head.argument_attributes;
   entries.resize(head.arguments.size());

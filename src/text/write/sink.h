@@ -60,6 +60,8 @@ struct FunctionHead {
   bool entry = false;
   std::string symbol;
   Types arguments, results;
+  /// Where arguments come from, and their names.
+  std::vector<const ir::Metadata*> argument_metadata;
   /// One each for arguments and results.
   std::vector<Entries> argument_attributes, result_attributes;
 };
