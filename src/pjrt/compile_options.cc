@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads xla.CompileOptionsProto.
 #include "src/pjrt/compile_options.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Shardings as xla.OpSharding.
 #include "src/pjrt/op_sharding.h"
 
 #include <numeric>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Programs of clients: compiled, described, stored.
 #include "src/pjrt/program.h"
 
 #include <xxhash.h>
@@ -7,7 +8,6 @@
 #include <cstring>
 
 #include "src/base/processes.h"
-#include "src/compiler/layouts.h"
 #include "src/compiler/read_module.h"
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/auto_sharding.h"
@@ -119,7 +119,7 @@ void write_shardings(const std::vector<TensorSharding>& shardings, std::size_t c
 /// What the API asks for, ready to be handed out.
 void describe(Program& p) {
   const compiler::Executable& e = *p.executable;
-  const bool split = e.num_devices() > 1;
+  const bool split = e.num_partitions() > 1;
   const auto shard = [&](const Shape& s, const std::vector<TensorSharding>& all, std::size_t i) {
     return split && s.is_array() ? Shape(s.dtype, all.at(i).shard_dims(s.dims)) : s;
   };
@@ -182,11 +182,6 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
   auto p = std::make_shared<Program>();
   p->client = &client;
   p->options = read_compile_options(option_bytes);
-  if (p->options.replicas > 1) {
-    throw Failure(PJRT_Error_Code_UNIMPLEMENTED,
-                  "programs of " + std::to_string(p->options.replicas) +
-                      " replicas; num_replicas is to be 1, and num_partitions the devices");
-  }
   assign_devices(*p);
   p->source = source;
   p->option_bytes = option_bytes;
@@ -196,6 +191,7 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
   p->name = module->name;
   ffi::prepare_callbacks(module.get());
   attach_custom_partitioners(module.get());
+  module->replica_count = p->options.replicas;
   if (p->options.partitions == 1) {
     module->num_partitions = 1;
     ir::drop_shardings_for_one_device(module.get());
@@ -209,7 +205,6 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
   p->result_memory = memory_of_results(*module, flatten(module->entry()->root()->shape).size(),
                                        p->parameter_memory);
   compiler::Options options;
-  options.layouts = compiler::choose_layouts(std::nullopt);
   options.keep_stages = false;
   if (p->addressable.size() != p->devices.size()) {
     for (const PJRT_Device* d : p->devices) {

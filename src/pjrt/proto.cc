@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The wire form of protocol buffers.
 #include "src/pjrt/proto.h"
 
 #include "src/pjrt/status.h"

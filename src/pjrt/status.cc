@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// What exceptions are as errors of the API.
 #include "src/pjrt/status.h"
 
 #include <tessera/error.h>
@@ -13,6 +14,8 @@ PJRT_Error describe(const std::exception_ptr& exception) {
     std::rethrow_exception(exception);
   } catch (const Failure& e) {
     return {nullptr, e.code, e.message};
+  } catch (const InternalError& e) {
+    return {nullptr, PJRT_Error_Code_INTERNAL, e.what()};
   } catch (const NotImplementedError& e) {
     return {nullptr, PJRT_Error_Code_UNIMPLEMENTED, e.what()};
   } catch (const ValueError& e) {
