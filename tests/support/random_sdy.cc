@@ -177,8 +177,8 @@ class Writer : FormWriter {
     std::swap(before, text_[0]);
     for (std::size_t k = 0; k < inner.size(); ++k) {
       // Inlined, constraints follow each other.
+      if (k < given.size()) inner[k].said = given[k];
       inner[k] = maybe_edge(inner[k]);
-      if (k < given.size()) inner[k].said = inner[k].said ? inner[k].said : given[k];
     }
     for (std::size_t k = 0; k < count; ++k) {
       results.push_back(body(inner));

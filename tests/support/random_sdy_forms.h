@@ -54,9 +54,9 @@ class FormWriter : public OperationWriter {
   /// An edge must be the only one to read its operand, which no operation of sdy may give.
   Value edge(const Value& x, bool of_function = false) {
     Form form{of_function ? "sdy.func_data_flow_edge" : "sdy.data_flow_edge", "", "", ""};
-    std::optional<SdySharding> said;
+    std::optional<SdySharding> said = x.said;
     if (dice_.chance(0.5)) {
-      said = any(x.dims);
+      said = fit(x, any(x.dims));
       const std::string text = meshes_.text(*said);
       form.after = " sharding=" + text;
       form.properties = "sharding = #sdy.sharding" + text;

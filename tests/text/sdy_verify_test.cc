@@ -96,6 +96,28 @@ TEST(SdyVerify, KindsOfPartialValuesStay) {
     EXPECT_EQ(error_of(with(max, op + " %a ", "<@mesh, [{}, {}]" + max + ">")), "no error");
     EXPECT_EQ(error_of(with(max, op + " %a ", "<@mesh, [{}, {}]>")), "no error");
   }
+  // Along an edge, too: what is unreduced stands at the operation that the edge is of.
+  const auto edge = [](const std::string& from, const std::string& to) {
+    return function(
+        "%n = stablehlo.negate %a {sdy.sharding = #sdy.sharding_per_value<[<@mesh, "
+        "[{}, {}]" +
+        from + ">]>} : tensor<8x16xf32>\n%r = sdy.data_flow_edge %n sharding=<@mesh, " +
+        "[{}, {}]" + to + "> : tensor<8x16xf32>");
+  };
+  expect_refused(edge(max, sum), 4,
+                 "sdy.data_flow_edge goes from unreduced=max to unreduced=sum along an axis that "
+                 "stays unreduced; the kind must stay, too. Valid: unreduced=max");
+  EXPECT_EQ(error_of(edge(max, max)), "no error");
+  EXPECT_EQ(error_of(edge(max, ", unreduced={\"y\"}")), "no error");
+  EXPECT_EQ(error_of(edge(max, "")), "no error");
+  expect_refused(
+      function(
+          "%t:2 = \"stablehlo.optimization_barrier\"(%a, %a) {sdy.sharding = "
+          "#sdy.sharding_per_value<[<@mesh, [{}, {}]>, <@mesh, [{}, {}]" +
+          max +
+          ">]>} : (tensor<8x16xf32>, tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>)\n" +
+          "%r = sdy.data_flow_edge %t#1 sharding=<@mesh, [{}, {}]" + sum + "> : tensor<8x16xf32>"),
+      4, "goes from unreduced=max to unreduced=sum");
   const std::string whole = "out_sharding=<@mesh, [{}, {}]>";
   EXPECT_EQ(error_of(with(max, "all_reduce max {\"x\"} %a ", whole)), "no error");
   expect_refused(with(max, "all_reduce {\"x\"} %a ", whole), 3, "joins parts by sum");

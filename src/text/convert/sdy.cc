@@ -82,9 +82,11 @@ std::vector<Instruction*> Reader::constrained(const Operation& op, std::vector<I
                           std::to_string(values.size()) + " values");
     }
     if (values[n]->shape.is_array()) {
+      Instruction* given = values[n];
       values[n] = add(op, Opcode::sharding_constraint, values[n]->shape, {values[n]},
                       ir::ShardingConstraintAttrs());
       pend(values[n], expanded(sharding), {});
+      resharded_.push_back({given, values[n], op.info->name, op.at});
     }
     ++n;
   });
@@ -134,6 +136,7 @@ void Reader::data_flow_edge(Operation& op) {
   need_results(op, 1);
   set(op, Opcode::copy, op.operands);
   pend(op.values[0], expanded(sharding->value), {});
+  resharded_.push_back({op.operands[0], op.values[0], op.info->name, op.at});
 }
 
 void Reader::sdy_collective(Operation& op) {

@@ -284,8 +284,8 @@ class Reader {
   /// Groups that have a value in common are one.
   void join_sharding_groups();
   void check_sdy_collective(const SdyCollective& c);
-  /// A constraint or reshard. Along axes that are unreduced before and after it, how the parts are
-  /// joined must stay.
+  /// A constraint, reshard or edge. Along axes that are unreduced before and after it, how the
+  /// parts are joined must stay.
   struct Resharded {
     ir::Instruction *operand, *result;
     std::string_view name;

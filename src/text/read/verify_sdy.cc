@@ -341,6 +341,16 @@ struct RuleCheck {
   }
 };
 
+/// Of an array; null if none is known. Those of a tuple's elements stand at what gives the tuple.
+const TensorSharding* sharding_of(const ir::Instruction& i) {
+  if (i.sharding.size() == 1 && i.shape.is_array()) return &i.sharding[0];
+  if (!i.is(ir::Opcode::get_tuple_element) || !i.sharding.empty()) return nullptr;
+  const auto n = std::size_t(i.get<ir::GetTupleElementAttrs>().index);
+  const ir::Instruction& tuple = *i.operand(0);
+  const bool of_each = tuple.sharding.size() == tuple.shape.elements.size();
+  return of_each && i.shape.is_array() ? &tuple.sharding[n] : nullptr;
+}
+
 bool same_axes(const MeshRef& a, const MeshRef& b) {
   auto plain = std::make_shared<LogicalMesh>(*a);
   plain->device_ids = b->device_ids;
@@ -478,15 +488,19 @@ void Reader::check_sdy_collective(const SdyCollective& c) {
 
 void Reader::check_kinds_kept() {
   for (const Resharded& r : resharded_) {
-    if (r.operand->sharding.size() != 1 || r.result->sharding.size() != 1) continue;
-    const TensorSharding &from = r.operand->sharding[0], &to = r.result->sharding[0];
+    const TensorSharding *before = sharding_of(*r.operand), *after = sharding_of(*r.result);
+    if (before == nullptr || after == nullptr) continue;
+    const TensorSharding &from = *before, &to = *after;
     if (from.unreduced.empty() || to.unreduced.empty() || from.reduction == to.reduction) continue;
     if (!same_mesh(from.mesh, to.mesh)) continue;
     const MeshRef both = common_refinement(from.mesh, to.mesh);
     if (!both || !overlap(from.on(both).unreduced, to.on(both).unreduced)) continue;
-    in_.fail_at(r.at, std::string(r.name) + " goes from unreduced=" + to_string(from.reduction) +
+    const std::string kind = to_string(from.reduction);
+    in_.fail_at(r.at, std::string(r.name) + " goes from unreduced=" + kind +
                           " to unreduced=" + to_string(to.reduction) +
-                          " along an axis that stays unreduced; the kind must stay, too");
+                          " along an axis that stays unreduced; the kind must stay, too. Valid: "
+                          "unreduced=" +
+                          kind + ", or a reshard in between that leaves that axis reduced");
   }
 }
 
