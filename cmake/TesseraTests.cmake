@@ -146,3 +146,22 @@ if(TESSERA_SANITIZE STREQUAL "thread")
   set_tests_properties(simulated_processes PROPERTIES LABELS simulated_processes
     TIMEOUT ${TESSERA_TEST_TIMEOUT} ENVIRONMENT "SOAK_PROGRAMS=100;${tessera_test_cache}")
 endif()
+
+if(TESSERA_PJRT)
+  # The plugin as clients load it: its tests link nothing of the library.
+  file(GLOB pjrt_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/pjrt/*_test.cc")
+  add_executable(tessera_pjrt_tests ${pjrt_tests})
+  add_dependencies(tessera_pjrt_tests tessera_pjrt)
+  target_compile_definitions(tessera_pjrt_tests PRIVATE
+    TESSERA_PJRT_LIBRARY="$<TARGET_FILE:tessera_pjrt>")
+  # Without a precompiled header: the targets that have one would be built first.
+  target_compile_options(tessera_pjrt_tests PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
+  target_link_libraries(tessera_pjrt_tests PRIVATE tessera_build_flags Threads::Threads
+    ${CMAKE_DL_LIBS} GTest::gtest GTest::gtest_main)
+  add_test(NAME pjrt
+           COMMAND tessera_pjrt_tests
+                   "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/pjrt.xml"
+           WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+  set_tests_properties(pjrt PROPERTIES LABELS pjrt TIMEOUT ${TESSERA_TEST_TIMEOUT}
+    ENVIRONMENT "TESSERA_VERIFY=1;${tessera_test_cache}")
+endif()

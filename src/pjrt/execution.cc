@@ -21,8 +21,8 @@ std::vector<bool> donated_by(const Program& p, const PJRT_ExecuteOptions* option
   return out;
 }
 
-/// The argument's memory; of one that is donated the client's handle is empty from now on.
-DeviceBuffer take_argument(const Program& p, PJRT_Buffer* given, std::size_t i, bool donated) {
+/// The argument's memory, a handle of the run's own.
+DeviceBuffer argument(const Program& p, PJRT_Buffer* given, std::size_t i) {
   PJRT_Buffer& b = checked(given, "argument");
   const Shape& want = p.parameter_shards[i];
   if (b.shape != want) {
@@ -36,7 +36,18 @@ DeviceBuffer take_argument(const Program& p, PJRT_Buffer* given, std::size_t i, 
                   "argument " + std::to_string(i) + " of " + p.name +
                       " has been deleted or donated: " + b.shape.to_string());
   }
-  return donated ? std::exchange(b.data, {}) : b.data;
+  return b.data;
+}
+
+/// The client's handle is empty from now on.
+void give_away(const Program& p, PJRT_Buffer& b, std::size_t i) {
+  DeviceBuffer gone;
+  const std::lock_guard hold(b.lock);
+  gone = std::exchange(b.data, {});
+  if (gone) return;
+  throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                "argument " + std::to_string(i) + " of " + p.name +
+                    " is donated twice, in this call or by another thread: " + b.shape.to_string());
 }
 
 compiler::DeviceArrays take_arguments(const Program& p,
@@ -46,7 +57,13 @@ compiler::DeviceArrays take_arguments(const Program& p,
   for (std::size_t i = 0; i < args.num_args; ++i) {
     out[i].resize(p.devices.size());
     for (std::size_t d = 0; d < args.num_devices; ++d) {
-      out[i][p.places[d]] = take_argument(p, args.argument_lists[d][i], i, donated[i]);
+      out[i][p.places[d]] = argument(p, args.argument_lists[d][i], i);
+    }
+  }
+  // Not before all of them fit: a call that is refused takes nothing.
+  for (std::size_t i = 0; i < args.num_args; ++i) {
+    for (std::size_t d = 0; donated[i] && d < args.num_devices; ++d) {
+      give_away(p, *args.argument_lists[d][i], i);
     }
   }
   return out;
