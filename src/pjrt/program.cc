@@ -116,8 +116,28 @@ void write_shardings(const std::vector<TensorSharding>& shardings, std::size_t c
   }
 }
 
-/// What the API asks for, ready to be handed out.
-void describe(Program& p) {
+/// As clients expect of XLA: memory that may be taken is taken where a result of as many bytes, in
+/// the same kind of memory, has none yet, whatever its shape.
+void donate_by_size(Program& p, const std::vector<std::size_t>& donors) {
+  std::vector<bool> taken(p.result_shards.size(), false);
+  for (const ir::Alias& a : p.executable->partitioned().input_output_alias) {
+    if (!a.output.empty()) taken.at(std::size_t(a.output[0])) = true;
+  }
+  for (const std::size_t i : donors) {
+    if (p.donated[i]) continue;
+    for (std::size_t r = 0; r < taken.size(); ++r) {
+      if (taken[r] || p.result_memory[r] != p.parameter_memory[i] ||
+          p.result_shards[r].byte_count() != p.parameter_shards[i].byte_count()) {
+        continue;
+      }
+      taken[r] = p.donated[i] = true;
+      break;
+    }
+  }
+}
+
+/// What the API asks for, ready to be handed out. `donors`: parameters whose memory may be taken.
+void describe(Program& p, const std::vector<std::size_t>& donors) {
   const compiler::Executable& e = *p.executable;
   const bool split = e.num_partitions() > 1;
   const auto shard = [&](const Shape& s, const std::vector<TensorSharding>& all, std::size_t i) {
@@ -137,6 +157,7 @@ void describe(Program& p) {
   for (const ir::Alias& a : e.partitioned().input_output_alias) {
     p.donated.at(std::size_t(a.parameter)) = true;
   }
+  donate_by_size(p, donors);
   name_kinds(p.result_memory, &p.result_kinds, &p.result_kind_sizes);
   name_kinds(p.parameter_memory, &p.parameter_kinds, &p.parameter_kind_sizes);
   const std::vector<TensorSharding> none;
@@ -211,8 +232,12 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
       options.process_of.push_back(std::int32_t(d->device.process_index));
     }
   }
+  std::vector<std::size_t> donors;
+  for (const auto& [parameter, index] : module->buffer_donor) {
+    if (index.empty()) donors.push_back(std::size_t(parameter));
+  }
   p->executable = client.engine->compile(std::move(module), options);
-  describe(*p);
+  describe(*p, donors);
   return p;
 }
 

@@ -7,7 +7,7 @@
 namespace tessera::text {
 namespace {
 
-constexpr int kMaxNestedLocations = 64;
+constexpr int kMaxNestedLocations = 1000;
 
 void fill_location(ir::Metadata* to, const ir::Metadata& from) {
   if (to->op_name.empty()) to->op_name = from.op_name;
@@ -44,7 +44,7 @@ ir::Metadata BytecodeLocations::read(std::size_t attribute, int depth) {
   const BytecodeFile::Entry& e = file_.attributes[attribute];
   if (!e.custom || file_.dialect_of(e) != BytecodeDialect::builtin) return m;
   ByteReader in = file_.reader(e.data);
-  if (depth > kMaxNestedLocations) in.fail("locations nest deeper than 64");
+  if (depth > kMaxNestedLocations) in.fail("locations nest deeper than " + std::to_string(kMaxNestedLocations));
   // Call stacks share their ends; a location that names itself is unknown.
   const auto nested = [&] {
     const std::size_t n = in.index(file_.attributes.size(), "attribute");
