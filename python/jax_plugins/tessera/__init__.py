@@ -4,9 +4,9 @@
 With JAX_PLATFORMS=tessera in the environment, Tessera takes the place of JAX's backend for CPUs;
 without it nothing changes. Options are read from the environment:
 
-  TESSERA_JAX_DEVICES   how many devices there are; else jax_num_cpu_devices, else what XLA_FLAGS
+  JAX_TESSERA_DEVICES   how many devices there are; else jax_num_cpu_devices, else what XLA_FLAGS
                         says with --xla_force_host_platform_device_count, else 1
-  TESSERA_PJRT_LIBRARY  another library than the one of this package
+  JAX_TESSERA_LIBRARY  another library than the one of this package
 """
 
 import ctypes
@@ -21,7 +21,7 @@ _logger = logging.getLogger(__name__)
 
 def library_path():
   """The file of the plugin."""
-  chosen = os.environ.get("TESSERA_PJRT_LIBRARY")
+  chosen = os.environ.get("JAX_TESSERA_LIBRARY")
   if chosen:
     return chosen
   return str(pathlib.Path(__file__).resolve().parent / "libtessera-pjrt.so")
@@ -29,14 +29,14 @@ def library_path():
 
 def device_count():
   """How many devices the client is to have."""
-  given = os.environ.get("TESSERA_JAX_DEVICES")
+  given = os.environ.get("JAX_TESSERA_DEVICES")
   if given:
     try:
       count = int(given)
     except ValueError:
       count = 0
     if count < 1:
-      raise ValueError(f"TESSERA_JAX_DEVICES is {given!r}; valid: a number of devices, from 1")
+      raise ValueError(f"JAX_TESSERA_DEVICES is {given!r}; valid: a number of devices, from 1")
     return count
   import jax
   count = getattr(jax.config, "jax_num_cpu_devices", None)
@@ -112,7 +112,7 @@ def initialize():
   path = library_path()
   if not os.path.exists(path):
     raise RuntimeError(f"{path} isn't there: the package jax-tessera is incomplete, or "
-                       "TESSERA_PJRT_LIBRARY names no file")
+                       "JAX_TESSERA_LIBRARY names no file")
   # Under the name of CPUs, so that programs and libraries that ask for these find them.
   known = getattr(xla_bridge, "_nonexperimental_plugins", None)
   if isinstance(known, set):

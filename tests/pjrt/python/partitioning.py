@@ -71,17 +71,17 @@ def case_in_a_loop():
 def case_collectives_inside():
   @custom_partitioning
   def total(x, y):
-    return (x * y).sum(), x + y
+    return (x * y).sum(1), x.max(1)
 
   def split(mesh, arg_shapes, result_shape):
-    del result_shape
-    s = NamedSharding(mesh, P("x", None))
+    del arg_shapes, result_shape
+    s, rows = NamedSharding(mesh, P("x", "y")), NamedSharding(mesh, P("x"))
     def local(a, b):
-      return lax.psum((a * b).sum(), "x"), a + b
-    return mesh, local, (NamedSharding(mesh, P()), s), (s, s)
+      return lax.psum((a * b).sum(1), "y"), lax.pmax(a.max(1), "y")
+    return mesh, local, (rows, rows), (s, s)
 
-  total.def_partition(partition=split, sharding_rule="i j, i j -> , i j",
-                      reduction_factors=("i", "j"))
+  total.def_partition(partition=split, sharding_rule="i j, i j -> i, i",
+                      reduction_factors=("j",))
   s = NamedSharding(mesh(), P("x", "y"))
   a, b = (jax.device_put(data(4, 8).real.copy(), s) for _ in range(2))
   return jax.jit(total)(a, b)

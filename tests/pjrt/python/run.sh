@@ -7,7 +7,7 @@ if ! command -v "$python" >/dev/null 2>&1 || ! "$python" -c 'import jax, jaxlib'
   echo "skipped: there is no Python with JAX (set TESSERA_JAX_PYTHON)"
   exit 77
 fi
-export TESSERA_PJRT_LIBRARY="$library"
+export JAX_TESSERA_LIBRARY="$library"
 case $name in
   conform)
     "$python" -c 'import pypjrt' 2>/dev/null || { echo "skipped: there is no pypjrt"; exit 77; }

@@ -28,7 +28,7 @@ def environment(backend, scratch):
   env["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={DEVICES}"
   if backend == "plugin":
     plugin = pathlib.Path(scratch) / "plugin.json"
-    plugin.write_text(json.dumps({"library_path": os.environ["TESSERA_PJRT_LIBRARY"],
+    plugin.write_text(json.dumps({"library_path": os.environ["JAX_TESSERA_LIBRARY"],
                                   "create_options": {"cpu_device_count": DEVICES}}))
     env["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"cpu:{plugin}"
   return env
