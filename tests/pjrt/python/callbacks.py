@@ -12,7 +12,7 @@ def shape_of(x):
 
 
 def case_pure():
-  f = jax.jit(lambda x: jax.pure_callback(np.sin, shape_of(x), x) * 2)
+  f = jax.jit(lambda x: jax.pure_callback(np.sin, shape_of(x), x, vmap_method="sequential") * 2)
   two = jax.jit(lambda x: jax.pure_callback(lambda v: (v.T.copy().T, np.int32(v.size)),
                                             (shape_of(x), jax.ShapeDtypeStruct((), np.int32)), x))
   x = np.arange(6, dtype=np.float32).reshape(2, 3)
