@@ -65,10 +65,7 @@ void add_device(PJRT_Client& client, const Device& device) {
   d.device = device;
   d.local = device.process_index == client.process;
   d.local_hardware_id = d.local ? std::int32_t(client.addressable_devices.size()) : -1;
-  const std::string id = std::to_string(device.id);
-  d.description = {std::int32_t(device.id), std::int32_t(device.process_index), "cpu",
-                   "TesseraCpu(id=" + id + ",process=" + std::to_string(device.process_index) + ")",
-                   "CpuDevice(id=" + id + ")"};
+  d.description = describe_device(device);
   for (const MemoryKind kind : client.engine->memory_kinds()) {
     auto memory = std::make_unique<PJRT_Memory>();
     memory->id = std::int32_t(client.all_memories.size());
@@ -119,6 +116,7 @@ PJRT_Error* client_create(PJRT_Client_Create_Args* args) {
     client->version = "tessera";
     client->process = std::int32_t(process_index());
     for (const Device& d : wanted_devices(*args)) add_device(*client, d);
+    client->topology = topology_of(*client);
     args->client = client.release();
   });
 }
@@ -198,6 +196,13 @@ PJRT_Error* default_device_assignment(PJRT_Client_DefaultDeviceAssignment_Args* 
 }
 
 }  // namespace
+
+PJRT_DeviceDescription describe_device(const Device& device) {
+  const std::string id = std::to_string(device.id);
+  return {std::int32_t(device.id), std::int32_t(device.process_index), "cpu",
+          "TesseraCpu(id=" + id + ",process=" + std::to_string(device.process_index) + ")",
+          "CpuDevice(id=" + id + ")"};
+}
 
 void fill_client(PJRT_Api& api) {
   api.PJRT_Plugin_Initialize = plugin_initialize;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads xla.CompileOptionsProto.
+// Compile options, as the bytes that clients give.
 #include "src/pjrt/compile_options.h"
 
 #include <algorithm>

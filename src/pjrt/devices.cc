@@ -87,6 +87,11 @@ PJRT_Error* device_memory_stats(PJRT_Device_MemoryStats_Args* args) {
   });
 }
 
+/// Of all devices: they share the memory of the process.
+PJRT_Error* device_clear_memory_stats(PJRT_Device_ClearMemoryStats_Args* args) {
+  return guarded([&] { checked(args->device, "device").client->engine->reset_peak_memory(); });
+}
+
 PJRT_Error* memory_id(PJRT_Memory_Id_Args* args) {
   args->id = args->memory->id;
   return nullptr;
@@ -137,6 +142,7 @@ void fill_devices(PJRT_Api& api) {
   api.PJRT_Device_DefaultMemory = device_default_memory;
   api.PJRT_Device_GetAttributes = device_attributes;
   api.PJRT_Device_MemoryStats = device_memory_stats;
+  api.PJRT_Device_ClearMemoryStats = device_clear_memory_stats;
   api.PJRT_Memory_Id = memory_id;
   api.PJRT_Memory_Kind = memory_kind;
   api.PJRT_Memory_Kind_Id = memory_kind_id;

@@ -48,6 +48,16 @@ struct PJRT_Device {
   std::vector<PJRT_Memory*> memories;
 };
 
+/// The devices of a client, or of none.
+struct PJRT_TopologyDescription {
+  std::string platform = "cpu", version = "tessera";
+  std::vector<PJRT_DeviceDescription> devices;
+  std::vector<PJRT_DeviceDescription*> pointers;
+  /// As it is serialized.
+  std::string text;
+  std::uint64_t fingerprint = 0;
+};
+
 struct PJRT_Client {
   const tessera::compiler::Engine* engine = nullptr;
   std::string platform, version;
@@ -57,6 +67,7 @@ struct PJRT_Client {
   std::vector<std::unique_ptr<PJRT_Memory>> all_memories;
   std::vector<PJRT_Device*> devices, addressable_devices;
   std::vector<PJRT_Memory*> addressable_memories;
+  std::unique_ptr<PJRT_TopologyDescription> topology;
 };
 
 struct PJRT_Buffer {
@@ -98,10 +109,14 @@ T& checked(T* pointer, const char* what) {
   return *pointer;
 }
 
+PJRT_DeviceDescription describe_device(const Device& device);
+std::unique_ptr<PJRT_TopologyDescription> topology_of(const PJRT_Client& client);
+
 // Each fills in its part of the table.
 void fill_errors_and_events(PJRT_Api& api);
 void fill_client(PJRT_Api& api);
 void fill_devices(PJRT_Api& api);
+void fill_topologies(PJRT_Api& api);
 void fill_buffers(PJRT_Api& api);
 void fill_transfers(PJRT_Api& api);
 void fill_executables(PJRT_Api& api);

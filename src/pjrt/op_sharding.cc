@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardings as xla.OpSharding.
+// Shardings as bytes: xla.OpSharding.
 #include "src/pjrt/op_sharding.h"
 
 #include <numeric>

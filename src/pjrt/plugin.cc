@@ -34,6 +34,7 @@ PJRT_Api make_api() {
   fill_errors_and_events(api);
   fill_client(api);
   fill_devices(api);
+  fill_topologies(api);
   fill_buffers(api);
   fill_transfers(api);
   fill_executables(api);

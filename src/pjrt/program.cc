@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of clients: compiled, described, stored.
+// Programs: read, given shardings, compiled, described and serialized.
 #include "src/pjrt/program.h"
 
 #include <xxhash.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What exceptions are as errors of the API.
+// Errors that stand for exceptions.
 #include "src/pjrt/status.h"
 
 #include <tessera/error.h>

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the API on topologies: which devices there are, told without a client.
+#include <charconv>
+#include <string_view>
+
+#include "src/pjrt/objects.h"
+
+namespace tessera::pjrt {
+namespace {
+
+constexpr std::int64_t kMostDevices = 1048576;
+constexpr std::string_view kHeader = "tessera topology 1\n";
+
+std::unique_ptr<PJRT_TopologyDescription> make(std::vector<PJRT_DeviceDescription> devices) {
+  auto out = std::make_unique<PJRT_TopologyDescription>();
+  out->devices = std::move(devices);
+  out->text = kHeader;
+  for (PJRT_DeviceDescription& d : out->devices) {
+    out->pointers.push_back(&d);
+    out->text += std::to_string(d.id) + " " + std::to_string(d.process) + "\n";
+  }
+  // FNV-1a: the same in all processes and builds.
+  out->fingerprint = 14695981039346656037ULL;
+  for (const char c : out->text) {
+    out->fingerprint = (out->fingerprint ^ std::uint8_t(c)) * 1099511628211ULL;
+  }
+  return out;
+}
+
+/// A number and the character that must follow it, both taken off the text.
+std::int32_t take_number(std::string_view& text, char end) {
+  std::int32_t out = 0;
+  const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  const auto length = std::size_t(at - text.data());
+  if (error != std::errc() || out < 0 || length >= text.size() || text[length] != end) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, "the serialized topology is damaged");
+  }
+  text.remove_prefix(length + 1);
+  return out;
+}
+
+PJRT_Error* create(PJRT_TopologyDescription_Create_Args* args) {
+  return guarded([&] {
+    const std::string_view name(static_cast<const char*>(args->topology_name),
+                                args->topology_name_size);
+    std::int64_t n = 0;
+    constexpr std::string_view kPrefix = "cpu:";
+    if (name.substr(0, kPrefix.size()) == kPrefix) {
+      const char* const end = name.data() + name.size();
+      const auto [at, error] = std::from_chars(name.data() + kPrefix.size(), end, n);
+      if (error != std::errc() || at != end) n = 0;
+    }
+    if (n < 1 || n > kMostDevices) {
+      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "there is no topology '" + std::string(name) +
+                        "'; 'cpu:8' are 8 devices, of which there may be " +
+                        std::to_string(kMostDevices));
+    }
+    std::vector<PJRT_DeviceDescription> devices;
+    for (std::int64_t k = 0; k < n; ++k) devices.push_back(describe_device(Device{.id = k}));
+    args->topology = make(std::move(devices)).release();
+  });
+}
+
+PJRT_Error* deserialize(PJRT_TopologyDescription_Deserialize_Args* args) {
+  return guarded([&] {
+    std::string_view text(args->serialized_topology, args->serialized_topology_size);
+    if (text.substr(0, kHeader.size()) != kHeader) {
+      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "this is no serialized topology of this version of Tessera");
+    }
+    text.remove_prefix(kHeader.size());
+    std::vector<PJRT_DeviceDescription> devices;
+    while (!text.empty()) {
+      Device device;
+      device.id = take_number(text, ' ');
+      device.process_index = take_number(text, '\n');
+      devices.push_back(describe_device(device));
+    }
+    args->topology = make(std::move(devices)).release();
+  });
+}
+
+PJRT_Error* destroy(PJRT_TopologyDescription_Destroy_Args* args) {
+  delete args->topology;
+  return nullptr;
+}
+
+PJRT_Error* platform_name(PJRT_TopologyDescription_PlatformName_Args* args) {
+  return guarded([&] {
+    const std::string& platform = checked(args->topology, "topology").platform;
+    args->platform_name = platform.data();
+    args->platform_name_size = platform.size();
+  });
+}
+
+PJRT_Error* platform_version(PJRT_TopologyDescription_PlatformVersion_Args* args) {
+  return guarded([&] {
+    const std::string& version = checked(args->topology, "topology").version;
+    args->platform_version = version.data();
+    args->platform_version_size = version.size();
+  });
+}
+
+PJRT_Error* descriptions(PJRT_TopologyDescription_GetDeviceDescriptions_Args* args) {
+  return guarded([&] {
+    const PJRT_TopologyDescription& t = checked(args->topology, "topology");
+    args->descriptions = t.pointers.data();
+    args->num_descriptions = t.pointers.size();
+  });
+}
+
+PJRT_Error* attributes(PJRT_TopologyDescription_Attributes_Args* args) {
+  args->attributes = nullptr;
+  args->num_attributes = 0;
+  return nullptr;
+}
+
+PJRT_Error* fingerprint(PJRT_TopologyDescription_Fingerprint_Args* args) {
+  return guarded([&] { args->fingerprint = checked(args->topology, "topology").fingerprint; });
+}
+
+/// A copy, since the topology may be gone before it.
+PJRT_Error* serialize(PJRT_TopologyDescription_Serialize_Args* args) {
+  return guarded([&] {
+    auto* const held = new std::string(checked(args->topology, "topology").text);
+    args->serialized_bytes = held->data();
+    args->serialized_bytes_size = held->size();
+    args->serialized_topology = reinterpret_cast<decltype(args->serialized_topology)>(held);
+    args->serialized_topology_deleter = reinterpret_cast<void*>(
+        +[](void* serialized) { delete static_cast<std::string*>(serialized); });
+  });
+}
+
+PJRT_Error* of_client(PJRT_Client_TopologyDescription_Args* args) {
+  return guarded([&] { args->topology = checked(args->client, "client").topology.get(); });
+}
+
+}  // namespace
+
+std::unique_ptr<PJRT_TopologyDescription> topology_of(const PJRT_Client& client) {
+  std::vector<PJRT_DeviceDescription> devices;
+  for (const PJRT_Device* d : client.devices) devices.push_back(d->description);
+  return make(std::move(devices));
+}
+
+void fill_topologies(PJRT_Api& api) {
+  api.PJRT_TopologyDescription_Create = create;
+  api.PJRT_TopologyDescription_Deserialize = deserialize;
+  api.PJRT_TopologyDescription_Destroy = destroy;
+  api.PJRT_TopologyDescription_PlatformName = platform_name;
+  api.PJRT_TopologyDescription_PlatformVersion = platform_version;
+  api.PJRT_TopologyDescription_GetDeviceDescriptions = descriptions;
+  api.PJRT_TopologyDescription_Attributes = attributes;
+  api.PJRT_TopologyDescription_Fingerprint = fingerprint;
+  api.PJRT_TopologyDescription_Serialize = serialize;
+  api.PJRT_Client_TopologyDescription = of_client;
+}
+
+}  // namespace tessera::pjrt
