@@ -44,7 +44,8 @@ ir::Metadata BytecodeLocations::read(std::size_t attribute, int depth) {
   const BytecodeFile::Entry& e = file_.attributes[attribute];
   if (!e.custom || file_.dialect_of(e) != BytecodeDialect::builtin) return m;
   ByteReader in = file_.reader(e.data);
-  if (depth > kMaxNestedLocations) in.fail("locations nest deeper than " + std::to_string(kMaxNestedLocations));
+  if (depth > kMaxNestedLocations)
+    in.fail("locations nest deeper than " + std::to_string(kMaxNestedLocations));
   // Call stacks share their ends; a location that names itself is unknown.
   const auto nested = [&] {
     const std::size_t n = in.index(file_.attributes.size(), "attribute");
