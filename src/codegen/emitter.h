@@ -31,7 +31,7 @@ struct PlanState {
   std::map<std::pair<ClassesId, std::string>, SlotId> constants;  ///< by bytes
   // Device lists of collectives met so far; looked up, never walked.
   std::map<std::pair<const LogicalMesh*, IndexList>, runtime::DeviceLists> groups;
-  std::map<std::vector<std::pair<std::int64_t, std::int64_t>>, runtime::DeviceLists> permutes;
+  std::map<DevicePairs, runtime::DeviceLists> permutes;
 
   runtime::Plan& plan() { return built->plan; }
   SlotId add_slot(std::int64_t bytes, ClassesId classes);

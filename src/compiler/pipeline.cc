@@ -55,9 +55,7 @@ void check_devices(const ir::Module& module) {
   for (const auto& computation : module.computations()) {
     for (const auto& i : computation->instructions()) {
       if (const auto* permute = i->attrs.get_if<ir::PermuteAttrs>()) {
-        for (const auto& [source, target] : permute->source_target_pairs) {
-          check(*i, std::max(source, target), "source_target_pairs");
-        }
+        check(*i, permute->source_target_pairs.facts().greatest(), "source_target_pairs");
       } else if (const auto* collective = i->attrs.get_if<ir::CollectiveAttrs>()) {
         for (const auto& group : collective->groups.lists) {
           for (const std::int64_t device : group) check(*i, device, "replica_groups");

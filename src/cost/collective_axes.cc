@@ -28,11 +28,7 @@ CollectiveAxes::CollectiveAxes(const ir::Module& module)
 
 AxisSpan CollectiveAxes::of(const ir::Instruction& collective) const {
   if (const auto* permute = collective.attrs.get_if<ir::PermuteAttrs>()) {
-    std::vector<std::array<std::int64_t, 2>> pairs;
-    for (const auto& [source, target] : permute->source_target_pairs) {
-      if (source != target) pairs.push_back({source, target});
-    }
-    return of_lists(pairs);
+    return of_pairs(permute->source_target_pairs);
   }
   const auto* attrs = collective.attrs.get_if<ir::CollectiveAttrs>();
   if (attrs == nullptr) return {};
@@ -58,6 +54,18 @@ AxisSpan CollectiveAxes::of(const ir::Instruction& collective) const {
     }
   }
   return out;
+}
+
+AxisSpan CollectiveAxes::of_pairs(const DevicePairs& list) const {
+  const auto [it, fresh] = permutes_.try_emplace(list.place());
+  if (fresh) {
+    std::vector<std::array<std::int64_t, 2>> pairs;
+    for (const auto& [source, target] : list) {
+      if (source != target) pairs.push_back({source, target});
+    }
+    it->second = {list, of_lists(pairs)};
+  }
+  return it->second.second;
 }
 
 template <class Group>

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@ class CollectiveAxes {
               const Network& network) const;
 
  private:
+  AxisSpan of_pairs(const DevicePairs& list) const;
   template <class Group>
   AxisSpan of_lists(const std::vector<Group>& groups) const;
 
@@ -39,6 +41,8 @@ class CollectiveAxes {
   std::vector<Axis> axes_;
   DeviceIds order_;  ///< empty: a device's position is its own number
   std::int64_t devices_, everyone_;
+  /// By where the list is, which is kept: looking at all devices is for once.
+  mutable std::unordered_map<const void*, std::pair<DevicePairs, AxisSpan>> permutes_;
 };
 
 }  // namespace tessera::cost

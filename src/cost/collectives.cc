@@ -14,10 +14,7 @@ double received_bytes(const ir::Instruction& i, std::int64_t devices) {
   const bool pair = i.is(Opcode::all_gather_start) || i.is(Opcode::collective_permute_start);
   const double bytes = double((pair ? i.shape.elements.at(1) : i.shape).byte_count());
   if (const auto* attrs = i.attrs.get_if<ir::PermuteAttrs>()) {
-    const auto& pairs = attrs->source_target_pairs;
-    const bool moves =
-        std::any_of(pairs.begin(), pairs.end(), [](auto& p) { return p.first != p.second; });
-    return moves ? bytes : 0;
+    return attrs->source_target_pairs.facts().moves ? bytes : 0;
   }
   const std::int64_t n = i.get<ir::CollectiveAttrs>().groups.group_size(devices);
   return received_bytes(i.opcode, bytes, double(std::max<std::int64_t>(1, n)));

@@ -15,6 +15,7 @@
 #include "src/base/literal.h"
 #include "src/base/memory_kind.h"
 #include "src/base/small_vector.h"
+#include "src/sharding/axes/device_pairs.h"
 #include "src/sharding/axes/logical_mesh.h"
 #include "src/sharding/axes/tensor_sharding.h"
 
@@ -201,7 +202,7 @@ struct CollectiveAttrs {
   friend bool operator==(const CollectiveAttrs&, const CollectiveAttrs&) = default;
 };
 struct PermuteAttrs {
-  std::vector<std::pair<std::int64_t, std::int64_t>> source_target_pairs;
+  DevicePairs source_target_pairs;
   std::optional<std::int64_t> channel_id;
   BatchAxis batch;  ///< the pairs name its entries, instead of devices
   friend bool operator==(const PermuteAttrs&, const PermuteAttrs&) = default;

@@ -129,12 +129,14 @@ class Extender {
       if (i->is(Opcode::partition_id)) ids.push_back(i.get());
       if (auto* groups = i->attrs.edit_if<ir::CollectiveAttrs>()) extend(&groups->groups, count);
       if (auto* permute = i->attrs.edit_if<ir::PermuteAttrs>()) {
-        const auto pairs = permute->source_target_pairs;
+        const DevicePairs own_pairs = permute->source_target_pairs;
+        auto pairs = own_pairs.pairs();
         for (std::int64_t k = 1; k < devices_ / count && !permute->batch; ++k) {
-          for (const auto& [from, to] : pairs) {
-            permute->source_target_pairs.emplace_back(from + k * count, to + k * count);
+          for (const auto& [from, to] : own_pairs) {
+            pairs.emplace_back(from + k * count, to + k * count);
           }
         }
+        permute->source_target_pairs = std::move(pairs);
       }
       for (ir::Computation* callee : i->called()) extend_body(callee, own, all, seen);
     }

@@ -285,17 +285,19 @@ Array ppermute(Operand x, const AxisNames& axis_name,
   }
   ir::PermuteAttrs attrs;
   attrs.batch = axes.groups.batch;
+  std::vector<DevicePairs::Pair> devices;
   if (attrs.batch) {
-    attrs.source_target_pairs = pairs;
+    devices = pairs;
   } else {
     for (const std::vector<std::int64_t>& group : axes.groups.expand(axes.mesh->num_devices())) {
       for (const auto& [from, to] : pairs) {
-        attrs.source_target_pairs.emplace_back(group[std::size_t(from)], group[std::size_t(to)]);
+        devices.emplace_back(group[std::size_t(from)], group[std::size_t(to)]);
       }
     }
     attrs.channel_id = ir::next_channel_id(Trace::current()->module());
   }
-  std::sort(attrs.source_target_pairs.begin(), attrs.source_target_pairs.end());
+  std::sort(devices.begin(), devices.end());
+  attrs.source_target_pairs = std::move(devices);
   (void)impl_of(x.array, x.location);
   const std::vector<Array> operands{x.array};
   const Array out = apply(Opcode::collective_permute, operands, attrs, x.location, "ppermute");

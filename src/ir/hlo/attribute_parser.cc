@@ -201,6 +201,7 @@ CollectiveAttrs groups_and_channel(AttributeReader& reader, bool device_ids_flag
 PermuteAttrs permute(AttributeReader& reader) {
   PermuteAttrs a;
   HloLexer& in = reader.lexer();
+  std::vector<DevicePairs::Pair> pairs;
   reader.at(reader.need("source_target_pairs"), [&] {
     in.expect('{', "before the pairs");
     if (in.accept('}')) return;
@@ -209,10 +210,11 @@ PermuteAttrs permute(AttributeReader& reader) {
       const char* at = in.position();
       Dims pair = in.braced_integers("a pair of devices");
       if (pair.size() != 2) in.fail_at(at, "expected a pair {source,target}");
-      a.source_target_pairs.emplace_back(pair[0], pair[1]);
+      pairs.emplace_back(pair[0], pair[1]);
     } while (in.accept(','));
     in.expect('}', "after the pairs");
   });
+  a.source_target_pairs = std::move(pairs);
   a.channel_id = channel(reader);
   return a;
 }

@@ -229,16 +229,7 @@ struct Writer {
     if (a.channel_id) integer("channel_id", *a.channel_id);
     if (a.batch) batch_axis(a.batch);
     key("source_target_pairs");
-    out += '{';
-    for (std::size_t i = 0; i < a.source_target_pairs.size(); ++i) {
-      if (i > 0) out += ',';
-      out += '{';
-      append_int(out, a.source_target_pairs[i].first);
-      out += ',';
-      append_int(out, a.source_target_pairs[i].second);
-      out += '}';
-    }
-    out += '}';
+    texts.append_pairs(out, a.source_target_pairs);
   }
   template <class A>
   requires HasCallAttrs<A>

@@ -148,6 +148,23 @@ void DeviceTexts::append_groups(std::string& out, const DeviceGroups& groups) {
   });
 }
 
+void DeviceTexts::append_pairs(std::string& out, const DevicePairs& pairs) {
+  const auto [it, fresh] = pairs_.try_emplace(pairs);
+  std::string& text = it->second;
+  if (fresh) {
+    text += '{';
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      text += i > 0 ? ",{" : "{";
+      append_int(text, pairs[i].first);
+      text += ',';
+      append_int(text, pairs[i].second);
+      text += '}';
+    }
+    text += '}';
+  }
+  out += text;
+}
+
 void DeviceTexts::append_order(std::string& out, const MeshRef& mesh) {
   std::string& order = of(mesh).order;
   if (order.empty()) append_braced(order, mesh->device_ids);

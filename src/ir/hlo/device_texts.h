@@ -21,6 +21,8 @@ class DeviceTexts {
   void append_tiling(std::string& out, const TensorSharding& s);
   /// `{{0,1},{2,3}}`, or `[2,2]<=[4]` for many devices.
   void append_groups(std::string& out, const DeviceGroups& groups);
+  /// `{{0,1},{1,0}}`, of a permute.
+  void append_pairs(std::string& out, const DevicePairs& pairs);
   /// The order of a mesh: `{1,0}`.
   void append_order(std::string& out, const MeshRef& mesh);
 
@@ -35,6 +37,7 @@ class DeviceTexts {
 
   std::unordered_map<const LogicalMesh*, OfMesh> meshes_;
   std::map<std::vector<std::vector<std::int64_t>>, std::string> lists_;
+  std::map<DevicePairs, std::string> pairs_;
 };
 
 }  // namespace tessera::ir

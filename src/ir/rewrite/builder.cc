@@ -200,9 +200,7 @@ Instruction* Builder::all_to_all(Instruction* x, std::int64_t dim, DeviceGroups 
   return emit(Opcode::all_to_all, {x}, std::move(attrs));
 }
 
-Instruction* Builder::collective_permute(Instruction* x,
-                                         std::vector<std::pair<std::int64_t, std::int64_t>> pairs,
-                                         BatchAxis batch) {
+Instruction* Builder::collective_permute(Instruction* x, DevicePairs pairs, BatchAxis batch) {
   PermuteAttrs attrs;
   attrs.source_target_pairs = std::move(pairs);
   attrs.batch = std::move(batch);

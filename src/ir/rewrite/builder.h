@@ -75,9 +75,7 @@ class Builder {
   Instruction* reduce_scatter(Instruction* x, Computation* reducer, std::int64_t dim,
                               DeviceGroups groups);
   Instruction* all_to_all(Instruction* x, std::int64_t dim, DeviceGroups groups);
-  Instruction* collective_permute(Instruction* x,
-                                  std::vector<std::pair<std::int64_t, std::int64_t>> pairs,
-                                  BatchAxis batch = {});
+  Instruction* collective_permute(Instruction* x, DevicePairs pairs, BatchAxis batch = {});
 
  private:
   Computation* computation_;

@@ -161,35 +161,15 @@ Shape infer_ragged_all_to_all(const Site& site, std::int64_t group) {
   return Shape(out.dtype, out.dims);
 }
 
-/// As the devices of a permute should be, whose numbers are small as a rule.
-bool all_different(const std::vector<std::int64_t>& devices) {
-  std::vector<char> seen(2 * devices.size() + 64, 0);
-  for (const std::int64_t d : devices) {
-    if (d < 0 || d >= std::int64_t(seen.size()) || seen[std::size_t(d)]) return false;
-    seen[std::size_t(d)] = 1;
-  }
-  return true;
-}
-
 Shape infer_permute(const Site& site) {
-  const auto& pairs = site.get<PermuteAttrs>().source_target_pairs;
-  std::vector<std::int64_t> sources, targets;
-  sources.reserve(pairs.size());
-  targets.reserve(pairs.size());
-  for (auto [source, target] : pairs) {
-    sources.push_back(source);
-    targets.push_back(target);
-  }
-  for (auto* ends : {&sources, &targets}) {
-    if (all_different(*ends)) continue;
-    std::sort(ends->begin(), ends->end());
-    auto twice = std::adjacent_find(ends->begin(), ends->end());
-    if (twice != ends->end()) {
-      site.shape_error("device " + std::to_string(*twice) + " stands twice as a " +
-                       (ends == &sources ? "source" : "target"));
+  const DevicePairs::Facts& facts = site.get<PermuteAttrs>().source_target_pairs.facts();
+  for (const DevicePairs::Side* side : {&facts.sources, &facts.targets}) {
+    if (side->twice) {
+      site.shape_error("device " + std::to_string(*side->twice) + " stands twice as a " +
+                       (side == &facts.sources ? "source" : "target"));
     }
-    if (!ends->empty() && ends->front() < 0) {
-      site.shape_error("device " + std::to_string(ends->front()) + " in source_target_pairs");
+    if (side->least < 0) {
+      site.shape_error("device " + std::to_string(side->least) + " in source_target_pairs");
     }
   }
   // In-place form: input, output, and where to read and write.

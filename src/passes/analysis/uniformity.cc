@@ -387,7 +387,7 @@ class Analysis {
   std::unordered_map<const ir::Instruction*, WhileAnswer> answers_;
   // Programs repeat their collectives layer by layer. Looked up, never walked.
   std::map<ExchangeKey, ClassesId> exchanges_;
-  std::map<std::vector<std::pair<std::int64_t, std::int64_t>>, std::size_t> permutes_;
+  std::map<DevicePairs, std::size_t> permutes_;
 };
 
 /// Devices of one class hold the same shard.

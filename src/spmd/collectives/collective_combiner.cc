@@ -65,9 +65,7 @@ class Combiner {
     double ready = 0, needed = 0, place = 0;
     std::int64_t bytes = 0;
   };
-  using Key =
-      std::tuple<int, int, bool, bool, int, Dims,
-                 std::vector<std::pair<std::int64_t, std::int64_t>>, const ir::Computation*>;
+  using Key = std::tuple<int, int, bool, bool, int, Dims, DevicePairs, const ir::Computation*>;
 
   std::optional<Key> key_of(const Instruction& i) {
     const bool packs = !has_several_results(i.opcode);
@@ -75,8 +73,7 @@ class Combiner {
     const bool typed = packs || i.is(Opcode::all_reduce);
     const int type = typed ? int(i.shape.dtype) : -1;
     if (const auto* p = i.attrs.get_if<ir::PermuteAttrs>()) {
-      auto pairs = p->source_target_pairs;
-      std::sort(pairs.begin(), pairs.end());
+      const DevicePairs pairs = p->source_target_pairs.sorted();
       return Key{int(i.opcode), 0, p->channel_id.has_value(), false, type, {}, pairs, nullptr};
     }
     const auto& a = i.get<ir::CollectiveAttrs>();

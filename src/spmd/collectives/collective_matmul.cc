@@ -59,12 +59,13 @@ Role role_of(const Instruction& dot, std::size_t side, std::int64_t d) {
 /// The members of a ring, each device in one, all of a size.
 struct Ring {
   std::int64_t size = 0;
-  std::vector<std::int64_t> member;                          ///< by device
-  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;  ///< from each member to the one before
+  std::vector<std::int64_t> member;  ///< by device
+  DevicePairs pairs;                 ///< from each member to the one before
 };
 
 std::optional<Ring> ring_of(const DeviceLists& lists, std::int64_t devices) {
   Ring ring;
+  std::vector<DevicePairs::Pair> pairs;
   ring.member.assign(std::size_t(devices), -1);
   for (const auto& list : lists) {
     const auto n = std::int64_t(list.size());
@@ -72,13 +73,14 @@ std::optional<Ring> ring_of(const DeviceLists& lists, std::int64_t devices) {
     if (n != ring.size || n < 2) return std::nullopt;
     for (std::size_t j = 0; j < list.size(); ++j) {
       ring.member[std::size_t(list[j])] = std::int64_t(j);
-      ring.pairs.emplace_back(list[(j + 1) % list.size()], list[j]);
+      pairs.emplace_back(list[(j + 1) % list.size()], list[j]);
     }
   }
   const bool all =
       std::none_of(ring.member.begin(), ring.member.end(), [](std::int64_t m) { return m < 0; });
   if (!all || ring.size == 0) return std::nullopt;
-  std::sort(ring.pairs.begin(), ring.pairs.end());
+  std::sort(pairs.begin(), pairs.end());
+  ring.pairs = std::move(pairs);
   return ring;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 #include "src/ir/analysis/loop_invariance.h"
 #include "src/spmd/collectives/collective_ops.h"
@@ -27,10 +28,8 @@ std::optional<Opcode> reduction_of(const Instruction& i) {
 
 /// Every device is sent something.
 bool reaches_all(const Instruction& permute, std::int64_t devices) {
-  std::set<std::int64_t> targets;
-  for (const auto& p : permute.get<ir::PermuteAttrs>().source_target_pairs)
-    targets.insert(p.second);
-  return std::int64_t(targets.size()) == devices;
+  const DevicePairs& pairs = permute.get<ir::PermuteAttrs>().source_target_pairs;
+  return std::int64_t(pairs.size()) == devices && !pairs.facts().targets.twice;
 }
 
 class Reassociation {
@@ -54,22 +53,15 @@ class Reassociation {
  private:
   // ----- what two collectives have to share to be one
 
-  using Key = std::tuple<int, int, int, Dims, bool, std::string>;
+  using Key = std::tuple<int, int, int, Dims, bool, DevicePairs>;
   /// The kind and who talks to whom, the shape of the operand aside.
   Key key_of(const Instruction& i) {
-    std::string pairs;
+    DevicePairs pairs;
     int id = 0;
     Dims dims;
     bool channel = false;
     if (const auto* p = i.attrs.get_if<ir::PermuteAttrs>()) {
-      auto all = p->source_target_pairs;
-      std::sort(all.begin(), all.end());
-      for (const auto& [s, t] : all) {
-        pairs += std::to_string(s);
-        pairs += '>';
-        pairs += std::to_string(t);
-        pairs += ' ';
-      }
+      pairs = p->source_target_pairs.sorted();
       channel = p->channel_id.has_value();
     } else {
       const auto& c = i.get<ir::CollectiveAttrs>();
@@ -125,30 +117,37 @@ class Reassociation {
 
   void two_permutes(Instruction* outer) {
     Instruction* inner = outer->operand(0);
-    const auto& second = outer->get<ir::PermuteAttrs>().source_target_pairs;
-    if (stays(second)) return replace(outer, {}, inner);
+    const DevicePairs& second = outer->get<ir::PermuteAttrs>().source_target_pairs;
+    if (second.all_stay(groups_.devices())) return replace(outer, {}, inner);
     if (!inner->is(Opcode::collective_permute) || !ir::is_plain_collective(*inner) ||
         !r_.has_one_use(inner)) {
       return;
     }
-    std::map<std::int64_t, std::int64_t> source;
-    for (const auto& [s, t] : inner->get<ir::PermuteAttrs>().source_target_pairs) source[t] = s;
-    std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
-    for (const auto& [s, t] : second) {
-      if (auto it = source.find(s); it != source.end()) pairs.emplace_back(it->second, t);
-    }
+    const DevicePairs pairs = joined(inner->get<ir::PermuteAttrs>().source_target_pairs, second);
     if (pairs.empty()) return;  // all zeros; let it be
-    std::sort(pairs.begin(), pairs.end());
     Instruction* x = inner->operand(0);
-    if (!stays(pairs)) {
+    if (!pairs.all_stay(groups_.devices())) {
       x = same_collective(r_.builder(outer), *outer, {x}, outer->shape);
-      x->edit<ir::PermuteAttrs>().source_target_pairs = std::move(pairs);
+      x->edit<ir::PermuteAttrs>().source_target_pairs = pairs;
     }
     replace(outer, {inner}, x);
   }
-  bool stays(const std::vector<std::pair<std::int64_t, std::int64_t>>& pairs) const {
-    return std::int64_t(pairs.size()) == groups_.devices() &&
-           std::all_of(pairs.begin(), pairs.end(), [](auto& p) { return p.first == p.second; });
+  /// Of one permute after another. Few lists meet each other, and each may name many devices.
+  const DevicePairs& joined(const DevicePairs& first, const DevicePairs& second) {
+    const auto [it, fresh] = joined_.try_emplace({first.place(), second.place()});
+    Joined& j = it->second;
+    if (!fresh) return j.both;
+    j.first = first;
+    j.second = second;
+    std::unordered_map<std::int64_t, std::int64_t> source;
+    for (const auto& [s, t] : first) source[t] = s;
+    std::vector<DevicePairs::Pair> pairs;
+    for (const auto& [s, t] : second) {
+      if (auto from = source.find(s); from != source.end()) pairs.emplace_back(from->second, t);
+    }
+    std::sort(pairs.begin(), pairs.end());
+    j.both = DevicePairs(std::move(pairs));
+    return j.both;
   }
 
   /// all-reduce(f(all-reduce(x))), f a move or a reduction by the same op.
@@ -368,6 +367,10 @@ class Reassociation {
 
   ir::Rewriter r_;
   GroupTable& groups_;
+  struct Joined {
+    DevicePairs first, second, both;  ///< the first two are kept: others must not stand there
+  };
+  std::map<std::pair<const void*, const void*>, Joined> joined_;
 };
 
 }  // namespace

@@ -535,22 +535,20 @@ std::vector<std::pair<std::int64_t, std::int64_t>> permute_pairs(const TensorSha
 
 std::vector<std::pair<std::int64_t, std::int64_t>> pairs_between(
     const std::vector<std::int64_t>& has, const std::vector<std::int64_t>& wants) {
-  // Who has what but wants something else, the first last.
-  std::vector<std::vector<std::int64_t>> holders(has.size());
+  // By shard: who has it but wants something else, and by device: who else.
+  std::vector<std::int64_t> holder(has.size(), -1), next(has.size(), -1);
   for (std::size_t device = has.size(); device-- > 0;) {
-    if (has[device] != wants[device]) {
-      holders[std::size_t(has[device])].push_back(std::int64_t(device));
-    }
+    if (has[device] == wants[device]) continue;
+    next[device] = std::exchange(holder[std::size_t(has[device])], std::int64_t(device));
   }
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
   pairs.reserve(has.size());
   for (std::size_t device = 0; device < has.size(); ++device) {
     auto source = std::int64_t(device);
     if (has[device] != wants[device]) {
-      auto& list = holders[std::size_t(wants[device])];
-      TESSERA_CHECK(!list.empty(), "a permute lacks a source");
-      source = list.back();
-      list.pop_back();
+      source = holder[std::size_t(wants[device])];
+      TESSERA_CHECK(source >= 0, "a permute lacks a source");
+      holder[std::size_t(wants[device])] = next[std::size_t(source)];
     }
     pairs.emplace_back(source, std::int64_t(device));
   }

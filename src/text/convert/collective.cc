@@ -207,10 +207,12 @@ void Reader::collective_permute(Operation& op) {
   need_results(op, op.operands.size());
   ir::PermuteAttrs a;
   a.channel_id = channel(op);
+  std::vector<DevicePairs::Pair> pairs;
   for (const Dims& row : integer_rows(op, "source_target_pairs")) {
     if (row.size() != 2) fail(op, "needs pairs of a source and a target");
-    a.source_target_pairs.emplace_back(row[0], row[1]);
+    pairs.emplace_back(row[0], row[1]);
   }
+  a.source_target_pairs = std::move(pairs);
   for (std::size_t n = 0; n < op.operands.size(); ++n) {
     op.values.push_back(add(op, Opcode::collective_permute, *op.results[n], {op.operands[n]}, a));
   }

@@ -139,6 +139,7 @@ class Writer {
   std::deque<ir::Instruction> calls_;
   int depth_ = 0;
   std::map<std::pair<const LogicalMesh*, IndexList>, std::string> group_texts_;
+  std::map<DevicePairs, std::string> pair_texts_;
   ir::DeviceTexts devices_;
   std::int64_t next_channel_;
   std::int64_t partitions_;  ///< as many as the module says, and as its meshes have devices

@@ -87,7 +87,9 @@ Values Writer::collective(const Instruction& i, const Values& xs, const Types& t
   if (const auto* permute = i.attrs.get_if<ir::PermuteAttrs>()) {
     std::string p = permute->channel_id ? channel(*permute->channel_id) + ", " : "";
     p += "source_target_pairs = ";
-    append_pairs(p, permute->source_target_pairs);
+    std::string& pairs = pair_texts_[permute->source_target_pairs];
+    if (pairs.empty()) append_pairs(pairs, permute->source_target_pairs);
+    p += pairs;
     // A permute of several arrays is as many permutes.
     Values out;
     for (std::size_t n = 0; n < xs.size(); ++n) {

@@ -285,8 +285,7 @@ void append_matrix(std::string& out, const std::vector<Dims>& rows, std::int64_t
   append_type(out, Shape(DType::s64, {std::int64_t(rows.size()), columns}));
 }
 
-void append_pairs(std::string& out,
-                  const std::vector<std::pair<std::int64_t, std::int64_t>>& rows) {
+void append_pairs(std::string& out, const DevicePairs& rows) {
   out += "dense<";
   for (std::size_t i = 0; i < rows.size(); ++i) {
     out += i > 0 ? ", [" : "[[";

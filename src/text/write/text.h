@@ -10,6 +10,7 @@
 
 #include "src/base/literal.h"
 #include "src/base/shape.h"
+#include "src/sharding/axes/device_pairs.h"
 
 namespace tessera::text {
 
@@ -32,7 +33,7 @@ void append_dense(std::string& out, const Literal& array);
 /// "dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>" of rows of one length.
 void append_matrix(std::string& out, const std::vector<Dims>& rows, std::int64_t columns);
 /// The same of rows of two.
-void append_pairs(std::string& out, const std::vector<std::pair<std::int64_t, std::int64_t>>& rows);
+void append_pairs(std::string& out, const DevicePairs& rows);
 /// The text between HLO's quotes, escapes resolved; text without quotes as it stands.
 std::string unquoted(std::string_view text);
 

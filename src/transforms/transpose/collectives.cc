@@ -42,9 +42,9 @@ void transpose_all_to_all(TransposeSite& s) {
 
 void transpose_collective_permute(TransposeSite& s) {
   const auto& a = s.get<ir::PermuteAttrs>();
-  auto pairs = a.source_target_pairs;
+  auto pairs = a.source_target_pairs.pairs();
   for (auto& [source, target] : pairs) std::swap(source, target);
-  s.give(0, s.b.collective_permute(s.ct.array, pairs, a.batch));
+  s.give(0, s.b.collective_permute(s.ct.array, std::move(pairs), a.batch));
 }
 
 /// Sums of what each device has: of its own value, or of one that all devices share.

@@ -24,6 +24,16 @@ bool holds_all(const TensorSharding& s) {
   return true;
 }
 
+/// What `make` gives for two shardings, looked for once: it goes over all devices.
+template <class Known, class Make>
+DevicePairs known_pairs(Known* known, Make make, const TensorSharding& from,
+                        const TensorSharding& to) {
+  for (const auto& [before, after, pairs] : *known) {
+    if (before == from && after == to) return pairs;
+  }
+  return std::get<2>(known->emplace_back(from, to, DevicePairs(make(from, to))));
+}
+
 /// Some step leaves a device with all of an array that is split at both ends.
 bool gathers_all(const TensorSharding& from, const TensorSharding& to, const ReshardPlan& plan) {
   if (holds_all(from) || holds_all(to)) return false;
@@ -71,21 +81,15 @@ ir::Instruction* ReshardEmitter::reordered(ir::Instruction* local, const TensorS
   if (!local->shape.is_array() ||
       (representable_on(from, emit_.mesh()) && representable_on(to, emit_.mesh())))
     return local;
-  auto pairs = reorder_pairs(from, to);
-  if (std::all_of(pairs.begin(), pairs.end(), [](auto& p) { return p.first == p.second; })) {
-    return local;
-  }
+  DevicePairs pairs = known_pairs(&reordered_, reorder_pairs, from, to);
+  if (!pairs.facts().moves) return local;
   return permuted(local, std::move(pairs), ReshardReason::between(from, to, reason));
 }
 
-ir::Instruction* ReshardEmitter::permuted(ir::Instruction* x,
-                                          std::vector<std::pair<std::int64_t, std::int64_t>> pairs,
+ir::Instruction* ReshardEmitter::permuted(ir::Instruction* x, DevicePairs pairs,
                                           const ReshardReason& reason) {
   ir::Builder& b = emit_.b();
-  if (std::all_of(pairs.begin(), pairs.end(), [](const auto& p) { return p.first == p.second; }) &&
-      std::int64_t(pairs.size()) == emit_.devices()) {
-    return x;
-  }
+  if (pairs.all_stay(emit_.devices())) return x;
   x = b.collective_permute(x, std::move(pairs));
   report_.note(x, reason);
   return x;
@@ -232,10 +236,8 @@ ir::Instruction* ReshardEmitter::step(const ReshardStep& step, ir::Instruction* 
     case Kind::all_reduce:
       return all_reduce(step, x, moved);
     case Kind::permute: {
-      auto pairs = permute_pairs(before, step.after);
-      bool moves = false;
-      for (const auto& [source, target] : pairs) moves |= source != target;
-      return moves ? permuted(x, std::move(pairs), moved.reason) : x;
+      DevicePairs pairs = known_pairs(&permuted_, permute_pairs, before, step.after);
+      return pairs.facts().moves ? permuted(x, std::move(pairs), moved.reason) : x;
     }
     case Kind::slice:
       if (step.dim < 0) {

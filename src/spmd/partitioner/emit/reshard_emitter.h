@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,9 +39,7 @@ class ReshardEmitter {
     const ReshardReason& reason;
   };
   /// A collective-permute (source, target), joined with the one that made `x`, if one did.
-  ir::Instruction* permuted(ir::Instruction* x,
-                            std::vector<std::pair<std::int64_t, std::int64_t>> pairs,
-                            const ReshardReason& reason);
+  ir::Instruction* permuted(ir::Instruction* x, DevicePairs pairs, const ReshardReason& reason);
   ir::Instruction* step(const ReshardStep& step, ir::Instruction* x, const TensorSharding& before,
                         const Dims& padded, const Moved& moved);
   /// A step after which one dim has another number of blocks.
@@ -67,6 +67,9 @@ class ReshardEmitter {
   ShardBuilder& emit_;
   CommunicationReporter& report_;
   RowExchangeEmitter& rows_;
+  /// Of shardings before and after. Few: looked through in order.
+  using KnownPairs = std::deque<std::tuple<TensorSharding, TensorSharding, DevicePairs>>;
+  KnownPairs reordered_, permuted_;
 };
 
 }  // namespace tessera::spmd

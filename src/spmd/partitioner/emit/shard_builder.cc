@@ -138,16 +138,21 @@ ir::Instruction* ShardBuilder::lookup(const Dims& table, const IndexList& axes) 
   return lookups_[key] = out;
 }
 
-std::vector<std::pair<std::int64_t, std::int64_t>> ShardBuilder::pairs_along(
-    const IndexList& axes, const Dims& target) const {
-  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+const DevicePairs& ShardBuilder::pairs_along(const IndexList& axes, const Dims& target) {
+  const auto [it, fresh] = pairs_.try_emplace({Dims(axes.begin(), axes.end()), target});
+  if (!fresh) return it->second;
+  std::vector<std::int64_t> sent_to(std::size_t(devices_), -1);
   for (const auto& group : groups(axes).expand(devices_)) {
     for (std::size_t c = 0; c < group.size(); ++c) {
-      if (target[c] >= 0) pairs.emplace_back(group[c], group[std::size_t(target[c])]);
+      if (target[c] >= 0) sent_to[std::size_t(group[c])] = group[std::size_t(target[c])];
     }
   }
-  std::sort(pairs.begin(), pairs.end());
-  return pairs;
+  std::vector<DevicePairs::Pair> pairs;
+  pairs.reserve(sent_to.size());
+  for (std::size_t d = 0; d < sent_to.size(); ++d) {
+    if (sent_to[d] >= 0) pairs.emplace_back(std::int64_t(d), sent_to[d]);
+  }
+  return it->second = DevicePairs(std::move(pairs));
 }
 
 ir::Instruction* ShardBuilder::shard_offset(const TensorSharding& s, std::int64_t dim,

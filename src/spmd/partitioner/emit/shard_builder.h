@@ -71,8 +71,7 @@ class ShardBuilder {
   ir::Instruction* shard_offset(const TensorSharding& s, std::int64_t dim, std::int64_t size);
   /// The pairs of a permute by which each device sends to the one that stands at `target[c]` along
   /// the axes, itself at c; -1: it sends nothing.
-  std::vector<std::pair<std::int64_t, std::int64_t>> pairs_along(const IndexList& axes,
-                                                                 const Dims& target) const;
+  const DevicePairs& pairs_along(const IndexList& axes, const Dims& target);
   ir::DeviceGroups groups(const IndexList& axes) const {
     return ir::DeviceGroups::over(mesh_, axes);
   }
@@ -125,6 +124,7 @@ class ShardBuilder {
   std::map<std::int64_t, ir::Instruction*> indices_;
   std::map<IndexList, ir::Instruction*> coordinates_;
   std::map<std::pair<Dims, IndexList>, ir::Instruction*> lookups_;
+  std::map<std::pair<Dims, Dims>, DevicePairs> pairs_;  ///< by axes and targets
   std::map<std::pair<int, double>, ir::Instruction*> scalars_;
   std::unordered_map<const ir::Instruction*, ir::Instruction*> constants_;
 };

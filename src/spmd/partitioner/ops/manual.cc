@@ -24,11 +24,9 @@ using ir::Opcode;
 /// there is one. Returns false if nobody is joined to anybody.
 bool settle_groups(ir::Instruction* i, std::int64_t devices) {
   if (auto* permute = i->attrs.edit_if<ir::PermuteAttrs>()) {
-    bool names_partitions = permute->channel_id.has_value();
-    for (const auto& [from, to] : permute->source_target_pairs) {
-      names_partitions |= from != 0 || to != 0;
-    }
-    return names_partitions || permute->source_target_pairs.empty();
+    const DevicePairs& pairs = permute->source_target_pairs;
+    const bool only_first = pairs.size() == 1 && pairs[0] == DevicePairs::Pair{0, 0};
+    return permute->channel_id.has_value() || !only_first;
   }
   auto* attrs = i->attrs.edit_if<ir::CollectiveAttrs>();
   if (!attrs || attrs->groups.symbolic() || attrs->use_global_device_ids) return true;
