@@ -227,7 +227,7 @@ Values Interpreter::run_collective(const ir::Instruction& in, const Active& acti
       }
     }
     for (const auto& [source, target] :
-         ir::process_pairs(in.get<ir::PermuteAttrs>().source_target_pairs,
+         ir::process_pairs(in.get<ir::PermuteAttrs>().source_target_pairs.pairs(),
                            ir::group_mode(in.opcode, in.attrs, grid_), grid_)) {
       std::vector<std::int64_t> pair = {source};
       if (target != source) pair.push_back(target);

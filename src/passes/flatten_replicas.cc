@@ -95,7 +95,7 @@ class Flattening {
     if (attrs.batch) return;
     ++changed_;
     const GroupMode mode = mode_of(*i, attrs.channel_id.has_value());
-    attrs.source_target_pairs = ir::process_pairs(attrs.source_target_pairs, mode, grid_);
+    attrs.source_target_pairs = ir::process_pairs(attrs.source_target_pairs.pairs(), mode, grid_);
     if (!attrs.channel_id) attrs.channel_id = ir::next_channel_id(&module_);
   }
 

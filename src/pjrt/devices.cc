@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the API on devices, their descriptions and memories.
+#include <unistd.h>
+
+#include <cstddef>
+
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {
@@ -80,10 +84,17 @@ PJRT_Error* device_memory_stats(PJRT_Device_MemoryStats_Args* args) {
     args->bytes_in_use = stats.current;
     args->peak_bytes_in_use = stats.peak;
     args->peak_bytes_in_use_is_set = true;
-    args->num_allocs_is_set = args->largest_alloc_size_is_set = args->bytes_limit_is_set =
-        args->bytes_reserved_is_set = args->peak_bytes_reserved_is_set =
-            args->bytes_reservable_limit_is_set = args->largest_free_block_bytes_is_set =
-                args->pool_bytes_is_set = args->peak_pool_bytes_is_set = false;
+    // Devices share the memory of the machine: each has as much of it as the others.
+    const std::int64_t share = std::int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) /
+                               std::int64_t(args->device->client->addressable_devices.size());
+    args->bytes_limit = args->bytes_reservable_limit = share;
+    args->bytes_limit_is_set = args->bytes_reservable_limit_is_set = share > 0;
+    args->num_allocs_is_set = args->largest_alloc_size_is_set = args->bytes_reserved_is_set =
+        args->peak_bytes_reserved_is_set = args->largest_free_block_bytes_is_set =
+            args->pool_bytes_is_set = args->peak_pool_bytes_is_set = false;
+    if (args->struct_size > offsetof(PJRT_Device_MemoryStats_Args, peak_allocated_bytes_is_set)) {
+      args->peak_allocated_bytes_is_set = false;
+    }
   });
 }
 

@@ -183,6 +183,9 @@ PJRT_Error* raw_to_host(PJRT_Buffer_CopyRawToHost_Args* args) {
     }
     data.wait();
     const std::byte* const from = args->buffer->device()->client->engine->host_address(data);
+    if (args->transfer_size > 0 && from == nullptr) {
+      throw Failure(PJRT_Error_Code_UNIMPLEMENTED, "the host can't address the device's memory");
+    }
     if (args->transfer_size > 0) {
       std::memcpy(args->dst, from + args->offset, std::size_t(args->transfer_size));
     }
