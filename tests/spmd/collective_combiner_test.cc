@@ -328,6 +328,22 @@ TEST(Order, AsEarlyAsTheirOperandsAllow) {
   EXPECT_GT(place_of(c.text, "s"), place_of(c.text, "k")) << c.text;
 }
 
+// An operand that goes far ahead by itself isn't the last of two any more.
+TEST(Order, NotBeforeOperandsThatStay) {
+  const auto c = check_collectives(
+      "ENTRY e {\n x = f32[8] parameter(0)\n y = f32[8] parameter(1)\n k = f32[8] negate(x)\n"
+      " m = f32[8] multiply(x, k)\n a = f32[8] all-reduce(y), " +
+          channel(1) + kRows + kSum + "\n n = f32[8] multiply(m, m)\n" +
+          " b = (f32[8], f32[8]) all-reduce(k, a), " + channel(2) + kRows + kSum +
+          "\n o = f32[] constant(2)\n p = f32[64] broadcast(o), dimensions={}\n"
+          " q = f32[8] slice(p), slice={[0:8]}\n c = f32[8] get-tuple-element(b), index=0\n"
+          " d = f32[8] get-tuple-element(b), index=1\n s = f32[8] add(c, d)\n"
+          " u = f32[8] add(s, n)\n ROOT r = f32[8] add(u, q)\n}\n",
+      spmd::schedule_collectives_early);
+  EXPECT_GT(place_of(c.text, "b"), place_of(c.text, "k")) << c.text;
+  EXPECT_GT(place_of(c.text, "b"), place_of(c.text, "a")) << c.text;
+}
+
 TEST(Order, NotIfPeakMemoryWouldGrow) {
   const std::string text =
       "ENTRY e {\n x = f32[8] parameter(0)\n y = f32[2] parameter(1)\n"
