@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests of the plugin by JAX programs: skipped where there is no Python with JAX.
+# Tests of the plugin by JAX programs, where there is a Python with JAX.
 
 set(TESSERA_JAX_PYTHON "$ENV{TESSERA_JAX_PYTHON}" CACHE STRING
     "A Python with jax, jaxlib and pypjrt, for tests of the plugin; empty: python3, if it has them")
 set(tessera_jax_python "${TESSERA_JAX_PYTHON}")
 if(NOT tessera_jax_python)
   set(tessera_jax_python python3)
+endif()
+execute_process(COMMAND "${tessera_jax_python}" -c "import jax, jaxlib"
+  RESULT_VARIABLE tessera_no_jax OUTPUT_QUIET ERROR_QUIET)
+if(tessera_no_jax)
+  message(STATUS "No Python with JAX (TESSERA_JAX_PYTHON): the plugin is tested over its C API alone")
+  return()
 endif()
 foreach(name IN ITEMS conform package programs callbacks partitioning process training)
   add_test(NAME pjrt_${name}

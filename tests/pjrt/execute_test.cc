@@ -135,6 +135,35 @@ TEST(PjrtExecute, PartitionsAProgramOfGlobalShapes) {
   }
 }
 
+TEST(PjrtExecute, RunsReplicasOfAProgram) {
+  const Client client(4);
+  const Loaded sum = client.compile(R"(module @sum {
+  func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = "stablehlo.all_reduce"(%x) <{replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) : (tensor<2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+})",
+                                    options_for(1, 4));
+  ASSERT_TRUE(sum);
+  std::vector<Buffer> parts;
+  std::vector<std::vector<PJRT_Buffer*>> arguments;
+  for (std::size_t r = 0; r < 4; ++r) {
+    parts.push_back(client.put({float(r), float(10 * r)}, {2}, r));
+    arguments.push_back({parts.back().get()});
+  }
+  std::vector<std::vector<Buffer>> out;
+  const Answer a = run(sum, arguments, 1, &out);
+  ASSERT_TRUE(a.ok()) << a.message;
+  EXPECT_EQ(get(out[0][0]), (std::vector<float>{2, 20}));
+  EXPECT_EQ(get(out[1][0]), (std::vector<float>{4, 40}));
+  EXPECT_EQ(get(out[2][0]), (std::vector<float>{2, 20}));
+  EXPECT_EQ(get(out[3][0]), (std::vector<float>{4, 40}));
+}
+
 TEST(PjrtExecute, ShardingsOfResultsAreOpShardings) {
   const Client client(8);
   const Executable e = executable_of(client.compile(kSplit, options_for(8)));
@@ -242,8 +271,8 @@ TEST(PjrtCompile, RefusesOptionsThatMakeNoSense) {
   Answer a;
   EXPECT_FALSE(client.compile(kSplit, options_for(8), &a));
   EXPECT_EQ(a.code, PJRT_Error_Code_INVALID_ARGUMENT) << a.message;
-  EXPECT_FALSE(client.compile(kAddOne, options_for(1, 2), &a));
-  EXPECT_EQ(a.code, PJRT_Error_Code_UNIMPLEMENTED) << a.message;
+  EXPECT_FALSE(client.compile(kAddOne, options_for(1, 4), &a));
+  EXPECT_EQ(a.code, PJRT_Error_Code_INVALID_ARGUMENT) << a.message;
   EXPECT_FALSE(client.compile(kAddOne, "\xff\xff\xff", &a));
   EXPECT_EQ(a.code, PJRT_Error_Code_INVALID_ARGUMENT) << a.message;
   const std::string whole = options_for(1);

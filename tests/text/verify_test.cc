@@ -124,7 +124,7 @@ TEST(Verify, CallsOutOfAProgram) {
 TEST(Verify, WhatIsWrittenOfAllDevicesIsLegal) {
   for (const char* operation :
        {"f32[8] all-gather(p), replica_groups={}, dimensions={0}",
-        "f32[8] all-gather(p), channel_id=1, use_global_device_ids=true, replica_groups={}, "
+        "f32[16] all-gather(p), channel_id=1, use_global_device_ids=true, replica_groups={}, "
         "dimensions={0}"}) {
     const auto module = ir::parse_hlo(
         std::string("HloModule m, num_partitions=2, replica_count=2\nENTRY e {\n  p = f32[4] "
