@@ -361,6 +361,23 @@ func.func public @main(%arg0: tensor<4xf32>, %arg1: tensor<f32>) -> (tensor<4xf3
                  {floats({4}, {1, 4, 9, 16}), floats({}, {25})});
 }
 
+// What becomes partial values at the end of a function is made of whole ones there.
+TEST(Unreduced, AFunctionMakesPartialValuesOfWholeOnes) {
+  expect_results(R"(sdy.mesh @one = <["a"=1]>
+sdy.mesh @mesh = <["p"=5]>
+func.func public @main(%0: tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) {
+  %1 = sdy.sharding_constraint %0 <@one, [{}, {}]> : tensor<2x2xf32>
+  %2 = sdy.named_computation<"f">(%0, %1) out_shardings=[<@mesh, [{}, {}], unreduced={"p"}>] (%3: tensor<2x2xf32>, %4: tensor<2x2xf32>) {
+    %5 = stablehlo.maximum %3, %3 {sdy.sharding = #sdy.sharding_per_value<[<@one, [{}, {}]>]>} : tensor<2x2xf32>
+    sdy.return %5 : tensor<2x2xf32>
+  } : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %1, %2 : tensor<2x2xf32>, tensor<2x2xf32>
+}
+)",
+                 {floats({2, 2}, {1, 2, 3, 4})},
+                 {floats({2, 2}, {1, 2, 3, 4}), floats({2, 2}, {1, 2, 3, 4})});
+}
+
 TEST(ManualComputations, ResultsOfTheProgramHaveTheirOwnShardings) {
   expect_results(R"(sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func public @main(%arg0: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) -> (tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) {

@@ -116,13 +116,19 @@ void partition_elementwise(PartitionContext& p, const ir::Instruction& source) {
     operands.push_back(p.values.declared(*o)->local);
   }
   const TensorSharding& result = p.source.sharding(source);
+  const auto& all = source.operands();
+  const auto term = std::find_if(all.begin(), all.end(), [&](const ir::Instruction* o) {
+    return !p.values.declared(*o)->sharding.unreduced.empty();
+  });
+  // A result of a function may be said to be partial values where it is made of whole ones.
+  const bool becomes_partial = !result.unreduced.empty() && term == all.end();
+  const TensorSharding made_in = becomes_partial ? reduced(result) : result;
   ir::Instruction* x =
-      p.emit.local_op(source, std::move(operands), local_shape(source.shape, result));
-  Value* made = p.values.make(x, result, source.shape);
-  if (!result.unreduced.empty()) {
-    const Value* first = p.values.declared(*source.operand(0));
-    const bool is_term = !first->sharding.unreduced.empty();
-    made->set_partial_op((is_term ? first : p.values.declared(*source.operand(1)))->partial_op);
+      p.emit.local_op(source, std::move(operands), local_shape(source.shape, made_in));
+  Value* made = p.values.make(x, made_in, source.shape);
+  if (becomes_partial) made = p.values.reshard(made, result, "result of " + source.name);
+  if (!result.unreduced.empty() && !becomes_partial) {
+    made->set_partial_op(p.values.declared(**term)->partial_op);
   }
   p.values.define(source, made);
 }
