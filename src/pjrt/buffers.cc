@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "src/pjrt/dtypes.h"
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {
@@ -15,6 +16,15 @@ DeviceBuffer data_of(PJRT_Buffer* buffer) {
                   "Array has been deleted or donated: " + b.shape.to_string());
   }
   return b.data;
+}
+
+std::byte* address_of(PJRT_Buffer* buffer) {
+  const DeviceBuffer data = data_of(buffer);
+  std::byte* const out = buffer->device()->client->engine->host_address(data);
+  if (out == nullptr && data.bytes() > 0) {
+    throw Failure(PJRT_Error_Code_UNIMPLEMENTED, "the host can't address the device's memory");
+  }
+  return out;
 }
 
 PJRT_Buffer* make_buffer(DeviceBuffer data, const Shape& shape, PJRT_Memory* memory) {
@@ -105,15 +115,6 @@ PJRT_Error* buffer_device(PJRT_Buffer_Device_Args* args) {
 PJRT_Error* buffer_memory(PJRT_Buffer_Memory_Args* args) {
   args->memory = args->buffer->memory;
   return nullptr;
-}
-
-std::byte* address_of(PJRT_Buffer* buffer) {
-  const DeviceBuffer data = data_of(buffer);
-  std::byte* const out = buffer->device()->client->engine->host_address(data);
-  if (out == nullptr && data.bytes() > 0) {
-    throw Failure(PJRT_Error_Code_UNIMPLEMENTED, "the host can't address the device's memory");
-  }
-  return out;
 }
 
 PJRT_Error* buffer_on_cpu(PJRT_Buffer_IsOnCpu_Args* args) {

@@ -3,20 +3,19 @@
 #include <algorithm>
 #include <string_view>
 
+#include "src/base/env.h"
 #include "src/base/platforms.h"
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {
 namespace {
 
-constexpr std::int64_t kMostDevices = 1048576;
-
 std::int64_t device_count_option(const PJRT_NamedValue& option) {
   if (option.type != PJRT_NamedValue_kInt64 || option.int64_value < 1 ||
-      option.int64_value > kMostDevices) {
+      option.int64_value > kMaxDevices) {
     throw Failure(
         PJRT_Error_Code_INVALID_ARGUMENT,
-        "option 'cpu_device_count' is a number from 1 to " + std::to_string(kMostDevices));
+        "option 'cpu_device_count' is a number from 1 to " + std::to_string(kMaxDevices));
   }
   return option.int64_value;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "src/base/env.h"
 #include "src/pjrt/proto.h"
 #include "src/pjrt/status.h"
 
@@ -27,13 +28,11 @@ enum DeviceAssignmentField : std::uint32_t {
 };
 constexpr std::uint32_t kReplicaDevices = 1;
 
-constexpr std::int64_t kMostDevices = 1048576;
-
 std::int64_t count(std::int64_t n, const char* what) {
-  if (n < 0 || n > kMostDevices) {
+  if (n < 0 || n > kMaxDevices) {
     throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
                   std::string("compile options: ") + what + " is " + std::to_string(n) +
-                      "; valid are 1 to " + std::to_string(kMostDevices));
+                      "; valid are 1 to " + std::to_string(kMaxDevices));
   }
   return std::max<std::int64_t>(1, n);
 }

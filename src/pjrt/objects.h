@@ -3,7 +3,6 @@
 #pragma once
 
 #include <tessera/device.h>
-#include <tessera/dtype.h>
 
 #include <atomic>
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include "src/base/shape.h"
 #include "src/compiler/engine.h"
 #include "src/pjrt/abi/api.h"
+#include "src/pjrt/ffi/user_data.h"
 #include "src/pjrt/status.h"
 
 /// Null: it has happened.
@@ -79,23 +79,21 @@ struct PJRT_Buffer {
   /// Held while the count of external references isn't 0.
   tessera::DeviceBuffer external;
   std::int64_t external_references = 0;
-  /// Called when nobody uses memory of the client any more (views).
   PJRT_Device* device() const { return memory->device; }
 };
 
-/// User data that handlers find by type; see the FFI extension.
+/// What handlers of custom calls find in a run.
 struct PJRT_ExecuteContext {
-  std::vector<std::pair<std::int64_t, void*>> user_data;
+  tessera::pjrt::ffi::UserData user_data;
 };
 
 namespace tessera::pjrt {
 
-/// The dtype of an element type of the API. A Failure that names it if Tessera lacks it.
-DType dtype_of(std::uint32_t type);
-std::uint32_t type_of(DType dtype);
-
 /// The buffer's memory, a handle of the caller's own. A Failure if it was deleted or donated.
 DeviceBuffer data_of(PJRT_Buffer* buffer);
+
+/// Where the host can read it. A Failure if it can't.
+std::byte* address_of(PJRT_Buffer* buffer);
 
 /// A new handle on the client's side.
 PJRT_Buffer* make_buffer(DeviceBuffer data, const Shape& shape, PJRT_Memory* memory);

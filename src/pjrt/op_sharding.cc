@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardings as bytes: xla.OpSharding.
+// Shapes and shardings as bytes.
 #include "src/pjrt/op_sharding.h"
 
 #include <numeric>
-#include <vector>
+#include <utility>
 
+#include "src/base/env.h"
+#include "src/pjrt/dtypes.h"
 #include "src/pjrt/proto.h"
 #include "src/pjrt/status.h"
 
@@ -15,6 +17,7 @@ namespace {
 enum Type : std::int64_t {
   kReplicated = 0,
   kMaximal = 1,
+  kTuple = 2,
   kOther = 3,
   kManual = 4,
   kUnknown = 5,
@@ -24,6 +27,7 @@ enum Field : std::uint32_t {
   kType = 1,
   kTile = 3,
   kDevices = 4,
+  kTupleParts = 5,
   kReplicateOnLast = 6,
   kLastTileDims = 8,
   kIotaDims = 9,
@@ -75,10 +79,83 @@ Tiling::Kind kind_of_type(std::int64_t type) {
     if (type_of_kind(k) == type) return k;
   }
   throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                "OpSharding of type " + std::to_string(type) + "; tuples are given leaf by leaf");
+                "OpSharding of type " + std::to_string(type));
+}
+
+Tiling read_part(std::string_view bytes, std::vector<Tiling>* parts) {
+  Tiling out;
+  std::int64_t type = kReplicated;
+  std::vector<std::int64_t> tile, devices, last, iota, perm;
+  bool replicate_on_last = false;
+  ProtoReader in(bytes, "OpSharding");
+  while (const std::uint32_t field = in.next()) {
+    if (field == kType) type = in.number();
+    if (field == kTupleParts) {
+      if (parts == nullptr) {
+        throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, "OpSharding: a tuple within a tuple");
+      }
+      parts->push_back(read_part(in.text(), nullptr));
+    }
+    if (field == kTile) in.numbers(&tile);
+    if (field == kDevices) in.numbers(&devices);
+    if (field == kReplicateOnLast) replicate_on_last = in.number() != 0;
+    if (field == kLastTileDims) in.numbers(&last);
+    if (field == kIotaDims) in.numbers(&iota);
+    if (field == kIotaPerm) in.numbers(&perm);
+  }
+  if (type == kTuple) return out;
+  out.kind = kind_of_type(type);
+  if (out.kind == Tiling::Kind::maximal) out.device = devices.empty() ? 0 : devices[0];
+  if (out.kind != Tiling::Kind::tiled) return out;
+  out.tile = Dims(tile.begin(), tile.end());
+  out.reshape = Dims(iota.begin(), iota.end());
+  for (const std::int64_t p : perm) out.perm.push_back(int(p));
+  out.devices = devices;
+  if (replicate_on_last) out.subgroups = {Tiling::Subgroup::replicated};
+  for (const std::int64_t t : last) out.subgroups.push_back(subgroup_of_type(t));
+  if (out.subgroups.size() > out.tile.size()) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, "OpSharding: fewer dims than kinds of them");
+  }
+  for (const std::int64_t size : out.tile) {
+    if (size < 1 || size > kMaxDevices) {
+      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "OpSharding: a tile of " + std::to_string(size) + " devices");
+    }
+  }
+  check_tiling(out, out.num_devices());
+  return out;
 }
 
 }  // namespace
+
+std::string write_shape(const Shape& shape) {
+  // As in xla/xla_data.proto.
+  constexpr std::uint32_t kElementType = 2, kDims = 3, kParts = 4, kLayout = 5, kIsDynamic = 6;
+  constexpr std::uint32_t kMinorToMajor = 1;
+  constexpr std::int64_t kTupleType = 13;
+  ProtoWriter out;
+  if (shape.is_tuple) {
+    out.number(kElementType, kTupleType);
+    for (const Shape& leaf : flatten(shape)) out.message(kParts, write_shape(leaf));
+    return out.bytes();
+  }
+  out.number(kElementType, primitive_type(shape.dtype));
+  out.numbers(kDims, {shape.dims.begin(), shape.dims.end()});
+  std::vector<std::int64_t> order;
+  for (auto d = std::int64_t(shape.dims.size()); d-- > 0;) order.push_back(d);
+  ProtoWriter layout;
+  layout.numbers(kMinorToMajor, order);
+  out.message(kLayout, layout.bytes());
+  out.numbers(kIsDynamic, std::vector<std::int64_t>(shape.dims.size(), 0));
+  return out.bytes();
+}
+
+std::string write_op_sharding(const std::vector<Tiling>& parts) {
+  ProtoWriter out;
+  out.number(kType, kTuple);
+  for (const Tiling& t : parts) out.message(kTupleParts, write_op_sharding(t));
+  return out.bytes();
+}
 
 std::string write_op_sharding(const Tiling& given) {
   const Tiling t = given.canonical();
@@ -113,35 +190,11 @@ std::string write_op_sharding(const Tiling& given) {
   return out.bytes();
 }
 
-Tiling read_op_sharding(std::string_view bytes) {
-  Tiling out;
-  std::int64_t type = kReplicated;
-  std::vector<std::int64_t> tile, devices, last, iota, perm;
-  bool replicate_on_last = false;
-  ProtoReader in(bytes, "OpSharding");
-  while (const std::uint32_t field = in.next()) {
-    if (field == kType) type = in.number();
-    if (field == kTile) in.numbers(&tile);
-    if (field == kDevices) in.numbers(&devices);
-    if (field == kReplicateOnLast) replicate_on_last = in.number() != 0;
-    if (field == kLastTileDims) in.numbers(&last);
-    if (field == kIotaDims) in.numbers(&iota);
-    if (field == kIotaPerm) in.numbers(&perm);
-  }
-  out.kind = kind_of_type(type);
-  if (out.kind == Tiling::Kind::maximal) out.device = devices.empty() ? 0 : devices[0];
-  if (out.kind != Tiling::Kind::tiled) return out;
-  out.tile = Dims(tile.begin(), tile.end());
-  out.reshape = Dims(iota.begin(), iota.end());
-  for (const std::int64_t p : perm) out.perm.push_back(int(p));
-  out.devices = devices;
-  if (replicate_on_last) out.subgroups = {Tiling::Subgroup::replicated};
-  for (const std::int64_t t : last) out.subgroups.push_back(subgroup_of_type(t));
-  if (out.subgroups.size() > out.tile.size()) {
-    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, "OpSharding: fewer dims than kinds of them");
-  }
-  check_tiling(out, out.num_devices());
-  return out;
+std::vector<Tiling> read_op_sharding(std::string_view bytes) {
+  std::vector<Tiling> parts;
+  Tiling one = read_part(bytes, &parts);
+  if (parts.empty()) parts.push_back(std::move(one));
+  return parts;
 }
 
 }  // namespace tessera::pjrt

@@ -12,6 +12,7 @@
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/auto_sharding.h"
 #include "src/ir/rewrite/drop_shardings.h"
+#include "src/pjrt/dtypes.h"
 #include "src/pjrt/ffi/handlers.h"
 #include "src/pjrt/op_sharding.h"
 #include "src/pjrt/partitioner/custom_partitioner.h"
@@ -174,8 +175,8 @@ std::string hexadecimal(XXH128_hash_t h) {
   return text;
 }
 
-/// Of this build of the library: what another one serialized isn't read.
-constexpr std::string_view kMagic = "TESSERA-PROGRAM-1\n" __DATE__ " " __TIME__ "\n";
+/// With the version of the format.
+constexpr std::string_view kMagic = "TESSERA-PROGRAM-1\n";
 
 std::string_view take(std::string_view* bytes, std::size_t n) {
   if (n > bytes->size()) {
@@ -255,7 +256,7 @@ std::string serialize(const Program& program) {
 std::shared_ptr<Program> deserialize(PJRT_Client& client, std::string_view bytes) {
   if (!bytes.starts_with(kMagic)) {
     throw Failure(PJRT_Error_Code_FAILED_PRECONDITION,
-                  "this is no program that this build of Tessera serialized");
+                  "this is no program that this version of Tessera serialized");
   }
   bytes.remove_prefix(kMagic.size());
   const std::uint64_t checksum = take_number(&bytes);

@@ -94,7 +94,10 @@ void ProtoWriter::number(std::uint32_t field, std::int64_t value) {
 }
 
 void ProtoWriter::text(std::uint32_t field, std::string_view value) {
-  if (value.empty()) return;
+  if (!value.empty()) message(field, value);
+}
+
+void ProtoWriter::message(std::uint32_t field, std::string_view value) {
   varint(field << 3 | kBytes);
   varint(value.size());
   bytes_ += value;

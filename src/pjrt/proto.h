@@ -41,6 +41,8 @@ class ProtoWriter {
  public:
   void number(std::uint32_t field, std::int64_t value);
   void text(std::uint32_t field, std::string_view value);
+  /// Written also if it is empty: that it is there says something.
+  void message(std::uint32_t field, std::string_view value);
   /// Packed.
   void numbers(std::uint32_t field, const std::vector<std::int64_t>& values);
   const std::string& bytes() const { return bytes_; }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the API on topologies: which devices there are, told without a client.
+#include <xxhash.h>
+
 #include <charconv>
 #include <string_view>
 
+#include "src/base/env.h"
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {
 namespace {
 
-constexpr std::int64_t kMostDevices = 1048576;
 constexpr std::string_view kHeader = "tessera topology 1\n";
 
 std::unique_ptr<PJRT_TopologyDescription> make(std::vector<PJRT_DeviceDescription> devices) {
@@ -19,11 +21,7 @@ std::unique_ptr<PJRT_TopologyDescription> make(std::vector<PJRT_DeviceDescriptio
     out->pointers.push_back(&d);
     out->text += std::to_string(d.id) + " " + std::to_string(d.process) + "\n";
   }
-  // FNV-1a: the same in all processes and builds.
-  out->fingerprint = 14695981039346656037ULL;
-  for (const char c : out->text) {
-    out->fingerprint = (out->fingerprint ^ std::uint8_t(c)) * 1099511628211ULL;
-  }
+  out->fingerprint = XXH3_64bits(out->text.data(), out->text.size());
   return out;
 }
 
@@ -50,11 +48,11 @@ PJRT_Error* create(PJRT_TopologyDescription_Create_Args* args) {
       const auto [at, error] = std::from_chars(name.data() + kPrefix.size(), end, n);
       if (error != std::errc() || at != end) n = 0;
     }
-    if (n < 1 || n > kMostDevices) {
+    if (n < 1 || n > kMaxDevices) {
       throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
                     "there is no topology '" + std::string(name) +
                         "'; 'cpu:8' are 8 devices, of which there may be " +
-                        std::to_string(kMostDevices));
+                        std::to_string(kMaxDevices));
     }
     std::vector<PJRT_DeviceDescription> devices;
     for (std::int64_t k = 0; k < n; ++k) devices.push_back(describe_device(Device{.id = k}));

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 
+#include "src/pjrt/dtypes.h"
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {
@@ -58,6 +59,15 @@ std::shared_ptr<const void> owner(std::function<void()> release) {
                                      [f = std::move(release)](const void*) { f(); });
 }
 
+/// A copy of the host's elements for one memory.
+DeviceBuffer copied_in(const std::byte* bytes, const HostLayout& held, const Shape& shape,
+                       const PJRT_Memory& memory) {
+  const PJRT_Device& device = *memory.device;
+  return device.client->engine
+      ->copy_in(bytes, held, Box::entire(shape.dims), {&device.device, 1}, memory.kind)
+      .front();
+}
+
 PJRT_Error* from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
   return guarded([&] {
     PJRT_Client& client = checked(args->client, "client");
@@ -85,12 +95,7 @@ PJRT_Error* from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
       data = client.engine->adopt(host, shape, memory->device->device, memory->kind);
       if (data) done->event = std::move(released);
     }
-    if (!data) {
-      data = client.engine
-                 ->copy_in(bytes, held, Box::entire(shape.dims), {&memory->device->device, 1},
-                           memory->kind)
-                 .front();
-    }
+    if (!data) data = copied_in(bytes, held, shape, *memory);
     args->buffer = make_buffer(std::move(data), shape, memory);
     args->done_with_host_buffer = done.release();
   });
@@ -104,48 +109,32 @@ PJRT_Error* view_of_memory(PJRT_Client_CreateViewOfDeviceBuffer_Args* args) {
     const Shape shape = shape_of(args->element_type, args->dims, args->num_dims);
     HostLayout held{shape.dtype, Box::entire(shape.dims), strides_of_layout(shape, args->layout)};
     const auto call = reinterpret_cast<OnDelete>(args->on_delete_callback);
-    const auto release = [call, at = args->device_buffer_ptr, user = args->on_delete_callback_arg] {
-      if (call != nullptr) call(at, user);
-    };
+    // A client that gets an error keeps its memory.
+    const auto given = std::make_shared<bool>(false);
+    const std::shared_ptr<const void> hold =
+        owner([call, given, at = args->device_buffer_ptr, user = args->on_delete_callback_arg] {
+          if (*given && call != nullptr) call(at, user);
+        });
     auto* const bytes = static_cast<std::byte*>(args->device_buffer_ptr);
     DeviceBuffer data;
-    bool adopted = false;
     if (held.is_plain() && shape.byte_count() > 0) {
-      // The owner's release is called once, by whoever lets go last: here if it isn't adopted.
-      const compiler::HostMemory host{bytes, std::size_t(shape.byte_count()), owner(release),
-                                      false};
-      data = client.engine->adopt(host, shape, memory->device->device, memory->kind);
-      adopted = bool(data);
-      if (!adopted) {
-        data = client.engine
-                   ->copy_in(bytes, held, Box::entire(shape.dims), {&memory->device->device, 1},
-                             memory->kind)
-                   .front();
-      }
-    } else {
-      data = client.engine
-                 ->copy_in(bytes, held, Box::entire(shape.dims), {&memory->device->device, 1},
-                           memory->kind)
-                 .front();
-      release();
+      data = client.engine->adopt({bytes, std::size_t(shape.byte_count()), hold, false}, shape,
+                                  memory->device->device, memory->kind);
     }
+    if (!data) data = copied_in(bytes, held, shape, *memory);
     args->buffer = make_buffer(std::move(data), shape, memory);
+    *given = true;
   });
 }
 
 PJRT_Error* uninitialized(PJRT_Client_CreateUninitializedBuffer_Args* args) {
   return guarded([&] {
-    PJRT_Client& client = checked(args->client, "client");
     PJRT_Memory* const memory = memory_or_default(args->memory, args->device);
     const Shape shape = shape_of(args->shape_element_type, args->shape_dims, args->shape_num_dims);
     // Nothing is held, so that all of it is 0.
     const Dims none(shape.dims.size(), 0);
     const HostLayout held{shape.dtype, Box{none, none}};
-    args->buffer = make_buffer(client.engine
-                                   ->copy_in(nullptr, held, Box::entire(shape.dims),
-                                             {&memory->device->device, 1}, memory->kind)
-                                   .front(),
-                               shape, memory);
+    args->buffer = make_buffer(copied_in(nullptr, held, shape, *memory), shape, memory);
   });
 }
 
@@ -182,12 +171,9 @@ PJRT_Error* raw_to_host(PJRT_Buffer_CopyRawToHost_Args* args) {
                         std::to_string(args->offset) + " of a buffer of " + std::to_string(size));
     }
     data.wait();
-    const std::byte* const from = args->buffer->device()->client->engine->host_address(data);
-    if (args->transfer_size > 0 && from == nullptr) {
-      throw Failure(PJRT_Error_Code_UNIMPLEMENTED, "the host can't address the device's memory");
-    }
     if (args->transfer_size > 0) {
-      std::memcpy(args->dst, from + args->offset, std::size_t(args->transfer_size));
+      std::memcpy(args->dst, address_of(args->buffer) + args->offset,
+                  std::size_t(args->transfer_size));
     }
     args->event = new PJRT_Event{};
   });

@@ -5,80 +5,9 @@
 #include <cstring>
 
 #include "src/base/float_types.h"
+#include "src/pjrt/dtypes.h"
 
 namespace tessera::pjrt::ffi {
-
-std::uint32_t primitive_type(DType dtype) {
-  switch (dtype) {
-    case DType::pred:
-      return 1;
-    case DType::s1:
-      return 30;
-    case DType::s2:
-      return 26;
-    case DType::s4:
-      return 21;
-    case DType::s8:
-      return 2;
-    case DType::s16:
-      return 3;
-    case DType::s32:
-      return 4;
-    case DType::s64:
-      return 5;
-    case DType::u1:
-      return 31;
-    case DType::u2:
-      return 27;
-    case DType::u4:
-      return 22;
-    case DType::u8:
-      return 6;
-    case DType::u16:
-      return 7;
-    case DType::u32:
-      return 8;
-    case DType::u64:
-      return 9;
-    case DType::f4e2m1fn:
-      return 32;
-    case DType::f6e2m3fn:
-      return 34;
-    case DType::f6e3m2fn:
-      return 35;
-    case DType::f8e3m4:
-      return 29;
-    case DType::f8e4m3:
-      return 28;
-    case DType::f8e4m3b11fnuz:
-      return 23;
-    case DType::f8e4m3fn:
-      return 20;
-    case DType::f8e4m3fnuz:
-      return 25;
-    case DType::f8e5m2:
-      return 19;
-    case DType::f8e5m2fnuz:
-      return 24;
-    case DType::f8e8m0fnu:
-      return 33;
-    case DType::f16:
-      return 10;
-    case DType::bf16:
-      return 16;
-    case DType::f32:
-      return 11;
-    case DType::f64:
-      return 12;
-    case DType::c64:
-      return 15;
-    case DType::c128:
-      return 18;
-    case DType::token:
-      return 17;
-  }
-  return 0;
-}
 
 namespace {
 

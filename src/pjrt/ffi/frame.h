@@ -17,9 +17,6 @@
 
 namespace tessera::pjrt::ffi {
 
-/// XLA's number of an element type.
-std::uint32_t primitive_type(DType dtype);
-
 /// Attributes of one call; what is given out points into it.
 class FrameAttributes {
  public:

@@ -7,7 +7,6 @@
 #include <map>
 #include <new>
 
-#include "src/base/run_context.h"
 #include "src/base/task_pool.h"
 #include "src/pjrt/ffi/handlers.h"
 
@@ -251,12 +250,10 @@ void* find(const UserData& data, std::int64_t type_id) {
   return nullptr;
 }
 
-ScopedRun::ScopedRun(const UserData* data) : before_(run_context()) {
+ScopedRun::ScopedRun(const UserData* data) {
   static std::atomic<std::int64_t> runs{0};
   run_ = {data, ++runs};
-  set_run_context(&run_);
 }
-ScopedRun::~ScopedRun() { set_run_context(before_); }
 
 const UserData* user_data_of_run() {
   const auto* run = static_cast<const ScopedRun::Run*>(run_context());

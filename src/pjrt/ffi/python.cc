@@ -10,6 +10,7 @@
 
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/hooks.h"
+#include "src/pjrt/dtypes.h"
 #include "src/pjrt/ffi/handlers.h"
 #include "src/pjrt/ffi/host.h"
 
@@ -69,7 +70,7 @@ struct Python {
 };
 
 // Arrays are copies: functions may keep them. A result is a list of bytes, or the text of an error.
-constexpr const char* kHelper = R"py(
+constexpr const char* kCaller = R"py(
 import numpy as _np
 
 def _dtype(name):
@@ -109,93 +110,23 @@ def _tessera_call(function, arguments, results):
     return ''.join(traceback.format_exception(type(e), e, e.__traceback__))
 )py";
 
-const char* numpy_name(std::uint32_t type) {
-  switch (type) {
-    case 1:
-      return "bool";
-    case 2:
-      return "int8";
-    case 3:
-      return "int16";
-    case 4:
-      return "int32";
-    case 5:
-      return "int64";
-    case 6:
-      return "uint8";
-    case 7:
-      return "uint16";
-    case 8:
-      return "uint32";
-    case 9:
-      return "uint64";
-    case 10:
-      return "float16";
-    case 11:
-      return "float32";
-    case 12:
-      return "float64";
-    case 15:
-      return "complex64";
-    case 16:
-      return "bfloat16";
-    case 18:
-      return "complex128";
-    case 19:
-      return "float8_e5m2";
-    case 20:
-      return "float8_e4m3fn";
-    case 21:
-      return "int4";
-    case 22:
-      return "uint4";
-    case 23:
-      return "float8_e4m3b11fnuz";
-    case 24:
-      return "float8_e5m2fnuz";
-    case 25:
-      return "float8_e4m3fnuz";
-    case 26:
-      return "int2";
-    case 27:
-      return "uint2";
-    case 28:
-      return "float8_e4m3";
-    case 29:
-      return "float8_e3m4";
-    case 32:
-      return "float4_e2m1fn";
-    case 33:
-      return "float8_e8m0fnu";
-    default:
-      return nullptr;
-  }
+/// As numpy, or ml_dtypes for it, names the type; empty if neither has it.
+std::string numpy_name(DType dtype) {
+  const std::string own(name(dtype));
+  if (dtype == DType::pred) return "bool";
+  if (dtype == DType::bf16) return "bfloat16";
+  if (is_signed_integer(dtype)) return "int" + own.substr(1);
+  if (is_unsigned_integer(dtype)) return "uint" + own.substr(1);
+  if (is_complex(dtype)) return "complex" + own.substr(1);
+  if (dtype == DType::token) return {};
+  const std::size_t exponent = own.find('e');
+  if (exponent == std::string::npos) return "float" + own.substr(1);
+  return "float" + own.substr(1, exponent - 1) + "_" + own.substr(exponent);
 }
 
-std::size_t bytes_of_element(std::uint32_t type) {
-  switch (type) {
-    case 3:
-    case 7:
-    case 10:
-    case 16:
-      return 2;
-    case 4:
-    case 8:
-    case 11:
-      return 4;
-    case 5:
-    case 9:
-    case 12:
-    case 15:
-      return 8;
-    case 18:
-      return 16;
-    default:
-      return 1;
-  }
+DType dtype_of(const XLA_FFI_Buffer& b) {
+  return dtype_of_primitive(b.dtype).value_or(DType::token);
 }
-
-constexpr std::uint32_t kToken = 17;
 
 /// What jaxlib gives to each run: the functions of the program.
 struct Functions {
@@ -228,16 +159,12 @@ class Session {
   std::vector<PyObject*> owned_;
 };
 
-/// The helper's function; null if Python has no numpy.
-PyObject* helper(const Python& p, Session* session) {
+/// What calls functions, from kCaller; null if Python has no numpy.
+PyObject* caller(const Python& p, Session* session) {
   constexpr int kFile = 257;  // Py_file_input
   PyObject* const names = p.dict(p.module("_tessera_pjrt"));
   if (PyObject* const found = p.item(names, "_tessera_call")) return found;
-  if (p.item(names, "__builtins__") == nullptr) {
-    // Functions made by it need the builtins; running anything there brings them.
-    (void)session;
-  }
-  PyObject* const done = session->own(p.run(kHelper, kFile, names, names));
+  PyObject* const done = session->own(p.run(kCaller, kFile, names, names));
   if (done == nullptr) p.clear();
   return p.item(names, "_tessera_call");
 }
@@ -251,7 +178,7 @@ PyObject* shape_of(const Python& p, const XLA_FFI_Buffer& b) {
 }
 
 std::size_t byte_count(const XLA_FFI_Buffer& b) {
-  std::size_t n = bytes_of_element(b.dtype);
+  std::size_t n = byte_size(dtype_of(b));
   for (std::int64_t d = 0; d < b.rank; ++d) n *= std::size_t(b.dims[d]);
   return n;
 }
@@ -266,14 +193,14 @@ PyObject* described(const Python& p, const XLA_FFI_Args& all, bool values) {
   for (std::int64_t i = 0; i < all.size; ++i) {
     const XLA_FFI_Buffer& b = buffer(all, i);
     PyObject* entry = nullptr;
-    if (b.dtype == kToken) {
+    if (dtype_of(b) == DType::token) {
       entry = p.tuple_of_1("");  // None
     } else if (values) {
       PyObject* const bytes =
           p.bytes(static_cast<const char*>(b.data), std::ptrdiff_t(byte_count(b)));
-      entry = p.tuple_of_1("(NsN)", bytes, numpy_name(b.dtype), shape_of(p, b));
+      entry = p.tuple_of_1("(NsN)", bytes, numpy_name(dtype_of(b)).c_str(), shape_of(p, b));
     } else {
-      entry = p.tuple_of_1("(sN)", numpy_name(b.dtype), shape_of(p, b));
+      entry = p.tuple_of_1("(sN)", numpy_name(dtype_of(b)).c_str(), shape_of(p, b));
     }
     p.list_set(out, std::ptrdiff_t(i), entry);
   }
@@ -283,7 +210,7 @@ PyObject* described(const Python& p, const XLA_FFI_Args& all, bool values) {
 XLA_FFI_Error* take(const Python& p, PyObject* made, const XLA_FFI_Args& rets) {
   for (std::int64_t k = 0; k < rets.size; ++k) {
     const XLA_FFI_Buffer& b = buffer(rets, k);
-    if (b.dtype == kToken) continue;
+    if (dtype_of(b) == DType::token) continue;
     char* bytes = nullptr;
     std::ptrdiff_t size = 0;
     PyObject* const item = p.list_at(made, std::ptrdiff_t(k));
@@ -303,16 +230,8 @@ XLA_FFI_Error* call_function(const XLA_FFI_CallFrame& frame, const Functions& fu
   if (!p.complete || p.initialized() == 0) {
     return error("this program calls a function of Python, which is not in this process", 9);
   }
-  for (const XLA_FFI_Args* side : {&frame.args, &frame.rets}) {
-    for (std::int64_t i = 0; i < side->size; ++i) {
-      const std::uint32_t type = buffer(*side, i).dtype;
-      if (type != kToken && numpy_name(type) == nullptr) {
-        return error("numpy has no elements of the type " + std::to_string(type), 12);
-      }
-    }
-  }
   Session session(p);
-  PyObject* const call = helper(p, &session);
+  PyObject* const call = caller(p, &session);
   if (call == nullptr) return error("functions of Python can't be called without numpy", 9);
   PyObject* const args = session.own(described(p, frame.args, true));
   PyObject* const rets = session.own(described(p, frame.rets, false));
@@ -348,7 +267,7 @@ XLA_FFI_Error* python_callback(XLA_FFI_CallFrame* frame) {
     const XLA_FFI_ByteSpan& name = *frame->attrs.names[k];
     if (std::string_view(name.ptr, name.len) != "index") continue;
     const auto& scalar = *static_cast<const XLA_FFI_Scalar*>(frame->attrs.attrs[k]);
-    if (bytes_of_element(scalar.dtype) == 8) std::memcpy(&index, scalar.value, 8);
+    if (byte_size(dtype_of_primitive(scalar.dtype).value_or(DType::pred)) == 8) std::memcpy(&index, scalar.value, 8);
   }
   if (index >= functions.count) {
     return error("there is no function with the index that the call has", 3);

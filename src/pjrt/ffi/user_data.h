@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/run_context.h"
+
 namespace tessera::pjrt::ffi {
 
 /// Pointers by the number of their type, as a PJRT_ExecuteContext holds them.
@@ -18,18 +20,15 @@ void* find(const UserData& data, std::int64_t type_id);
 class ScopedRun {
  public:
   explicit ScopedRun(const UserData* data);
-  ~ScopedRun();
-  ScopedRun(const ScopedRun&) = delete;
-  ScopedRun& operator=(const ScopedRun&) = delete;
 
  private:
-  const void* before_;
+  friend const UserData* user_data_of_run();
+  friend std::int64_t id_of_run();
   struct Run {
     const UserData* data;
     std::int64_t id;
   } run_;
-  friend const UserData* user_data_of_run();
-  friend std::int64_t id_of_run();
+  ScopedRunContext context_{&run_};
 };
 
 /// Of the run that this thread works for.

@@ -11,10 +11,9 @@
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/passes/inline_calls.h"
-#include "src/pjrt/ffi/frame.h"
 #include "src/pjrt/ffi/handlers.h"
 #include "src/pjrt/objects.h"
-#include "src/pjrt/partitioner/protos.h"
+#include "src/pjrt/op_sharding.h"
 #include "src/pjrt/status.h"
 #include "src/text/bytecode/bytecode.h"
 #include "src/text/read/stablehlo.h"
@@ -36,8 +35,6 @@ struct Callbacks {
                                   JAX_CustomCallPartitioner_PropagateUserSharding_Args*);
   bool can_side_effecting_have_replicated_sharding;
 };
-
-constexpr const char* kInspectTarget = "InspectSharding";
 
 String view_of(const std::string& text) { return {text.data(), text.size()}; }
 std::string_view text_of(const String& s) {
@@ -66,8 +63,6 @@ class Answer {
   std::string who_;
 };
 
-std::string proto_of(const Shape& shape) { return shape_proto(shape, ffi::primitive_type); }
-
 class ClientPartitioner : public ir::CustomPartitioner {
  public:
   ClientPartitioner(std::string target, Callbacks* callbacks, const ir::Instruction& call)
@@ -79,8 +74,6 @@ class ClientPartitioner : public ir::CustomPartitioner {
     const auto rule = call.frontend_attributes->find("xla.sdy.sharding_rule");
     if (rule != call.frontend_attributes->end()) {
       rule_ = ir::parse_sharding_rule(rule->second, location_);
-    } else if (target_ == kInspectTarget) {
-      rule_ = identity_rule(call.operand(0)->shape);
     }
   }
 
@@ -100,7 +93,7 @@ class ClientPartitioner : public ir::CustomPartitioner {
     std::vector<Aval> avals;
     kept.reserve(args.size() * 2);
     for (const auto& a : args) avals.push_back(aval(a, &kept));
-    const std::string shape = proto_of(result_shape(results));
+    const std::string shape = write_shape(result_shape(results));
     JAX_CustomCallPartitioner_InferShardingFromOperands_Args call{};
     call.num_args = avals.size();
     call.op_args = avals.data();
@@ -121,7 +114,7 @@ class ClientPartitioner : public ir::CustomPartitioner {
 
   std::vector<TensorSharding> propagate_user_sharding(
       const MeshRef& mesh, const std::vector<ir::ShapeWithSharding>& results) override {
-    const std::string shape = proto_of(result_shape(results)), sharding = sharding_of(results);
+    const std::string shape = write_shape(result_shape(results)), sharding = sharding_of(results);
     JAX_CustomCallPartitioner_PropagateUserSharding_Args call{};
     call.backend_config = view_of(config_);
     call.result_shape = view_of(shape);
@@ -161,21 +154,6 @@ class ClientPartitioner : public ir::CustomPartitioner {
     return std::string(text);
   }
 
-  static ir::FactorRuleSpec identity_rule(const Shape& shape) {
-    ir::FactorRuleSpec out;
-    std::vector<IndexList> dims;
-    for (const std::int64_t size : shape.dims) {
-      std::string factor(1, 'f');
-      factor += std::to_string(dims.size());
-      dims.push_back({int(dims.size())});
-      out.factor_names.push_back(std::move(factor));
-      out.factor_sizes.push_back(size);
-    }
-    out.operands = {dims};
-    out.results = {dims};
-    return out;
-  }
-
   Shape result_shape(const std::vector<ir::ShapeWithSharding>& results) const {
     if (!is_tuple_ && results.size() == 1) return results[0].shape;
     std::vector<Shape> all;
@@ -187,15 +165,15 @@ class ClientPartitioner : public ir::CustomPartitioner {
     for (const auto& r : results) {
       tilings.push_back(r.sharding ? to_tiling(*r.sharding) : Tiling());
     }
-    return !is_tuple_ && tilings.size() == 1 ? op_sharding(tilings[0]) : op_sharding(tilings);
+    return !is_tuple_ && tilings.size() == 1 ? write_op_sharding(tilings[0]) : write_op_sharding(tilings);
   }
 
   static Aval aval(const ir::ShapeWithSharding& value, std::vector<std::string>* kept) {
     Aval out{};
-    kept->push_back(proto_of(value.shape));
+    kept->push_back(write_shape(value.shape));
     out.shape = view_of(kept->back());
     if (value.sharding) {
-      kept->push_back(op_sharding(to_tiling(*value.sharding)));
+      kept->push_back(write_op_sharding(to_tiling(*value.sharding)));
       out.has_sharding = true;
       out.sharding = view_of(kept->back());
     }
@@ -208,7 +186,7 @@ class ClientPartitioner : public ir::CustomPartitioner {
     std::vector<Aval> avals;
     kept.reserve(args.size() * 2);
     for (const auto& a : args) avals.push_back(aval(a, &kept));
-    const std::string shape = proto_of(result_shape(results)), sharding = sharding_of(results);
+    const std::string shape = write_shape(result_shape(results)), sharding = sharding_of(results);
     std::vector<std::string> key = kept;
     key.push_back(sharding);
     const std::lock_guard lock(mutex_);
@@ -232,7 +210,7 @@ class ClientPartitioner : public ir::CustomPartitioner {
   std::vector<TensorSharding> read_back(std::string_view bytes,
                                         const std::vector<ir::ShapeWithSharding>& values,
                                         const MeshRef& mesh, const std::string& what) const {
-    const std::vector<Tiling> tilings = read_op_shardings(bytes);
+    const std::vector<Tiling> tilings = read_op_sharding(bytes);
     if (tilings.size() != values.size()) {
       throw ValueError(target_ + ": " + std::to_string(tilings.size()) + " shardings were given " +
                            "for the " + what + ", which are " + std::to_string(values.size()),
