@@ -13,9 +13,8 @@ namespace {
 std::int64_t device_count_option(const PJRT_NamedValue& option) {
   if (option.type != PJRT_NamedValue_kInt64 || option.int64_value < 1 ||
       option.int64_value > kMaxDevices) {
-    throw Failure(
-        PJRT_Error_Code_INVALID_ARGUMENT,
-        "option 'cpu_device_count' is a number from 1 to " + std::to_string(kMaxDevices));
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                  "option 'cpu_device_count' is a number from 1 to " + std::to_string(kMaxDevices));
   }
   return option.int64_value;
 }

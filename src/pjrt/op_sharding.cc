@@ -78,8 +78,7 @@ Tiling::Kind kind_of_type(std::int64_t type) {
         Tiling::Kind::unknown, Tiling::Kind::unreduced, Tiling::Kind::tiled}) {
     if (type_of_kind(k) == type) return k;
   }
-  throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                "OpSharding of type " + std::to_string(type));
+  throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, "OpSharding of type " + std::to_string(type));
 }
 
 Tiling read_part(std::string_view bytes, std::vector<Tiling>* parts) {

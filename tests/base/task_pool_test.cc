@@ -49,6 +49,21 @@ TEST(TaskPool, SeveralThreadsMayCall) {
   EXPECT_EQ(sum.load(), 6 * 50 * (780 * 3 + 3 * 40));
 }
 
+TEST(TaskPool, WhatIsCalledMayWaitForOtherThreadsThatCall) {
+  // As a function of the user's does that runs a program in a thread of its own: all workers wait.
+  std::atomic<std::int64_t> sum{0};
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 2 * worker_count() + 8; ++t) {
+    callers.emplace_back([&] {
+      parallel_for(2 * worker_count(), [&](std::int64_t) {
+        std::thread([&] { parallel_for(50, [&](std::int64_t i) { sum += i; }); }).join();
+      });
+    });
+  }
+  for (std::thread& t : callers) t.join();
+  EXPECT_EQ(sum.load(), std::int64_t(2 * worker_count() + 8) * 2 * worker_count() * 1225);
+}
+
 TEST(TaskPool, TheCallingThreadMayRunWhereItCouldBefore) {
   cpu_set_t before, after;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);

@@ -267,7 +267,8 @@ XLA_FFI_Error* python_callback(XLA_FFI_CallFrame* frame) {
     const XLA_FFI_ByteSpan& name = *frame->attrs.names[k];
     if (std::string_view(name.ptr, name.len) != "index") continue;
     const auto& scalar = *static_cast<const XLA_FFI_Scalar*>(frame->attrs.attrs[k]);
-    if (byte_size(dtype_of_primitive(scalar.dtype).value_or(DType::pred)) == 8) std::memcpy(&index, scalar.value, 8);
+    if (byte_size(dtype_of_primitive(scalar.dtype).value_or(DType::pred)) == 8)
+      std::memcpy(&index, scalar.value, 8);
   }
   if (index >= functions.count) {
     return error("there is no function with the index that the call has", 3);

@@ -165,7 +165,8 @@ class ClientPartitioner : public ir::CustomPartitioner {
     for (const auto& r : results) {
       tilings.push_back(r.sharding ? to_tiling(*r.sharding) : Tiling());
     }
-    return !is_tuple_ && tilings.size() == 1 ? write_op_sharding(tilings[0]) : write_op_sharding(tilings);
+    return !is_tuple_ && tilings.size() == 1 ? write_op_sharding(tilings[0])
+                                             : write_op_sharding(tilings);
   }
 
   static Aval aval(const ir::ShapeWithSharding& value, std::vector<std::string>* kept) {
