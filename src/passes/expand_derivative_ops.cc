@@ -6,8 +6,7 @@
 
 #include "src/ir/cloner.h"
 #include "src/ir/post_order.h"
-#include "src/ir/rewrite/builder.h"
-#include "src/passes/expand_in_place.h"
+#include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
 namespace {
@@ -57,9 +56,9 @@ void give_result(Instruction* op, Instruction* result) {
   }
 }
 
-void expand_derivative_op(Instruction* op) {
-  ir::Builder b(op->parent);
-  b.metadata = op->metadata;
+bool expand_derivative_op(Instruction& i, ir::PatternRewriter& r) {
+  Instruction* op = &i;
+  ir::Builder& b = r.builder();
   const auto* remat = op->attrs.get_if<ir::RematAttrs>();
   const bool apart = remat != nullptr && remat->differentiated && remat->prevent_cse;
   ir::CloneOptions options;
@@ -69,13 +68,17 @@ void expand_derivative_op(Instruction* op) {
       apart || !op->control_predecessors().empty() ? behind_barrier(b, *op) : op->operands(),
       options);
   give_result(op, with_sharding_of(b, *op, result));
-  op->drop_side_effect();
+  r.erase(op);
+  return true;
 }
 
 std::size_t expand_callees_first(const std::vector<ir::Computation*>& callees_first) {
+  static const auto patterns =
+      ir::PatternSet("expand-derivative-ops")
+          .add({Opcode::remat, Opcode::custom_derivative}, expand_derivative_op);
   std::size_t count = 0;
   for (ir::Computation* c : callees_first) {
-    count += expand_in_place(c, {Opcode::remat, Opcode::custom_derivative}, expand_derivative_op);
+    count += ir::walk_and_apply_patterns(c, patterns, ir::Placement::in_place);
   }
   return count;
 }

@@ -12,9 +12,8 @@
 #include "src/base/literal_util.h"
 #include "src/ir/cloner.h"
 #include "src/ir/post_order.h"
-#include "src/ir/rewrite/builder.h"
+#include "src/ir/rewrite/patterns.h"
 #include "src/ir/rewrite/while_view.h"
-#include "src/passes/expand_in_place.h"
 
 namespace tessera::passes {
 
@@ -375,11 +374,17 @@ class ScanExpansion {
   ir::Builder out_;
 };
 
+bool expand(Instruction& scan, ir::PatternRewriter& r) {
+  ScanExpansion(&scan).run();
+  r.erase(&scan);
+  return true;
+}
+
 std::size_t expand_scans_of(const std::vector<Computation*>& callees_first) {
+  static const auto patterns = ir::PatternSet("expand-scans").add(Opcode::scan, expand);
   std::size_t count = 0;
   for (Computation* c : callees_first) {
-    count +=
-        expand_in_place(c, {Opcode::scan}, [](Instruction* scan) { ScanExpansion(scan).run(); });
+    count += ir::walk_and_apply_patterns(c, patterns, ir::Placement::in_place);
   }
   return count;
 }
