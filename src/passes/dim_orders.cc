@@ -13,7 +13,7 @@
 
 #include "src/base/contains.h"
 #include "src/ir/analysis/layouts.h"
-#include "src/ir/rewrite/builder.h"
+#include "src/ir/rewrite/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -336,7 +336,7 @@ class Writer {
   Writer(ir::Computation* c, const Group& group, const Ids& order)
       : c_(c), b_(c), group_(group), ordered_(group, order) {}
 
-  void run(std::unordered_map<Instruction*, Instruction*>* replaced) {
+  void run(ir::Rewriter* rewriter) {
     for (Instruction* i : group_.members()) {
       b_.metadata = i->metadata;
       now_[i] = written(i);
@@ -357,14 +357,14 @@ class Writer {
       b_.metadata = i->metadata;
       Instruction* back = transposed(now_.at(i), ir::inverse_order(ordered_.order_of(*i)));
       back->sharding = i->sharding;
-      (*replaced)[i] = back;
+      rewriter->replace(i, back);
     }
     for (Instruction* dot : dots) {
       b_.metadata = dot->metadata;
       auto [made, order] = dot_of(dot, 0);
       Instruction* back = transposed(made, ir::inverse_order(order));
       back->sharding = dot->sharding;
-      (*replaced)[dot] = back;
+      rewriter->replace(dot, back);
     }
   }
 
@@ -569,14 +569,12 @@ std::size_t unify_in(ir::Computation* c) {
     if (!group.fits() || !same_sizes(group)) continue;
     const std::optional<Ids> order = best_order(group);
     if (!order) continue;
-    std::unordered_map<Instruction*, Instruction*> replaced;
-    Writer(c, group, *order).run(&replaced);
-    c->replace_all_uses(replaced);
-    c->sort_topologically();
+    ir::Rewriter rewriter(c);
+    Writer(c, group, *order).run(&rewriter);
+    rewriter.finish();
     ++count;
     break;
   }
-  if (count > 0) c->remove_dead();
   return count;
 }
 

@@ -31,12 +31,8 @@ bool computes(const Instruction& i) {
 std::size_t run(ir::Computation* c) {
   std::size_t count = 0;
   std::unordered_map<std::uint64_t, std::vector<Instruction*>> seen;
-  std::unordered_map<Instruction*, Instruction*> replaced;
+  bool any = false;
   for (const auto& i : c->instructions()) {
-    for (std::size_t k = 0; k < i->operands().size(); ++k) {
-      const auto it = replaced.find(i->operand(k));
-      if (it != replaced.end()) i->set_operand(k, it->second);
-    }
     if (!ir::is_pure(*i) || i.get() == c->root()) continue;
     auto& equal = seen[hash_of(*i)];
     Instruction* same = nullptr;
@@ -44,14 +40,15 @@ std::size_t run(ir::Computation* c) {
       if (other->operands() == i->operands() && ir::same_operation(*other, *i)) same = other;
     }
     if (same != nullptr) {
-      replaced[i.get()] = same;
+      // Users come later: they are compared by what they use now.
+      i->replace_all_uses_with(same);
+      any = true;
       count += i->shape.is_array() && i->shape.rank() > 0 && computes(*i);
     } else {
       equal.push_back(i.get());
     }
   }
-  c->replace_all_uses(replaced);
-  if (!replaced.empty()) c->remove_dead();
+  if (any) c->remove_dead();
   return count;
 }
 

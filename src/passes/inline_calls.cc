@@ -10,6 +10,7 @@
 
 #include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
+#include "src/ir/rewrite/rewriter.h"
 
 namespace tessera::passes {
 
@@ -123,20 +124,18 @@ std::size_t inline_all(ir::Module* module, Scope scope, double max_instructions)
       if (can_inline(*i, scope)) calls.push_back(i.get());
     }
     if (calls.empty()) continue;
-    std::unordered_map<Instruction*, Instruction*> replaced;
+    ir::Rewriter rewriter(c.get());
     // Grows while it is walked: by the calls in what was copied.
     for (std::size_t k = 0; k < calls.size(); ++k) {
-      replaced[calls[k]] = expand(c.get(), *calls[k], &calls, scope);
+      rewriter.replace(calls[k], expand(c.get(), *calls[k], &calls, scope));
     }
-    c->replace_all_uses(replaced);
     // Without a callee it has no side effects any more, and goes with the dead ones.
     for (Instruction* call : calls) {
       call->opcode = Opcode::tuple;
       call->attrs = {};
       call->set_called({});
     }
-    c->sort_topologically();
-    c->remove_dead();
+    rewriter.finish();
     count += calls.size();
   }
   if (count > 0) module->remove_dead_computations();

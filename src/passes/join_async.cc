@@ -2,6 +2,12 @@
 // Replaces asynchronous start/done pairs by synchronous collectives.
 #include "src/passes/join_async.h"
 
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "src/ir/rewrite/patterns.h"
+
 namespace tessera::passes {
 
 using ir::Instruction;
@@ -24,37 +30,27 @@ std::optional<Opcode> plain(Opcode start) {
   }
 }
 
-bool is_done(Opcode op) {
-  return op == Opcode::all_gather_done || op == Opcode::all_reduce_done ||
-         op == Opcode::collective_permute_done || op == Opcode::copy_done;
+/// The synchronous collective in place of the end of an asynchronous one.
+Instruction* joined(const Instruction& done, ir::Builder& b) {
+  const Instruction& start = *done.operand(0);
+  const std::optional<Opcode> opcode = plain(start.opcode);
+  if (!opcode) return nullptr;
+  auto made = std::make_unique<Instruction>(start);
+  made->opcode = *opcode;
+  made->shape = done.shape;
+  made->sharding = done.sharding;
+  if (made->is(Opcode::copy)) made->attrs = {};
+  return b.computation()->add(std::move(made));
 }
 
 }  // namespace
 
 std::size_t join_async(ir::Module* module) {
-  std::size_t count = 0;
-  for (const auto& c : module->computations()) {
-    std::vector<Instruction*> dones;
-    for (const auto& i : c->instructions()) {
-      if (is_done(i->opcode) && plain(i->operand(0)->opcode)) dones.push_back(i.get());
-    }
-    if (dones.empty()) continue;
-    std::unordered_map<Instruction*, Instruction*> replaced;
-    for (Instruction* done : dones) {
-      const Instruction& start = *done->operand(0);
-      auto joined = std::make_unique<Instruction>(start);
-      joined->opcode = *plain(start.opcode);
-      joined->shape = done->shape;
-      joined->sharding = done->sharding;
-      if (joined->is(Opcode::copy)) joined->attrs = {};
-      replaced[done] = c->add(std::move(joined));
-    }
-    c->replace_all_uses(replaced);
-    c->sort_topologically();
-    c->remove_dead();
-    count += dones.size();
-  }
-  return count;
+  static const auto patterns = ir::PatternSet("join-async")
+                                   .add({Opcode::all_gather_done, Opcode::all_reduce_done,
+                                         Opcode::collective_permute_done, Opcode::copy_done},
+                                        joined);
+  return ir::apply_patterns_greedily(module, patterns);
 }
 
 }  // namespace tessera::passes

@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "src/base/contains.h"
-#include "src/ir/rewrite/builder.h"
+#include "src/ir/rewrite/rewriter.h"
 
 namespace tessera::passes {
 namespace {
@@ -103,8 +102,7 @@ std::size_t divide_late_in(ir::Computation* c) {
     }
     if (readers.size() == i->users().size()) found.push_back({i.get(), std::move(readers)});
   }
-  ir::Builder b(c);
-  std::unordered_map<Instruction*, Instruction*> replaced;
+  ir::Rewriter rewriter(c);
   std::map<std::pair<std::int64_t, Dims>, Instruction*>
       divided;  // by operand and the divisor's dims
   std::size_t count = 0;
@@ -113,7 +111,7 @@ std::size_t divide_late_in(ir::Computation* c) {
     // A dot of two quotients: one of them, as the other one's reader is about to go.
     const bool again = std::any_of(readers.begin(), readers.end(), [&](const Reader& r) {
       const Instruction* other = r.dot->operand(1 - r.operand);
-      return replaced.count(r.dot) != 0 ||
+      return !rewriter.untouched(r.dot) ||
              (other->is(Opcode::divide) && other->operand(0)->is(Opcode::exponential));
     });
     if (again) continue;
@@ -123,7 +121,7 @@ std::size_t divide_late_in(ir::Computation* c) {
       Instruction* operands[2] = {r.dot->operand(0), r.dot->operand(1)};
       operands[r.operand] = quotient->operand(0);
       const auto over = [&](Instruction* x) {
-        b.metadata = quotient->metadata;
+        ir::Builder& b = rewriter.builder(quotient);
         return b.binary(Opcode::divide, x, b.broadcast(divisor, x->shape.dims, r.dims));
       };
       if (!r.result) {
@@ -132,17 +130,13 @@ std::size_t divide_late_in(ir::Computation* c) {
         if (made == nullptr) made = over(other);
         other = made;
       }
-      b.metadata = r.dot->metadata;
-      Instruction* dot = b.emit_shaped(Opcode::dot, r.dot->shape, {operands[0], operands[1]},
-                                       r.dot->get<ir::DotAttrs>());
-      replaced[r.dot] = r.result ? over(dot) : dot;
+      Instruction* dot = rewriter.builder(r.dot).emit_shaped(
+          Opcode::dot, r.dot->shape, {operands[0], operands[1]}, r.dot->get<ir::DotAttrs>());
+      rewriter.replace(r.dot, r.result ? over(dot) : dot);
     }
     ++count;
   }
-  if (count == 0) return 0;
-  c->replace_all_uses(replaced);
-  c->sort_topologically();
-  c->remove_dead();
+  rewriter.finish();
   return count;
 }
 
