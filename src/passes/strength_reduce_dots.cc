@@ -8,7 +8,7 @@
 
 #include "src/base/contains.h"
 #include "src/ir/analysis/dot_kind.h"
-#include "src/ir/rewrite/builder.h"
+#include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
 
@@ -38,29 +38,8 @@ Dims dims_of(const Shape& shape, const Dims& dims) {
 
 class SmallDots {
  public:
-  explicit SmallDots(ir::Computation* c) : c_(c), builder_(c) {}
+  explicit SmallDots(ir::Builder& builder) : builder_(builder) {}
 
-  std::size_t run() {
-    std::vector<Instruction*> dots;
-    for (const auto& i : c_->instructions()) {
-      if (i->is(Opcode::dot)) dots.push_back(i.get());
-    }
-    std::unordered_map<Instruction*, Instruction*> replaced;
-    for (Instruction* i : dots) {
-      builder_.metadata = i->metadata;
-      Instruction* to = expand(*i);
-      if (to == nullptr) continue;
-      to->sharding = i->sharding;
-      replaced[i] = to;
-    }
-    if (replaced.empty()) return 0;
-    c_->replace_all_uses(replaced);
-    c_->sort_topologically();
-    c_->remove_dead();
-    return replaced.size();
-  }
-
- private:
   Instruction* expand(const Instruction& i) {
     const ir::DotKind kind = ir::kind_of_dot(i);
     if (kind == ir::DotKind::general || !i.control_predecessors().empty()) return nullptr;
@@ -71,6 +50,7 @@ class SmallDots {
                                       : vector_product(i, left, right);
   }
 
+ private:
   /// With its dims in that order; the others are of size 1 and go.
   Instruction* arranged(Instruction* x, const Dims& kept, const Dims& dropped) {
     Dims perm = kept;
@@ -112,21 +92,20 @@ class SmallDots {
     const DType t = i.shape.dtype;
     Instruction* sum =
         builder_.reduce(builder_.binary(Opcode::multiply, x, y), builder_.zero(t), summed,
-                        ir::scalar_computation(c_->module(), Opcode::add, t));
+                        ir::scalar_computation(builder_.module(), Opcode::add, t));
     return sum->shape.dims == i.shape.dims ? sum : builder_.reshape(sum, i.shape.dims);
   }
 
-  ir::Computation* c_;
-  ir::Builder builder_;
+  ir::Builder& builder_;
 };
+
+Instruction* expanded(const Instruction& dot, ir::Builder& b) { return SmallDots(b).expand(dot); }
 
 }  // namespace
 
 std::size_t strength_reduce_dots(ir::Module* module) {
-  std::vector<ir::Computation*> all;  // sums are added while they are walked
-  for (const auto& c : module->computations()) all.push_back(c.get());
-  std::size_t count = 0;
-  for (ir::Computation* c : all) count += SmallDots(c).run();
+  static const auto patterns = ir::PatternSet("strength-reduce-dots").add(Opcode::dot, expanded);
+  const std::size_t count = ir::apply_patterns_greedily(module, patterns);
   if (count > 0) module->remove_dead_computations();
   return count;
 }

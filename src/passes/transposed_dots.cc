@@ -11,13 +11,12 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "src/base/contains.h"
 #include "src/ir/analysis/layouts.h"
-#include "src/ir/rewrite/builder.h"
+#include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
 namespace {
@@ -70,54 +69,37 @@ bool leaves(const Instruction& array, std::span<Instruction* const> users) {
   return out && (!users.empty() || array.parent->root() == &array);
 }
 
-std::size_t swap_in(ir::Computation* c) {
-  std::vector<Instruction*> dots;
-  for (const auto& i : c->instructions()) {
-    const bool free = i->control_predecessors().empty() && c->root() != i.get();
-    if (i->is(Opcode::dot) && free && i->use_count() > 0) {
-      dots.push_back(i.get());
+/// A dot that is only read by transposes, with its operands the other way round.
+bool swap(Instruction& dot, ir::PatternRewriter& r) {
+  const bool free = dot.control_predecessors().empty() && dot.parent->root() != &dot;
+  if (!free || dot.use_count() == 0) return false;
+  const ir::UserList transposes = dot.users();
+  const Dims order = swapped_order(dot);
+  const bool only = std::all_of(transposes.begin(), transposes.end(), [&](const Instruction* u) {
+    if (!u->is(Opcode::transpose) || !u->control_predecessors().empty()) return false;
+    const Dims& perm = u->get<ir::DimensionsAttrs>().dims;
+    return (perm == order && (takes_any_order(dot) || leaves(*u, u->users()))) ||
+           ends_with_first(dot, perm);
+  });
+  if (!only || std::is_sorted(order.begin(), order.end())) return false;
+  ir::DotAttrs attrs = dot.get<ir::DotAttrs>();
+  std::swap(attrs.lhs_batch, attrs.rhs_batch);
+  std::swap(attrs.lhs_contracting, attrs.rhs_contracting);
+  std::reverse(attrs.operand_precision.begin(), attrs.operand_precision.end());
+  Dims dims;
+  for (const std::int64_t d : order) dims.push_back(dot.shape.dim(d));
+  Instruction* other = r.builder().emit_shaped(Opcode::dot, Shape(dot.shape.dtype, dims),
+                                               {dot.operand(1), dot.operand(0)}, attrs);
+  for (Instruction* t : transposes) {
+    const Dims rest = after(order, t->get<ir::DimensionsAttrs>().dims);
+    if (std::is_sorted(rest.begin(), rest.end())) {
+      other->sharding = t->sharding;
+      r.replace(t, other);
+    } else {
+      r.replace(t, r.builder(t).transpose(other, rest));
     }
   }
-  std::size_t count = 0;
-  std::unordered_map<Instruction*, Instruction*> replaced;
-  ir::Builder builder(c);
-  for (Instruction* dot : dots) {
-    const ir::UserList transposes = dot->users();
-    const Dims order = swapped_order(*dot);
-    const bool only = std::all_of(transposes.begin(), transposes.end(), [&](const Instruction* u) {
-      if (!u->is(Opcode::transpose) || !u->control_predecessors().empty()) return false;
-      const Dims& perm = u->get<ir::DimensionsAttrs>().dims;
-      return (perm == order && (takes_any_order(*dot) || leaves(*u, u->users()))) ||
-             ends_with_first(*dot, perm);
-    });
-    if (!only || std::is_sorted(order.begin(), order.end())) continue;
-    ir::DotAttrs attrs = dot->get<ir::DotAttrs>();
-    std::swap(attrs.lhs_batch, attrs.rhs_batch);
-    std::swap(attrs.lhs_contracting, attrs.rhs_contracting);
-    std::reverse(attrs.operand_precision.begin(), attrs.operand_precision.end());
-    builder.metadata = dot->metadata;
-    Dims dims;
-    for (const std::int64_t d : order) dims.push_back(dot->shape.dim(d));
-    Instruction* other = builder.emit_shaped(Opcode::dot, Shape(dot->shape.dtype, dims),
-                                             {dot->operand(1), dot->operand(0)}, attrs);
-    for (Instruction* t : transposes) {
-      const Dims rest = after(order, t->get<ir::DimensionsAttrs>().dims);
-      if (std::is_sorted(rest.begin(), rest.end())) {
-        other->sharding = t->sharding;
-        replaced[t] = other;
-      } else {
-        builder.metadata = t->metadata;
-        replaced[t] = builder.transpose(other, rest);
-        replaced[t]->sharding = t->sharding;
-      }
-    }
-    ++count;
-  }
-  if (count == 0) return 0;
-  c->replace_all_uses(replaced);
-  c->sort_topologically();
-  c->remove_dead();
-  return count;
+  return true;
 }
 
 /// Whether a kernel takes an operand as it stands: batch dims in front, then the free and the
@@ -265,9 +247,9 @@ std::size_t fold_transposes(ir::Module* module) {
 }
 
 std::size_t swap_transposed_dots(ir::Module* module) {
-  std::size_t n = 0;
-  for (const auto& c : module->computations()) n += swap_in(c.get());
-  return n;
+  // Two swaps of a dot may be none.
+  static const auto patterns = ir::PatternSet("swap-transposed-dots").add(Opcode::dot, swap);
+  return ir::walk_and_apply_patterns(module, patterns);
 }
 
 }  // namespace tessera::passes
