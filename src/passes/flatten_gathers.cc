@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "src/base/contains.h"
+#include "src/ir/rewrite/patterns.h"
 #include "src/passes/index_numbers.h"
-#include "src/passes/replace_each.h"
 
 namespace tessera::passes {
 namespace {
@@ -242,8 +242,10 @@ Instruction* turned(const Instruction& transpose, ir::Builder& b) {
 }  // namespace
 
 std::size_t flatten_gathers(ir::Module* module) {
-  return replace_each(module, Opcode::transpose, turned) +
-         replace_each(module, Opcode::gather, flattened);
+  // The first sees gathers as they were.
+  static const auto turn = ir::PatternSet("flatten-gathers").add(Opcode::transpose, turned);
+  static const auto flatten = ir::PatternSet("flatten-gathers").add(Opcode::gather, flattened);
+  return ir::walk_and_apply_patterns(module, turn) + ir::walk_and_apply_patterns(module, flatten);
 }
 
 }  // namespace tessera::passes

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "src/base/contains.h"
+#include "src/ir/rewrite/patterns.h"
 #include "src/passes/index_numbers.h"
-#include "src/passes/replace_each.h"
 
 namespace tessera::passes {
 namespace {
@@ -126,8 +126,11 @@ Instruction* without_transpose(const Instruction& scatter, ir::Builder& b) {
 }  // namespace
 
 std::size_t flatten_scatters(ir::Module* module) {
-  return replace_each(module, Opcode::scatter, without_transpose) +
-         replace_each(module, Opcode::scatter, one_index_each);
+  // The second takes what the first made.
+  static const auto patterns = ir::PatternSet("flatten-scatters")
+                                   .add(Opcode::scatter, without_transpose, 2)
+                                   .add(Opcode::scatter, one_index_each);
+  return ir::apply_patterns_greedily(module, patterns);
 }
 
 }  // namespace tessera::passes

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "src/ir/analysis/layouts.h"
-#include "src/ir/rewrite/builder.h"
-#include "src/passes/replace_each.h"
+#include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
 namespace {
@@ -77,6 +76,7 @@ bool only_for_dots(const Instruction& i) {
 
 /// The transpose of what `i` is before it; null where a transpose would have to be added.
 Instruction* transposed_late(const Instruction& i, ir::Builder& b) {
+  if (!only_for_dots(i)) return nullptr;
   const Instruction* transpose = first_transpose(i);
   if (transpose == nullptr) return nullptr;
   const Dims perm = transpose->get<ir::DimensionsAttrs>().dims;
@@ -93,7 +93,9 @@ Instruction* transposed_late(const Instruction& i, ir::Builder& b) {
 }  // namespace
 
 std::size_t transpose_late(ir::Module* module) {
-  return replace_each(module, only_for_dots, transposed_late);
+  static const auto patterns =
+      ir::PatternSet("transpose-late").add_if(ir::is_elementwise, transposed_late);
+  return ir::walk_and_apply_patterns(module, patterns);
 }
 
 }  // namespace tessera::passes

@@ -7,8 +7,8 @@
 
 #include "src/base/contains.h"
 #include "src/ir/rewrite/on_arrays.h"
+#include "src/ir/rewrite/patterns.h"
 #include "src/passes/index_numbers.h"
-#include "src/passes/replace_each.h"
 
 namespace tessera::passes {
 namespace {
@@ -79,7 +79,9 @@ Instruction* update_of(const Instruction& scatter, ir::Builder& b) {
 }  // namespace
 
 std::size_t update_single_scatters(ir::Module* module) {
-  return replace_each(module, Opcode::scatter, update_of);
+  static const auto patterns =
+      ir::PatternSet("update-single-scatters").add(Opcode::scatter, update_of);
+  return ir::apply_patterns_greedily(module, patterns);
 }
 
 }  // namespace tessera::passes

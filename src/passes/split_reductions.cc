@@ -4,7 +4,7 @@
 #include "src/passes/split_reductions.h"
 
 #include "src/base/contains.h"
-#include "src/passes/replace_each.h"
+#include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
 namespace {
@@ -66,7 +66,9 @@ Instruction* split(const Instruction& reduce, ir::Builder& b) {
 }  // namespace
 
 std::size_t split_reductions(ir::Module* module) {
-  return replace_each(module, Opcode::reduce, split);
+  // The parts may be long themselves, and are left so.
+  static const auto patterns = ir::PatternSet("split-reductions").add(Opcode::reduce, split);
+  return ir::walk_and_apply_patterns(module, patterns);
 }
 
 }  // namespace tessera::passes

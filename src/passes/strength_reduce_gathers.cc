@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "src/ir/rewrite/builder.h"
-#include "src/passes/replace_each.h"
+#include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
 namespace {
@@ -71,7 +70,9 @@ Instruction* chosen(const Instruction& gather, ir::Builder& builder) {
 }  // namespace
 
 std::size_t strength_reduce_gathers(ir::Module* module) {
-  return replace_each(module, Opcode::gather, chosen);
+  static const auto patterns =
+      ir::PatternSet("strength-reduce-gathers").add(Opcode::gather, chosen);
+  return ir::apply_patterns_greedily(module, patterns);
 }
 
 }  // namespace tessera::passes

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "src/passes/replace_each.h"
+#include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
 namespace {
@@ -71,7 +71,9 @@ Instruction* as_swapped(const Instruction& conv, ir::Builder& b) {
 }  // namespace
 
 std::size_t swap_convolutions(ir::Module* module) {
-  return replace_each(module, Opcode::convolution, as_swapped);
+  static const auto patterns =
+      ir::PatternSet("swap-convolutions").add(Opcode::convolution, as_swapped);
+  return ir::apply_patterns_greedily(module, patterns);
 }
 
 }  // namespace tessera::passes

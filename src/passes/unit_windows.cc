@@ -5,8 +5,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "src/ir/rewrite/builder.h"
-#include "src/passes/replace_each.h"
+#include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
 namespace {
@@ -57,7 +56,9 @@ Instruction* without_units(const Instruction& op, ir::Builder& b) {
 }  // namespace
 
 std::size_t drop_unit_windows(ir::Module* module) {
-  return replace_each(module, Opcode::convolution, without_units);
+  static const auto patterns =
+      ir::PatternSet("drop-unit-windows").add(Opcode::convolution, without_units);
+  return ir::apply_patterns_greedily(module, patterns);
 }
 
 }  // namespace tessera::passes

@@ -5,8 +5,7 @@
 #include <algorithm>
 
 #include "src/base/contains.h"
-#include "src/ir/rewrite/builder.h"
-#include "src/passes/replace_each.h"
+#include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
 namespace {
@@ -86,7 +85,8 @@ Instruction* sum_of_terms(const Instruction& dot, ir::Builder& b) {
 }  // namespace
 
 std::size_t unroll_dots(ir::Module* module) {
-  return replace_each(module, Opcode::dot, sum_of_terms);
+  static const auto patterns = ir::PatternSet("unroll-dots").add(Opcode::dot, sum_of_terms);
+  return ir::apply_patterns_greedily(module, patterns);
 }
 
 }  // namespace tessera::passes

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/ir/rewrite/on_arrays.h"
-#include "src/passes/replace_each.h"
+#include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
 namespace {
@@ -162,10 +162,12 @@ Instruction* unrolled_in_loop(const Instruction& reduce, ir::Builder& b) {
 
 std::size_t unroll_reductions(ir::Module* module) {
   const std::set<const ir::Computation*> loops = in_loops(*module);
-  return replace_each(module, Opcode::reduce, [&](const Instruction& reduce, ir::Builder& b) {
-    Instruction* stack = unrolled(reduce, b);
-    return stack == nullptr && loops.count(reduce.parent) > 0 ? unrolled_in_loop(reduce, b) : stack;
+  ir::PatternSet patterns("unroll-reductions");
+  patterns.add(Opcode::reduce, unrolled, 2);
+  patterns.add(Opcode::reduce, [&](const Instruction& reduce, ir::Builder& b) {
+    return loops.count(reduce.parent) > 0 ? unrolled_in_loop(reduce, b) : nullptr;
   });
+  return ir::apply_patterns_greedily(module, patterns);
 }
 
 }  // namespace tessera::passes

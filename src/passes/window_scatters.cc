@@ -10,8 +10,7 @@
 
 #include "src/base/contains.h"
 #include "src/base/literal_util.h"
-#include "src/ir/rewrite/builder.h"
-#include "src/passes/replace_each.h"
+#include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
 namespace {
@@ -364,10 +363,11 @@ Instruction* elementwise(const Instruction& scatter, ir::Builder& b, bool always
 }  // namespace
 
 std::size_t expand_window_scatters(ir::Module* module, bool always) {
-  return replace_each(module, Opcode::scatter,
-                      [always](const Instruction& scatter, ir::Builder& b) {
-                        return elementwise(scatter, b, always);
-                      });
+  ir::PatternSet patterns("expand-window-scatters");
+  patterns.add(Opcode::scatter, [always](const Instruction& scatter, ir::Builder& b) {
+    return elementwise(scatter, b, always);
+  });
+  return ir::apply_patterns_greedily(module, patterns);
 }
 
 }  // namespace tessera::passes
