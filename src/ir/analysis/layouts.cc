@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/ir/rewrite/rewriter.h"
+
 namespace tessera::ir {
 namespace {
 
@@ -55,36 +57,38 @@ bool depends_on_layout(const Instruction& i) {
          !(i.shape.layout.empty() && i.operands()[0]->shape.layout.empty());
 }
 
+namespace {
+
+/// Transposes around a bitcast of plain layouts, in place of one that depends on them.
+Instruction* plain_bitcast(Computation* c, const Instruction& i) {
+  Instruction* x = i.operands()[0];
+  const Dims from = memory_order(x->shape), to = memory_order(i.shape);
+  if (!is_identity_order(from)) {
+    x = c->add(transpose(i, x, from, permute_dims(x->shape.dims, from)));
+  }
+  auto plain = std::make_unique<Instruction>();
+  plain->opcode = Opcode::bitcast;
+  plain->shape = Shape(i.shape.dtype, permute_dims(i.shape.dims, to));
+  plain->set_operands({x});
+  plain->metadata = i.metadata;
+  x = c->add(std::move(plain));
+  if (!is_identity_order(to)) x = c->add(transpose(i, x, inverse_order(to), i.shape.dims));
+  x->sharding = i.sharding;
+  return x;
+}
+
+}  // namespace
+
 std::size_t normalize_layouts(Module* module) {
   std::size_t changed = 0;
   for (const auto& c : module->computations()) {
-    std::vector<Instruction*> bitcasts;
-    for (const auto& i : c->instructions()) {
-      if (depends_on_layout(*i)) bitcasts.push_back(i.get());
+    // A bitcast of a bitcast has to see the layout that this had.
+    Rewriter rewriter(c.get());
+    for (std::size_t n = 0; n < rewriter.size(); ++n) {
+      Instruction* i = rewriter.at(n);
+      if (depends_on_layout(*i)) rewriter.replace(i, plain_bitcast(c.get(), *i));
     }
-    std::unordered_map<Instruction*, Instruction*> replaced;
-    for (Instruction* i : bitcasts) {
-      Instruction* x = i->operands()[0];
-      const Dims from = memory_order(x->shape), to = memory_order(i->shape);
-      if (!is_identity_order(from)) {
-        x = c->add(transpose(*i, x, from, permute_dims(x->shape.dims, from)));
-      }
-      auto plain = std::make_unique<Instruction>();
-      plain->opcode = Opcode::bitcast;
-      plain->shape = Shape(i->shape.dtype, permute_dims(i->shape.dims, to));
-      plain->set_operands({x});
-      plain->metadata = i->metadata;
-      x = c->add(std::move(plain));
-      if (!is_identity_order(to)) x = c->add(transpose(*i, x, inverse_order(to), i->shape.dims));
-      x->sharding = i->sharding;
-      replaced.emplace(i, x);
-      ++changed;
-    }
-    if (!replaced.empty()) {
-      c->replace_all_uses(replaced);
-      c->sort_topologically();
-      c->remove_dead();
-    }
+    changed += rewriter.finish();
     for (const auto& i : c->instructions()) {
       const bool boundary =
           c.get() == module->entry() && (i->is(Opcode::parameter) || i.get() == c->root());

@@ -4,11 +4,10 @@
 // would pad alike; an index that only counts along a batch dim makes that dim a batch dim.
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 
 #include "src/base/contains.h"
 #include "src/ir/analysis/device_computations.h"
-#include "src/ir/rewrite/builder.h"
+#include "src/ir/rewrite/rewriter.h"
 #include "src/spmd/propagation/graph.h"
 
 namespace tessera::spmd::propagation {
@@ -145,7 +144,7 @@ const Instruction* component(const Instruction& indices, std::int64_t k, std::in
 
 class Folder {
  public:
-  explicit Folder(ir::Computation* computation) : b_(computation) {}
+  explicit Folder(ir::Computation* computation) : rewriter_(computation), b_(computation) {}
 
   void run() {
     ir::Computation* c = b_.computation();
@@ -155,7 +154,6 @@ class Folder {
     }
     if (moves.empty()) return;
     before_ = std::int64_t(c->instructions().size());
-    std::unordered_map<Instruction*, Instruction*> better;
     for (Instruction* x : moves) {
       b_.metadata = x->metadata;
       Instruction* y = nullptr;
@@ -169,12 +167,9 @@ class Folder {
       y->sharding = x->sharding;
       y->frontend_attributes = x->frontend_attributes;
       y->backend_config = x->backend_config;
-      better[x] = y;
+      rewriter_.replace(x, y);
     }
-    if (better.empty()) return;
-    c->replace_all_uses(better);
-    c->sort_topologically();
-    c->remove_dead();
+    rewriter_.finish();
   }
 
  private:
@@ -383,6 +378,7 @@ class Folder {
     return b_.emit_shaped(Opcode::scatter, x.shape, operands, a, x.called());
   }
 
+  ir::Rewriter rewriter_;
   ir::Builder b_;
   std::int64_t before_ = 0;  ///< instructions that were there before
 };
