@@ -197,11 +197,16 @@ std::size_t expand_custom_calls(Module* module, bool markers) {
       const CustomCallTarget* target = find_custom_call(i->get<CustomCallAttrs>().target);
       if (target && target->is_marker() == markers) calls.emplace_back(i.get(), target);
     }
-    std::unordered_map<Instruction*, Instruction*> replaced;
+    std::size_t replaced = 0;
+    const auto replace = [&](Instruction* i, Instruction* to) {
+      i->drop_side_effect();
+      i->replace_all_uses_with(to);
+      ++replaced;
+    };
     for (const auto& i : c->instructions()) {
       const bool marks = i->is(Opcode::sharding_constraint) || i->is(Opcode::propagation_barrier);
       // Transformations alone ask which values are marked as varying.
-      if (markers ? marks : i->is(Opcode::pvary)) replaced[i.get()] = i->operand(0);
+      if (markers ? marks : i->is(Opcode::pvary)) replace(i.get(), i->operand(0));
     }
     for (const auto& [call, target] : calls) {
       Computation* body = target->body(module, *call);
@@ -218,14 +223,12 @@ std::size_t expand_custom_calls(Module* module, bool markers) {
       Instruction* made = builder.call(body, call->operands());
       made->sharding = call->sharding;
       made->set_control_predecessors(call->control_predecessors());
-      replaced[call] = made;
+      replace(call, made);
     }
-    if (replaced.empty()) continue;
-    for (const auto& [call, made] : replaced) call->drop_side_effect();
-    c->replace_all_uses(replaced);
+    if (replaced == 0) continue;
     c->sort_topologically();
     c->remove_dead();
-    count += replaced.size();
+    count += replaced;
   }
   return count;
 }

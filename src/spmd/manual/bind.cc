@@ -326,7 +326,7 @@ class Binder {
   /// A body without automatic axes runs as it is.
   void strip(ir::Computation* body) {
     if (!stripped_.insert(body).second) return;
-    std::unordered_map<Instruction*, Instruction*> replaced;
+    bool any = false;
     for (const auto& i : body->instructions()) {
       i->sharding.clear();
       if (ir::is_manual_computation(*i)) {
@@ -346,15 +346,14 @@ class Binder {
       } else if (ir::is_constraint(*i) || i->is(Opcode::propagation_barrier) ||
                  i->is(Opcode::pvary)) {
         i->drop_side_effect();
-        replaced[i.get()] = i->operand(0);
+        i->replace_all_uses_with(i->operand(0));
+        any = true;
       }
     }
     for (const auto& i : body->instructions()) {
       for (ir::Computation* callee : i->called()) strip(callee);
     }
-    if (replaced.empty()) return;
-    body->replace_all_uses(replaced);
-    body->remove_dead();
+    if (any) body->remove_dead();
   }
 
   ir::Module* module_;

@@ -45,16 +45,14 @@ void drop_scalar_constraints(ir::Module* module) {
   }
   for (const auto& c : module->computations()) {
     if (device.count(c.get())) continue;
-    std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
+    bool any = false;
     for (const auto& i : c->instructions()) {
-      if (ir::is_constraint(*i)) replaced[i.get()] = i->operand(0);
+      if (!ir::is_constraint(*i)) continue;
+      i->drop_side_effect();
+      i->replace_all_uses_with(i->operand(0));
+      any = true;
     }
-    if (replaced.empty()) continue;
-    for (const auto& [constraint, x] : replaced) {
-      constraint->drop_side_effect();
-    }
-    c->replace_all_uses(replaced);
-    c->remove_dead();
+    if (any) c->remove_dead();
   }
 }
 

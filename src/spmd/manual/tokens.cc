@@ -101,16 +101,16 @@ void drop_tokens(ir::Module* module) {
     for (const auto& i : c->instructions()) {
       if (ir::is_manual_computation(*i) && has_tokens(*i)) calls.push_back(i.get());
     }
-    std::unordered_map<Instruction*, Instruction*> replaced;
+    bool any = false;
     for (Instruction* call : calls) {
       Instruction* made = without_tokens(c, call);
       if (made == nullptr) continue;
       made->sharding = call->sharding;
       call->drop_side_effect();
-      replaced[call] = made;
+      call->replace_all_uses_with(made);
+      any = true;
     }
-    if (replaced.empty()) continue;
-    c->replace_all_uses(replaced);
+    if (!any) continue;
     c->sort_topologically();
     c->remove_dead();
     changed = true;

@@ -71,7 +71,7 @@ class ReshardOptimizer {
   std::size_t merge(Computation* c) {
     std::unordered_map<const Instruction*, std::vector<std::pair<Instruction*, TensorSharding>>>
         of_array;
-    std::unordered_map<Instruction*, Instruction*> same;
+    std::size_t same = 0;
     for (const auto& i : c->instructions()) {
       if (!ir::is_reshard(*i) || i.get() == c->root()) continue;
       auto to = layout_of(*i);
@@ -83,13 +83,13 @@ class ReshardOptimizer {
         return same_layout(other.second, *to);
       });
       if (equal != known.end()) {
-        same[i.get()] = equal->first;
+        i->replace_all_uses_with(equal->first);
+        ++same;
       } else {
         known.emplace_back(i.get(), std::move(*to));
       }
     }
-    c->replace_all_uses(same);
-    return same.size();
+    return same;
   }
 
   /// What is gathered only to be cut again, say, is brought there at once.

@@ -53,12 +53,11 @@ void set_channel(PartitionContext& p, ir::Instruction* i) {
 void settle_collectives(PartitionContext& p, ir::Computation* body,
                         std::unordered_set<ir::Computation*>* seen) {
   if (!seen->insert(body).second) return;
-  std::unordered_map<ir::Instruction*, ir::Instruction*> dropped;
   for (const auto& i : body->instructions()) {
     if (ir::is_collective(i->opcode)) {
       if (ir::is_cross_replica(*i)) continue;
       if (!settle_groups(i.get(), p.module.devices()) && i->operands().size() == 1) {
-        dropped[i.get()] = i->operand(0);
+        i->replace_all_uses_with(i->operand(0));
         continue;
       }
       set_channel(p, i.get());
@@ -67,7 +66,6 @@ void settle_collectives(PartitionContext& p, ir::Computation* body,
     }
     for (ir::Computation* callee : i->called()) settle_collectives(p, callee, seen);
   }
-  if (!dropped.empty()) body->replace_all_uses(dropped);
 }
 
 /// An array as an operand of per-device code. If that is written for another order of the devices,
