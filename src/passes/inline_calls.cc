@@ -10,7 +10,6 @@
 
 #include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
-#include "src/ir/rewrite/rewriter.h"
 
 namespace tessera::passes {
 
@@ -124,10 +123,10 @@ std::size_t inline_all(ir::Module* module, Scope scope, double max_instructions)
       if (can_inline(*i, scope)) calls.push_back(i.get());
     }
     if (calls.empty()) continue;
-    ir::Rewriter rewriter(c.get());
     // Grows while it is walked: by the calls in what was copied.
     for (std::size_t k = 0; k < calls.size(); ++k) {
-      rewriter.replace(calls[k], expand(c.get(), *calls[k], &calls, scope));
+      Instruction* result = expand(c.get(), *calls[k], &calls, scope);
+      calls[k]->replace_all_uses_with(result);
     }
     // Without a callee it has no side effects any more, and goes with the dead ones.
     for (Instruction* call : calls) {
@@ -135,7 +134,8 @@ std::size_t inline_all(ir::Module* module, Scope scope, double max_instructions)
       call->attrs = {};
       call->set_called({});
     }
-    rewriter.finish();
+    c->sort_topologically();
+    c->remove_dead();
     count += calls.size();
   }
   if (count > 0) module->remove_dead_computations();
