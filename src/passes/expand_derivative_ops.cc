@@ -73,9 +73,9 @@ bool expand_derivative_op(Instruction& i, ir::PatternRewriter& r) {
 }
 
 std::size_t expand_callees_first(const std::vector<ir::Computation*>& callees_first) {
-  static const auto patterns =
-      ir::PatternSet("expand-derivative-ops")
-          .add({Opcode::remat, Opcode::custom_derivative}, expand_derivative_op);
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("expand-derivative-ops")
+                   .add({Opcode::remat, Opcode::custom_derivative}, expand_derivative_op));
   std::size_t count = 0;
   for (ir::Computation* c : callees_first) {
     count += ir::walk_and_apply_patterns(c, patterns, ir::Placement::in_place);

@@ -243,8 +243,10 @@ Instruction* turned(const Instruction& transpose, ir::Builder& b) {
 
 std::size_t flatten_gathers(ir::Module* module) {
   // The first sees gathers as they were.
-  static const auto turn = ir::PatternSet("flatten-gathers").add(Opcode::transpose, turned);
-  static const auto flatten = ir::PatternSet("flatten-gathers").add(Opcode::gather, flattened);
+  static const auto& turn =
+      ir::keep(ir::PatternSet("flatten-gathers").add(Opcode::transpose, turned));
+  static const auto& flatten =
+      ir::keep(ir::PatternSet("flatten-gathers").add(Opcode::gather, flattened));
   return ir::walk_and_apply_patterns(module, turn) + ir::walk_and_apply_patterns(module, flatten);
 }
 

@@ -127,9 +127,9 @@ Instruction* without_transpose(const Instruction& scatter, ir::Builder& b) {
 
 std::size_t flatten_scatters(ir::Module* module) {
   // The second takes what the first made.
-  static const auto patterns = ir::PatternSet("flatten-scatters")
-                                   .add(Opcode::scatter, without_transpose, 2)
-                                   .add(Opcode::scatter, one_index_each);
+  static const auto& patterns = ir::keep(ir::PatternSet("flatten-scatters")
+                                             .add(Opcode::scatter, without_transpose, 2)
+                                             .add(Opcode::scatter, one_index_each));
   return ir::apply_patterns_greedily(module, patterns);
 }
 

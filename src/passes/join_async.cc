@@ -46,10 +46,11 @@ Instruction* joined(const Instruction& done, ir::Builder& b) {
 }  // namespace
 
 std::size_t join_async(ir::Module* module) {
-  static const auto patterns = ir::PatternSet("join-async")
-                                   .add({Opcode::all_gather_done, Opcode::all_reduce_done,
-                                         Opcode::collective_permute_done, Opcode::copy_done},
-                                        joined);
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("join-async")
+                   .add({Opcode::all_gather_done, Opcode::all_reduce_done,
+                         Opcode::collective_permute_done, Opcode::copy_done},
+                        joined));
   return ir::apply_patterns_greedily(module, patterns);
 }
 

@@ -93,8 +93,8 @@ Instruction* transposed_late(const Instruction& i, ir::Builder& b) {
 }  // namespace
 
 std::size_t transpose_late(ir::Module* module) {
-  static const auto patterns =
-      ir::PatternSet("transpose-late").add_if(ir::is_elementwise, transposed_late);
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("transpose-late").add_if(ir::is_elementwise, transposed_late));
   return ir::walk_and_apply_patterns(module, patterns);
 }
 

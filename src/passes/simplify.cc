@@ -310,7 +310,7 @@ ir::PatternSet simplifications() {
 }  // namespace
 
 std::size_t simplify(ir::Module* module) {
-  static const ir::PatternSet patterns = simplifications();
+  static const ir::PatternSet& patterns = ir::keep(simplifications());
   return ir::walk_and_apply_patterns(module, patterns);
 }
 

@@ -79,8 +79,8 @@ Instruction* update_of(const Instruction& scatter, ir::Builder& b) {
 }  // namespace
 
 std::size_t update_single_scatters(ir::Module* module) {
-  static const auto patterns =
-      ir::PatternSet("update-single-scatters").add(Opcode::scatter, update_of);
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("update-single-scatters").add(Opcode::scatter, update_of));
   return ir::apply_patterns_greedily(module, patterns);
 }
 

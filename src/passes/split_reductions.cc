@@ -67,7 +67,8 @@ Instruction* split(const Instruction& reduce, ir::Builder& b) {
 
 std::size_t split_reductions(ir::Module* module) {
   // The parts may be long themselves, and are left so.
-  static const auto patterns = ir::PatternSet("split-reductions").add(Opcode::reduce, split);
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("split-reductions").add(Opcode::reduce, split));
   return ir::walk_and_apply_patterns(module, patterns);
 }
 

@@ -104,7 +104,8 @@ Instruction* expanded(const Instruction& dot, ir::Builder& b) { return SmallDots
 }  // namespace
 
 std::size_t strength_reduce_dots(ir::Module* module) {
-  static const auto patterns = ir::PatternSet("strength-reduce-dots").add(Opcode::dot, expanded);
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("strength-reduce-dots").add(Opcode::dot, expanded));
   const std::size_t count = ir::apply_patterns_greedily(module, patterns);
   if (count > 0) module->remove_dead_computations();
   return count;

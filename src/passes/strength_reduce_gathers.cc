@@ -70,8 +70,8 @@ Instruction* chosen(const Instruction& gather, ir::Builder& builder) {
 }  // namespace
 
 std::size_t strength_reduce_gathers(ir::Module* module) {
-  static const auto patterns =
-      ir::PatternSet("strength-reduce-gathers").add(Opcode::gather, chosen);
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("strength-reduce-gathers").add(Opcode::gather, chosen));
   return ir::apply_patterns_greedily(module, patterns);
 }
 

@@ -71,8 +71,8 @@ Instruction* as_swapped(const Instruction& conv, ir::Builder& b) {
 }  // namespace
 
 std::size_t swap_convolutions(ir::Module* module) {
-  static const auto patterns =
-      ir::PatternSet("swap-convolutions").add(Opcode::convolution, as_swapped);
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("swap-convolutions").add(Opcode::convolution, as_swapped));
   return ir::apply_patterns_greedily(module, patterns);
 }
 

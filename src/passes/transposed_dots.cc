@@ -248,7 +248,8 @@ std::size_t fold_transposes(ir::Module* module) {
 
 std::size_t swap_transposed_dots(ir::Module* module) {
   // Two swaps of a dot may be none.
-  static const auto patterns = ir::PatternSet("swap-transposed-dots").add(Opcode::dot, swap);
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("swap-transposed-dots").add(Opcode::dot, swap));
   return ir::walk_and_apply_patterns(module, patterns);
 }
 

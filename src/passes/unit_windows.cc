@@ -56,8 +56,8 @@ Instruction* without_units(const Instruction& op, ir::Builder& b) {
 }  // namespace
 
 std::size_t drop_unit_windows(ir::Module* module) {
-  static const auto patterns =
-      ir::PatternSet("drop-unit-windows").add(Opcode::convolution, without_units);
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("drop-unit-windows").add(Opcode::convolution, without_units));
   return ir::apply_patterns_greedily(module, patterns);
 }
 

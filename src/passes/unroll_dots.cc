@@ -85,7 +85,8 @@ Instruction* sum_of_terms(const Instruction& dot, ir::Builder& b) {
 }  // namespace
 
 std::size_t unroll_dots(ir::Module* module) {
-  static const auto patterns = ir::PatternSet("unroll-dots").add(Opcode::dot, sum_of_terms);
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("unroll-dots").add(Opcode::dot, sum_of_terms));
   return ir::apply_patterns_greedily(module, patterns);
 }
 

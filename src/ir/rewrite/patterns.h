@@ -115,6 +115,10 @@ class PatternSet {
   std::vector<std::vector<std::uint16_t>> by_opcode_;
 };
 
+/// A set for good, for static variables of passes: programs may still be compiled while the static
+/// objects of a process are destroyed.
+inline const PatternSet& keep(PatternSet set) { return *new PatternSet(std::move(set)); }
+
 /// Where what a pattern made stands.
 enum class Placement : std::uint8_t {
   before_users,  ///< in front of its first user
@@ -131,8 +135,8 @@ struct GreedyRewriteConfig {
 ///
 /// - apply_patterns_greedily: patterns each of which leaves less to do. It walks the instructions
 /// in
-///   their order, then visits what patterns made, and what reads or was read by what they changed,
-///   in the order in which that happened, until nothing matches.
+///   order, then visits what patterns made, and what reads or was read by what they changed, in the
+///   order in which that happened, until nothing matches.
 /// - walk_and_apply_patterns: one visit of each instruction that was there, in order. For patterns
 ///   that would match what they made, and for passes that a pipeline repeats between others.
 /// - Rewriter (rewriter.h): rewrites of several instructions at once that must see the computation
