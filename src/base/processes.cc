@@ -6,9 +6,11 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <numeric>
 
 #include "src/base/check.h"
 #include "src/base/core_quota.h"
+#include "src/base/last_words.h"
 #include "src/base/log.h"
 #include "src/base/mailbox.h"
 
@@ -55,11 +57,41 @@ Processes::Processes(std::shared_ptr<Transport> transport, std::chrono::millisec
       id_(next_id()),
       timeout_(timeout),
       yields_(transport_->shares_cores() || (core_quota() > 0 && core_quota() < count_)),
-      mail_(std::make_unique<Mail>()) {}
+      turns_with_(std::size_t(count_), 0),
+      mail_(std::make_unique<Mail>()) {
+  std::vector<int> all(static_cast<std::size_t>(count_));
+  std::iota(all.begin(), all.end(), 0);
+  everybody_ = group(all);
+}
 
 Processes::~Processes() = default;
 
-Processes::Turn::Turn(Processes* processes, const Activity& activity)
+bool Processes::Group::contains(int process) const {
+  return std::binary_search(members_.begin(), members_.end(), process);
+}
+
+bool Processes::Group::agreed_on(std::uint64_t what) const {
+  const std::lock_guard lock(mutex_);
+  return agreed_.count(what) > 0;
+}
+
+void Processes::Group::agree_on(std::uint64_t what) {
+  const std::lock_guard lock(mutex_);
+  agreed_.insert(what);
+}
+
+Processes::Group* Processes::group(const std::vector<int>& members) {
+  const std::lock_guard lock(groups_mutex_);
+  std::unique_ptr<Group>& found = groups_[members];
+  if (!found) {
+    found = std::make_unique<Group>();
+    found->members_ = members;
+    for (const int p : members) found->mark_ = found->mark_ * 31 + std::uint32_t(p) + 1;
+  }
+  return found.get();
+}
+
+Processes::Turn::Turn(Processes* processes, const Activity& activity, Group* group)
     : processes_(processes), uncaught_(std::uncaught_exceptions()), activity_(activity) {
   Processes& p = *processes_;
   // Only a thread that has set it itself finds its own number there.
@@ -69,7 +101,9 @@ Processes::Turn::Turn(Processes* processes, const Activity& activity)
     p.owner_.store(me, std::memory_order_relaxed);
   }
   if (p.depth_++ > 0) return;
-  ++p.turn_;
+  p.group_ = group != nullptr ? group : p.everybody_;
+  ++p.group_->turns_;
+  for (const int member : p.group_->members_) ++p.turns_with_[std::size_t(member)];
   if (p.failed_.empty()) return;
   const std::string text =
       activity.to_string() +
@@ -95,19 +129,13 @@ Processes::Turn::~Turn() {
   p.mutex_.unlock();
 }
 
-void Processes::pass_turn() {
-  if (owner_ == std::this_thread::get_id()) return;
-  const std::lock_guard lock(mutex_);
-  ++turn_;
-}
-
 Processes::Ticket Processes::start(std::span<const Outgoing> outgoing,
                                    std::span<const Incoming> incoming, std::uint32_t tag) {
   TESSERA_CHECK(depth_ > 0, "processes exchange in turns");
   Ticket ticket;
   // What an earlier turn left behind isn't taken for this one's.
-  ticket.transfer_ =
-      transport_->start(outgoing, incoming, (tag + std::uint32_t(turn_) * 977U) & 0x7fffU);
+  const std::uint32_t turn = std::uint32_t(group_->turns_) * 977U + group_->mark_;
+  ticket.transfer_ = transport_->start(outgoing, incoming, (tag + turn) & 0x7fffU);
   return ticket;
 }
 
@@ -128,12 +156,14 @@ void Processes::arrive(Ticket* ticket, const Activity& activity) {
 
 void Processes::wait_until(Progress done, Ticket* ticket, const Activity& activity) {
   waiting_ = &activity;
+  const LastWords::Waits waits;
   std::string error;
   Clock::time_point looked_at;
   // To ask for the time takes as long as to ask for messages.
   const int often = yields_ ? 4 : 16;
   for (int tries = 0; !(*transport_.*done)(ticket->transfer_.get(), &error); ++tries) {
     if (tries % often != often - 1 && error.empty()) continue;
+    if (LastWords::wanted()) end_here(*ticket, activity);
     const auto now = Clock::now();
     if (looked_at == Clock::time_point()) since_ = looked_at = now;
     if (!error.empty()) fail(error, activity);
@@ -154,9 +184,14 @@ void Processes::wait_until(Progress done, Ticket* ticket, const Activity& activi
     if (now - since_ >= kLate) {
       for (const auto& [from, failure] : failures_) {
         // What failed in an earlier turn failed there on this process, too.
-        if (failure.turn >= turn_) fail(failure.text, activity);
+        const bool now_or_later = failure.turn >= turns_with_[std::size_t(from)];
+        if (now_or_later && group_->contains(from)) fail(failure.text, activity);
       }
       if (const std::string* why = gone(ended_)) fail(*why, activity);
+      if (waits_for_ >= 0 && transport_->has_died(waits_for_)) {
+        ended_[waits_for_] = process(waits_for_) + " has been killed, or has crashed";
+        fail(ended_[waits_for_], activity);
+      }
     }
     if (now - since_ >= timeout_) {
       fail("nothing has arrived from " + process(waits_for_) + " for " + seconds(timeout_) +
@@ -164,8 +199,19 @@ void Processes::wait_until(Progress done, Ticket* ticket, const Activity& activi
            activity);
     }
   }
+  if (LastWords::wanted()) end_here(*ticket, activity);
   waiting_ = nullptr;
   waits_for_ = -1;
+}
+
+void Processes::end_here(const Ticket& ticket, const Activity& activity) {
+  const int other = transport_->waits_for(*ticket.transfer_);
+  std::string text = process(index_) + ", in " + activity.to_string() + ": ended by SIGTERM";
+  if (other >= 0) {
+    text += ", as it waited for " + process(other);
+    if (transport_->has_died(other)) text += ", which has been killed, or has crashed";
+  }
+  LastWords::say_and_end(text);
 }
 
 std::string Processes::state() const {
@@ -207,7 +253,9 @@ void Processes::take_notes() {
 
 void Processes::tell_failure(const std::string& text) {
   for (int p = 0; p < count_; ++p) {
-    if (p != index_) transport_->post(p, kFailed + (std::to_string(turn_) + ":" + text));
+    if (p == index_) continue;
+    const std::string turn = std::to_string(turns_with_[std::size_t(p)]);
+    transport_->post(p, kFailed + (turn + ":" + text));
   }
 }
 
@@ -248,6 +296,7 @@ void Processes::fail(const std::string& why, const Activity& activity) {
   const std::string text = mine + ". Where the processes are:" + where_others_are(since);
   failed_ = why;
   tell_failure(mine);
+  if (LastWords::wanted()) LastWords::say_and_end(text);
   waiting_ = nullptr;
   waits_for_ = -1;
   throw RuntimeError(text, activity.location);

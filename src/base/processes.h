@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,12 +44,35 @@ class Processes {
   /// How long a process waits for another one.
   std::chrono::milliseconds timeout() const { return timeout_; }
 
+  /// Processes that do things together, of which the others need not know: each group counts its
+  /// own turns.
+  class Group {
+   public:
+    /// In order.
+    const std::vector<int>& members() const { return members_; }
+    bool contains(int process) const;
+    /// Whether the members have found that they all have this: they know it or not alike.
+    bool agreed_on(std::uint64_t what) const;
+    void agree_on(std::uint64_t what);
+
+   private:
+    friend class Processes;
+    std::vector<int> members_;
+    std::uint32_t mark_ = 0;  ///< in the tags of its messages
+    std::int64_t turns_ = 0;  ///< begun, which the lock of turns guards
+    mutable std::mutex mutex_;
+    std::set<std::uint64_t> agreed_;
+  };
+  /// Stays. Members are in order, and of one list there is one group.
+  Group* group(const std::vector<int>& members);
+
   /// Held by a thread for as long as what it exchanges must not mix with what others do. Turns nest
-  /// within a thread.
+  /// within a thread: inner ones are part of the outermost.
   class Turn {
    public:
-    /// RuntimeError if the processes have failed before. The activity's texts must stay.
-    Turn(Processes* processes, const Activity& activity);
+    /// Of a group, of all processes if it is null. RuntimeError if the processes have failed
+    /// before. The activity's texts must stay.
+    Turn(Processes* processes, const Activity& activity, Group* group = nullptr);
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
@@ -61,9 +85,6 @@ class Processes {
     Activity activity_;
     std::string error_;
   };
-
-  /// Instead of a turn, by a process that has no part in what others do: all count them alike.
-  void pass_turn();
 
   class Ticket {
    public:
@@ -109,6 +130,8 @@ class Processes {
   void move_mail();
   void post_mail();
   void take_mail(int from, const std::string& note);
+  /// After SIGTERM: says what this process waited for, and ends it.
+  [[noreturn]] void end_here(const Ticket& ticket, const Activity& activity);
   /// Throws, and makes all others that wait do so.
   [[noreturn]] void fail(const std::string& why, const Activity& activity);
   void tell_failure(const std::string& text);
@@ -124,8 +147,12 @@ class Processes {
   std::mutex mutex_;
   std::atomic<std::thread::id> owner_{};
   int depth_ = 0;
-  std::int64_t turn_ = 0;  ///< number of turns begun
-  std::string failed_;     ///< why nothing can be exchanged any more
+  Group* group_ = nullptr;                ///< whose turn it is
+  std::vector<std::int64_t> turns_with_;  ///< number of turns begun that each process has a part in
+  std::mutex groups_mutex_;
+  std::map<std::vector<int>, std::unique_ptr<Group>> groups_;
+  Group* everybody_ = nullptr;
+  std::string failed_;  ///< why nothing can be exchanged any more
 
   // What this process waits for.
   const Activity* waiting_ = nullptr;
@@ -134,7 +161,7 @@ class Processes {
   // From notes, by process.
   std::map<int, std::string> states_, ended_;
   struct Failure {
-    std::int64_t turn = 0;
+    std::int64_t turn = 0;  ///< of those with this process
     std::string text;
   };
   std::map<int, Failure> failures_;

@@ -67,6 +67,9 @@ class Transport {
   /// there is none.
   virtual int waits_for(const Transfer& transfer) const = 0;
 
+  /// Whether it is known that a process isn't there any more, though it may not have said so.
+  virtual bool has_died(int /*process*/) const { return false; }
+
   /// Short texts apart from the transfers: in no order with them, and received when asked for.
   virtual void post(int to, const std::string& note) = 0;
   virtual bool take_note(int* from, std::string* note) = 0;

@@ -1,59 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the API on the plugin and its clients.
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "src/base/env.h"
 #include "src/base/platforms.h"
+#include "src/base/processes.h"
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {
 namespace {
 
-std::int64_t device_count_option(const PJRT_NamedValue& option) {
-  if (option.type != PJRT_NamedValue_kInt64 || option.int64_value < 1 ||
+/// What a client says when it is made.
+struct Wishes {
+  /// Devices of this process.
+  std::optional<std::int64_t> devices;
+  /// As jax.distributed knows of processes.
+  std::optional<std::int64_t> process, processes;
+};
+
+std::int64_t number_of(const PJRT_NamedValue& option, std::int64_t least) {
+  if (option.type != PJRT_NamedValue_kInt64 || option.int64_value < least ||
       option.int64_value > kMaxDevices) {
     throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                  "option 'cpu_device_count' is a number from 1 to " + std::to_string(kMaxDevices));
+                  "option '" + std::string(option.name, option.name_size) + "' is a number from " +
+                      std::to_string(least) + " to " + std::to_string(kMaxDevices));
   }
   return option.int64_value;
 }
 
-/// The devices that a client asks for, or all of the engine's.
-std::vector<Device> wanted_devices(const PJRT_Client_Create_Args& args) {
-  std::vector<Device> devices = virtual_devices();
+Wishes read_options(const PJRT_Client_Create_Args& args) {
+  Wishes out;
   for (std::size_t i = 0; i < args.num_options; ++i) {
     const PJRT_NamedValue& option = args.create_options[i];
     const std::string_view name(option.name, option.name_size);
     if (name == "cpu_device_count") {
-      const std::int64_t n = device_count_option(option);
-      if (process_count() > 1 && n != std::int64_t(local_devices().size())) {
-        throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                      "option 'cpu_device_count' is " + std::to_string(n) + ", and each of the " +
-                          std::to_string(process_count()) + " processes has " +
-                          std::to_string(local_devices().size()) +
-                          " devices; TESSERA_NUM_DEVICES says how many");
-      }
-      if (process_count() > 1) continue;
-      // The engine's memory is that of the process: it has any number of devices.
-      devices.clear();
-      for (std::int64_t k = 0; k < n; ++k) devices.push_back(Device{.id = k});
-    } else if (name == "node_id" || name == "num_nodes") {
-      // What jax.distributed says. Processes are connected by their launcher.
-      const std::int64_t found = name == "node_id" ? process_index() : process_count();
-      if (option.type != PJRT_NamedValue_kInt64 || option.int64_value != found) {
-        throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                      "option '" + std::string(name) + "' is not what the launcher of this " +
-                          "process says: " + std::to_string(found) +
-                          "; start it by mpirun or srun");
-      }
-    } else if (name != "asynchronous") {
+      out.devices = number_of(option, 1);
+    } else if (name == "node_id") {
+      out.process = number_of(option, 0);
+    } else if (name == "num_nodes") {
+      out.processes = number_of(option, 1);
+    } else if (name != "asynchronous" && name != "partition_index") {
       throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
                     "unknown option '" + std::string(name) +
-                        "'; there are cpu_device_count, asynchronous, node_id, num_nodes");
+                        "'; there are cpu_device_count, asynchronous, node_id, num_nodes, "
+                        "partition_index");
     }
   }
-  return devices;
+  return out;
+}
+
+/// Processes are connected by their launcher, which must say the same of them as jax.distributed.
+void check_processes(const Wishes& wishes) {
+  const auto check = [](std::optional<std::int64_t> wanted, std::int64_t found, const char* name) {
+    if (!wanted || *wanted == found) return;
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                  "option '" + std::string(name) + "' is " + std::to_string(*wanted) +
+                      ", and the launcher of this process says " + std::to_string(found) +
+                      "; valid: to start the program by mpirun or srun, and to call "
+                      "jax.distributed.initialize with what these say, or not at all");
+  };
+  check(wishes.processes, process_count(), "num_nodes");
+  check(wishes.process, process_index(), "node_id");
+}
+
+/// The devices of all processes, as a client asks for them.
+std::vector<Device> wanted_devices(const PJRT_Client_Create_Args& args) {
+  const Wishes wishes = read_options(args);
+  if (wishes.devices) {
+    try {
+      set_num_devices(*wishes.devices);
+    } catch (const ValueError&) {
+      // They are there already. Of one process a client may have any number, as below.
+    }
+  }
+  if (wishes.processes.value_or(1) > 1) init_processes();
+  check_processes(wishes);
+  std::vector<Device> devices = virtual_devices();
+  if (!wishes.devices) return devices;
+  if (process_count() == 1) {
+    // The engine's memory is that of the process.
+    devices.clear();
+    for (std::int64_t k = 0; k < *wishes.devices; ++k) devices.push_back(Device{.id = k});
+    return devices;
+  }
+  const auto own = std::count_if(devices.begin(), devices.end(), is_local);
+  if (own == *wishes.devices) return devices;
+  throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                "option 'cpu_device_count' is " + std::to_string(*wishes.devices) +
+                    ", and this process is known to the others as one with " + std::to_string(own) +
+                    " devices; the first client says how many there are");
 }
 
 void add_device(PJRT_Client& client, const Device& device) {
@@ -141,6 +178,11 @@ PJRT_Error* client_process(PJRT_Client_ProcessIndex_Args* args) {
   return nullptr;
 }
 
+/// What jax.distributed hears of processes. Here their connections tell who is there.
+PJRT_Error* client_process_info(PJRT_Client_UpdateGlobalProcessInfo_Args* args) {
+  return guarded([&] { checked(args->client, "client"); });
+}
+
 PJRT_Error* client_devices(PJRT_Client_Devices_Args* args) {
   args->devices = args->client->devices.data();
   args->num_devices = args->client->devices.size();
@@ -210,6 +252,7 @@ void fill_client(PJRT_Api& api) {
   api.PJRT_Client_PlatformName = platform_name;
   api.PJRT_Client_PlatformVersion = platform_version;
   api.PJRT_Client_ProcessIndex = client_process;
+  api.PJRT_Client_UpdateGlobalProcessInfo = client_process_info;
   api.PJRT_Client_Devices = client_devices;
   api.PJRT_Client_AddressableDevices = addressable_devices;
   api.PJRT_Client_AddressableMemories = addressable_memories;

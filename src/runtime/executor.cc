@@ -389,14 +389,12 @@ std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
                                            const RunOptions& options, RunCounters* counters) {
   const ScopedSubnormals flush(programs_flush_subnormals());
   LocalPlan* local = options.local;
-  const bool exchanges = local != nullptr && local->takes_turn();
   if (local != nullptr && !local->takes_part()) {
-    if (exchanges) local->processes().pass_turn();
     return {plan.results.size(), std::vector<DeviceBuffer>(std::size_t(plan.num_devices))};
   }
   std::optional<Processes::Turn> turn;
-  if (exchanges) {
-    turn.emplace(&local->processes(), Activity{"the run", local->name(), {}});
+  if (local != nullptr && local->takes_turn()) {
+    turn.emplace(&local->processes(), Activity{"the run", local->name(), {}}, local->group());
   }
   try {
     if (turn) local->check_same();

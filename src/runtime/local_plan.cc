@@ -57,6 +57,7 @@ LocalPlan::LocalPlan(const Plan& plan, std::vector<std::int32_t> process_of, Pro
   TESSERA_CHECK(std::int64_t(process_of_.size()) == plan.num_devices, "a process per device");
   const std::set<int> members(process_of_.begin(), process_of_.end());
   members_.assign(members.begin(), members.end());
+  group_ = processes->group(members_);
   for (const std::int32_t p : process_of_) local_.push_back(p == processes->index() ? 1 : 0);
   takes_part_ = members.count(processes->index()) > 0;
   std::uint32_t next = 0;
@@ -75,7 +76,7 @@ bool LocalPlan::takes_turn() {
   if (members_.size() < 2) return false;
   // One thread of each process, so that all processes count the same turns.
   const bool first = !ran_.load(std::memory_order_relaxed) && !ran_.exchange(true);
-  return first || crosses_;
+  return crosses_ || (first && !group_->agreed_on(hash_));
 }
 
 std::string LocalPlan::title(const Step& step, const Exchange& exchange) {
@@ -289,10 +290,15 @@ std::int64_t LocalPlan::exchange_bytes(const Block& block) const {
 
 void LocalPlan::check_same() {
   if (checked_ || members_.size() < 2) return;
+  if (group_->agreed_on(hash_)) {
+    checked_ = true;
+    return;
+  }
   const Activity activity{"the comparison of what the processes run", name_, {}};
   const auto hashes = processes_->gather(members_, std::to_string(hash_), activity);
   if (std::all_of(hashes.begin(), hashes.end(),
                   [&](const std::string& h) { return h == hashes[0]; })) {
+    group_->agree_on(hash_);
     checked_ = true;
     return;
   }

@@ -39,12 +39,14 @@ class LocalPlan {
   std::int32_t process_of(std::int32_t device) const { return process_of_[std::size_t(device)]; }
   /// The processes that own a device of the plan, in order.
   const std::vector<int>& members() const { return members_; }
+  Processes::Group* group() const { return group_; }
   bool takes_part() const { return takes_part_; }
   /// Whether it takes messages to run: for exchanges with groups that have devices of several
   /// processes, and for calls of functions of the host that several processes make.
   bool crosses() const { return crosses_; }
   /// Whether a run that begins must be in a turn: if the plan crosses processes, or is to be
-  /// compared, as before its first run. Otherwise there is nothing whose order counts.
+  /// compared, as before the first run of what it exchanges. Otherwise there is nothing whose order
+  /// counts.
   bool takes_turn();
   bool crosses(const Exchange& exchange) const;
 
@@ -112,8 +114,9 @@ class LocalPlan {
   /// Per class with an active device: the processes that have one.
   std::vector<std::vector<int>> holders(ClassesId id, const ActiveSet& active) const;
 
-  /// Compares, once, what all members run. RuntimeError, on all of them, if they run different
-  /// programs. In a Turn.
+  /// Compares what all members run, unless they have done so: another plan with the same exchanges
+  /// is as good, so that a process may make a plan anew. RuntimeError, on all of them, if they run
+  /// different programs. In a Turn.
   void check_same();
 
  private:
@@ -129,6 +132,7 @@ class LocalPlan {
   std::vector<std::uint8_t> local_;
   std::optional<ActiveSet> everything_;
   std::vector<int> members_;
+  Processes::Group* group_ = nullptr;
   bool takes_part_ = false, crosses_ = false, checked_ = false, any_shares_ = false;
   std::atomic<bool> ran_ = false;
   std::string text_;  ///< its exchanges, one a line

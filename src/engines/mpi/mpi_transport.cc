@@ -231,6 +231,8 @@ class MpiTransport final : public Transport {
     return all && t.lent.empty();
   }
 
+  bool has_died(int process) const override { return rings_->has_died(process); }
+
   int waits_for(const Transfer& transfer) const override {
     const auto& t = static_cast<const MpiTransfer&>(transfer);
     if (t.unreadable >= 0) return t.unreadable;

@@ -55,4 +55,10 @@ ssize_t PeerMemory::read(int place, const std::byte* from, std::byte* to, std::s
   return got < 0 && errno == ESRCH ? 0 : got;
 }
 
+bool PeerMemory::has_died(int place) const {
+  // Nothing is there, in whichever process: the answer is another one if there is no process.
+  std::byte nothing{};
+  return read_from(process_[std::size_t(place)], nullptr, &nothing, 1) < 0 && errno == ESRCH;
+}
+
 }  // namespace tessera

@@ -22,6 +22,8 @@ class PeerMemory {
   /// How much of it was read, from the beginning; 0 if the process has ended, and -1 (see errno) if
   /// it can't be read.
   ssize_t read(int place, const std::byte* from, std::byte* to, std::size_t bytes) const;
+  /// Whether the process isn't there any more, also if nobody has asked for its exit code yet.
+  bool has_died(int place) const;
 
  private:
   std::vector<pid_t> process_;  ///< by place in the communicator; none if they don't read

@@ -63,6 +63,11 @@ class SharedRings {
   ssize_t read(int from, const std::byte* what, std::byte* to, std::size_t bytes) const {
     return memory_.read(ring(from).place, what, to, bytes);
   }
+  /// Whether it was on this machine, and isn't any more. False if that can't be found out.
+  bool has_died(int process) const {
+    return ring(process).to != nullptr && memory_.readable() &&
+           memory_.has_died(ring(process).place);
+  }
   /// How many have been received from that process.
   std::uint64_t received(int from) const { return ring(from).received; }
 

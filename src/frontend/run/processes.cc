@@ -32,7 +32,7 @@ std::vector<std::string> gathered(const std::vector<int>& members, const std::st
                                   const std::string& api, Location location) {
   if (processes() == nullptr) return {mine};
   const Activity activity{api, "", location};
-  const Processes::Turn turn(processes(), activity);
+  const Processes::Turn turn(processes(), activity, processes()->group(members));
   return processes()->gather(members, mine, activity);
 }
 
@@ -119,7 +119,7 @@ void check_across_processes(const Array& array, const Sharding& target, const st
   std::set<int> owners;
   for (const Device& d : list) owners.insert(int(d.process_index));
   if (owners.size() < 2) return;
-  if (owners.count(int(process_index())) == 0) return processes()->pass_turn();
+  if (owners.count(int(process_index())) == 0) return;
   const std::vector<int> members(owners.begin(), owners.end());
   const auto all =
       gathered(members, fingerprint({to_literal(array, location)}), "device_put", location);
