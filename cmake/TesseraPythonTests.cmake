@@ -13,10 +13,15 @@ if(tessera_no_jax)
   message(STATUS "No Python with JAX (TESSERA_JAX_PYTHON): the plugin is tested over its C API alone")
   return()
 endif()
-foreach(name IN ITEMS conform package programs callbacks partitioning process training)
+set(tessera_jax_tests conform package programs callbacks partitioning process training)
+if(TESSERA_HAVE_MPI)
+  list(APPEND tessera_jax_tests processes_2 processes_4 processes_failures processes_document)
+endif()
+foreach(name IN LISTS tessera_jax_tests)
   add_test(NAME pjrt_${name}
            COMMAND sh "${PROJECT_SOURCE_DIR}/tests/pjrt/python/run.sh" "${tessera_jax_python}"
                    "$<TARGET_FILE:tessera_pjrt>" ${name}
            WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-  set_tests_properties(pjrt_${name} PROPERTIES LABELS pjrt TIMEOUT 1200 SKIP_RETURN_CODE 77)
+  set_tests_properties(pjrt_${name} PROPERTIES LABELS pjrt TIMEOUT 1200 SKIP_RETURN_CODE 77
+    ENVIRONMENT "TESSERA_MPIRUN=${MPIEXEC_EXECUTABLE}")
 endforeach()

@@ -145,12 +145,14 @@ PJRT_Error* plugin_attributes(PJRT_Plugin_Attributes_Args* args) {
 
 PJRT_Error* client_create(PJRT_Client_Create_Args* args) {
   return guarded([&] {
+    // First of all: it says how many devices there are to be.
+    const std::vector<Device> devices = wanted_devices(*args);
     auto client = std::make_unique<PJRT_Client>();
     client->engine = compiler::find_engine(virtual_platform());
     client->platform = virtual_platform();
     client->version = "tessera";
     client->process = std::int32_t(process_index());
-    for (const Device& d : wanted_devices(*args)) add_device(*client, d);
+    for (const Device& d : devices) add_device(*client, d);
     client->topology = topology_of(*client);
     args->client = client.release();
   });

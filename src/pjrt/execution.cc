@@ -108,10 +108,14 @@ void copy_shared(const Program& p, const std::vector<const DeviceMemory*>& kept,
                  compiler::DeviceArrays* results) {
   for (std::size_t r = 0; r < results->size(); ++r) {
     std::vector<DeviceBuffer>& result = (*results)[r];
+    // Devices of other processes have none.
+    const auto first =
+        std::find_if(result.begin(), result.end(), [](const auto& b) { return bool(b); });
+    if (first == result.end()) continue;
     long handles = 0;
-    for (const DeviceBuffer& b : result) handles += b.memory == result[0].memory ? 1 : 0;
+    for (const DeviceBuffer& b : result) handles += b.memory == first->memory ? 1 : 0;
     // Nobody else has a handle: the usual case.
-    if (!result[0] || result[0].memory.use_count() == handles) continue;
+    if (first->memory.use_count() == handles) continue;
     const bool is_argument = std::any_of(result.begin(), result.end(), [&](const auto& b) {
       return b && std::find(kept.begin(), kept.end(), b.memory.get()) != kept.end();
     });

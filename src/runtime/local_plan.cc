@@ -41,7 +41,6 @@ std::string describe(const Plan& plan, const Step& step, const Exchange& exchang
     out += fmt::format(" of a gather in {} groups (#{:x})", gather.groups.size(),
                        hash_of(gather.groups) & 0xffffff);
   }
-  if (step.location.known()) out += " at " + step.location.to_string();
   return out;
 }
 
@@ -63,11 +62,10 @@ LocalPlan::LocalPlan(const Plan& plan, std::vector<std::int32_t> process_of, Pro
   std::uint32_t next = 0;
   everything_.emplace(plan_, &local_);
   everything_->list_all();
-  crosses_ = mark_all(plan.entry, &next, &text_);
+  crosses_ = mark_all(plan.entry, &next);
   for (const SlotId s : plan.parameters) {
     hash_ = hash_of(std::to_string(plan.slots[std::size_t(s)].bytes) + ",", hash_);
   }
-  hash_ = hash_of(text_, hash_);
 }
 
 LocalPlan::~LocalPlan() = default;
@@ -96,7 +94,13 @@ bool LocalPlan::crosses(const Exchange& exchange) const {
                      [&](const Exchange::Gather& g) { return apart(g.groups); });
 }
 
-bool LocalPlan::mark_all(const Block& block, std::uint32_t* next, std::string* text) {
+void LocalPlan::list(const std::string& line, const Location& location) {
+  // Where it is from is no part of what it is: that may be another call of the same function.
+  hash_ = hash_of(line, hash_);
+  text_ += line + (location.known() ? " at " + location.to_string() : "") + '\n';
+}
+
+bool LocalPlan::mark_all(const Block& block, std::uint32_t* next) {
   bool any = false;
   for (const Step& step : block.steps) {
     if (const auto* task = std::get_if<KernelTask>(&step.what)) {
@@ -109,7 +113,7 @@ bool LocalPlan::mark_all(const Block& block, std::uint32_t* next, std::string* t
       Mark& call = marks_[&step];
       call.tag = (*next)++ * 7 + 11;
       call.shares = any_shares_ = true;
-      *text += "call " + step.name + '\n';
+      list("call " + step.name);
       any = true;
       continue;
     }
@@ -122,21 +126,21 @@ bool LocalPlan::mark_all(const Block& block, std::uint32_t* next, std::string* t
       entry.fits = DirectExchange::fits(*exchange);
       entry.scatters = entry.fits && ScatteredSums::fits(plan_, *exchange, process_of_);
       any = entry.crosses || any;
-      *text += describe(plan_, step, *exchange) + '\n';
+      list(describe(plan_, step, *exchange), step.location);
       continue;
     }
     bool inside = false;
     if (const auto* loop = std::get_if<While>(&step.what)) {
-      *text += "while " + step.name + '\n';
-      inside = mark_all(loop->condition, next, text);
-      inside = mark_all(loop->body, next, text) || inside;
+      list("while " + step.name);
+      inside = mark_all(loop->condition, next);
+      inside = mark_all(loop->body, next) || inside;
     } else {
       for (const Branch& branch : std::get<Conditional>(step.what).branches) {
-        *text += "branch of " + step.name + '\n';
-        inside = mark_all(branch.block, next, text) || inside;
+        list("branch of " + step.name);
+        inside = mark_all(branch.block, next) || inside;
       }
     }
-    *text += "end\n";
+    list("end");
     marks_[&step].agrees = inside;
     any = any || inside;
   }

@@ -121,7 +121,9 @@ class LocalPlan {
 
  private:
   std::int64_t exchange_bytes(const Block& block) const;
-  bool mark_all(const Block& block, std::uint32_t* next, std::string* text);
+  bool mark_all(const Block& block, std::uint32_t* next);
+  /// Adds a line to what is compared.
+  void list(const std::string& line, const Location& location = {});
   Traffic find_traffic(const Exchange& exchange, const ActiveSet& active) const;
 
   const Plan& plan_;

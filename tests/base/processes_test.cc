@@ -142,6 +142,52 @@ TEST(Processes, NothingIsExchangedAfterAFailure) {
   EXPECT_NE(errors[1], "");
 }
 
+TEST(Processes, GroupsCountTheirOwnTurns) {
+  const auto errors = run_processes(3, 1, [](int p) {
+    const Activity activity{"a step", "", {}};
+    const std::vector<int> some{0, 2};
+    Processes::Group* const group = processes()->group(some);
+    EXPECT_EQ(group, processes()->group({0, 2}));
+    EXPECT_NE(group, processes()->group({0, 1}));
+    EXPECT_TRUE(group->contains(2));
+    EXPECT_FALSE(group->contains(1));
+    for (int k = 0; k < 3; ++k) {
+      // Process 1 doesn't even know of it.
+      for (int again = 0; p != 1 && again <= k; ++again) {
+        const Processes::Turn turn(processes(), activity, group);
+        const auto both = processes()->gather(some, std::to_string(p), activity);
+        EXPECT_EQ(both, (std::vector<std::string>{"0", "2"}));
+      }
+      const Processes::Turn turn(processes(), activity);
+      const auto all = processes()->gather(everybody(), std::to_string(p), activity);
+      EXPECT_EQ(all, (std::vector<std::string>{"0", "1", "2"}));
+    }
+  });
+  for (const std::string& e : errors) EXPECT_EQ(e, "");
+}
+
+TEST(Processes, FailuresOfOtherGroupsAreTheirOwn) {
+  const auto errors = run_processes(3, 1, [](int p) {
+    const Activity activity{"a step", "", {}};
+    if (p == 2) {
+      try {
+        const Processes::Turn turn(processes(), activity, processes()->group({2}));
+        throw ValueError("alone");
+      } catch (const ValueError&) {
+        std::this_thread::sleep_for(1500ms);
+      }
+    } else {
+      // They wait for each other longer than a failure takes to arrive.
+      if (p == 1) std::this_thread::sleep_for(1000ms);
+      const Processes::Turn turn(processes(), activity, processes()->group({0, 1}));
+      EXPECT_EQ(processes()->gather(std::vector<int>{0, 1}, "x", activity)[0], "x");
+    }
+    const Processes::Turn turn(processes(), activity);
+    EXPECT_EQ(processes()->gather(everybody(), "y", activity)[2], "y");
+  });
+  for (const std::string& e : errors) EXPECT_EQ(e, "");
+}
+
 TEST(Processes, FailuresOfAllLeaveThemConnected) {
   const auto errors = run_processes(2, 1, [](int) {
     const Activity activity{"a step", "", {}};

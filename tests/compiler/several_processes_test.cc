@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <span>
 
 #include "src/ir/hlo/hlo_text.h"
 #include "tests/compiler/run_executable.h"
@@ -83,6 +85,33 @@ std::string compare(const ir::Module& module, const std::vector<std::vector<Lite
     }
   }
   return "";
+}
+
+TEST(SeveralProcesses, OneOfThemMayCompileAProgramAgain) {
+  const auto module = [](const char* line) {
+    return ir::parse_hlo(std::string(R"(HloModule sums, num_partitions=2
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY main {
+  x = f32[4] parameter(0), sharding={devices=[2]<=[2]}
+  zero = f32[] constant(0)
+  ROOT sum = f32[] reduce(x, zero), dimensions={0}, to_apply=add, sharding={replicated}, metadata={source_file="m.py" source_line=)") +
+                         line + "}\n}\n");
+  };
+  const Owners owners{0, 1};
+  const auto first = compiled(*module("7"), owners);
+  const auto again = compiled(*module("9"), owners);
+  const std::vector<float> values{1, 2};
+  const Literal half(Shape(DType::f32, {2}), std::as_bytes(std::span(values)));
+  const auto placed = to_device_arrays({{half}, {half}});
+  const auto errors = run_processes(2, 1, [&](int p) {
+    for (const auto& e : {first, first, p == 0 ? first : again, again}) {
+      const auto results = e->run(local_part(placed, owners, p), {});
+      float sum = 0;
+      std::memcpy(&sum, runtime::bytes_of(results[0][std::size_t(p)]), sizeof sum);
+      EXPECT_EQ(sum, 6);
+    }
+  });
+  for (const std::string& e : errors) EXPECT_EQ(e, "");
 }
 
 TEST(SeveralProcesses, RandomProgramsHaveTheBitsOfOneProcess) {

@@ -7,6 +7,9 @@ without it nothing changes. Options are read from the environment:
   JAX_TESSERA_DEVICES   how many devices there are; else jax_num_cpu_devices, else what XLA_FLAGS
                         says with --xla_force_host_platform_device_count, else 1
   JAX_TESSERA_LIBRARY  another library than the one of this package
+
+Programs that mpirun or srun starts several times run as one, in which each process has so many
+devices.
 """
 
 import ctypes

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs one file of cases against the plugin. usage: run.sh PYTHON LIBRARY NAME; 77: no JAX there.
+# Runs one file of cases against the plugin. usage: run.sh PYTHON LIBRARY NAME; processes_N: JAX in N
+# processes, and processes_failures, processes_document. 77: no JAX there, or no mpirun.
 python=$1 library=$2 name=$3
 here=$(cd "$(dirname "$0")" && pwd)
 if ! command -v "$python" >/dev/null 2>&1 || ! "$python" -c 'import jax, jaxlib' 2>/dev/null; then
@@ -12,6 +13,7 @@ case $name in
   conform)
     "$python" -c 'import pypjrt' 2>/dev/null || { echo "skipped: there is no pypjrt"; exit 77; }
     exec "$python" -m pypjrt.conform "$library" ;;
+  processes_*) exec "$python" "$here/processes.py" "${name#processes_}" ;;
   package) exec "$python" "$here/package.py" "$here/../../../python" "$library" ;;
   *) exec "$python" "$here/support.py" "$name" ;;
 esac
