@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // Notes: a letter, then a text.
-constexpr char kAsk = '?', kState = 's', kEnded = 'e', kFailed = 'f';
+constexpr char kAsk = '?', kState = 's', kEnded = 'e', kFailed = 'f', kGaveUp = 'g';
 
 /// How long others are given to say where they are.
 constexpr auto kAnswers = 1500ms;
@@ -28,6 +28,8 @@ constexpr auto kAnswers = 1500ms;
 constexpr auto kAwake = 1s;
 /// What a process that has ended, or failed, sent before may still arrive.
 constexpr auto kLate = 500ms;
+/// Notes take another way than messages: one may still come that says why a message is wrong.
+constexpr auto kNews = 50ms;
 
 std::string seconds(std::chrono::steady_clock::duration d) {
   const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(d).count() / 100;
@@ -108,7 +110,7 @@ Processes::Turn::Turn(Processes* processes, const Activity& activity, Group* gro
   const std::string text =
       activity.to_string() +
       " can't begin: this program's processes have failed before: " + p.failed_;
-  p.tell_failure(process(p.index_) + " had failed before");
+  p.tell_failure(process(p.index_) + " had failed before", false);
   p.depth_ = 0;
   p.owner_.store(std::thread::id(), std::memory_order_relaxed);
   p.mutex_.unlock();
@@ -121,7 +123,8 @@ Processes::Turn::~Turn() {
   if (std::uncaught_exceptions() > uncaught_ && p.failed_.empty()) {
     // Where all fail alike they go on together; whoever waits for this one fails by this note.
     p.tell_failure(process(p.index_) + " has failed in " + activity_.to_string() +
-                   (error_.empty() ? "; its own error says why" : ": " + error_));
+                       (error_.empty() ? "; its own error says why" : ": " + error_),
+                   true);
   }
   // Between turns that follow each other closely no other thread may get one.
   if (p.mail_->open > 0 || p.mail_->unsent) p.take_notes();
@@ -166,7 +169,7 @@ void Processes::wait_until(Progress done, Ticket* ticket, const Activity& activi
     if (LastWords::wanted()) end_here(*ticket, activity);
     const auto now = Clock::now();
     if (looked_at == Clock::time_point()) since_ = looked_at = now;
-    if (!error.empty()) fail(error, activity);
+    if (!error.empty()) fail(reason_of(error), activity);
     // Long messages move in pieces, and only while both ends look: sleeping would slow them down.
     if (now - since_ >= kAwake) {
       std::this_thread::sleep_for(500us);
@@ -182,11 +185,7 @@ void Processes::wait_until(Progress done, Ticket* ticket, const Activity& activi
       return found == why.end() ? nullptr : &found->second;
     };
     if (now - since_ >= kLate) {
-      for (const auto& [from, failure] : failures_) {
-        // What failed in an earlier turn failed there on this process, too.
-        const bool now_or_later = failure.turn >= turns_with_[std::size_t(from)];
-        if (now_or_later && group_->contains(from)) fail(failure.text, activity);
-      }
+      if (const Failure* f = failure_of_others()) fail(f->text, activity);
       if (const std::string* why = gone(ended_)) fail(*why, activity);
       if (waits_for_ >= 0 && transport_->has_died(waits_for_)) {
         ended_[waits_for_] = process(waits_for_) + " has been killed, or has crashed";
@@ -202,6 +201,25 @@ void Processes::wait_until(Progress done, Ticket* ticket, const Activity& activi
   if (LastWords::wanted()) end_here(*ticket, activity);
   waiting_ = nullptr;
   waits_for_ = -1;
+}
+
+const Processes::Failure* Processes::failure_of_others() const {
+  for (const auto& [from, failure] : failures_) {
+    // What failed in an earlier turn failed there on this process, too.
+    const bool now_or_later = failure.turn >= turns_with_[std::size_t(from)];
+    if (now_or_later && group_->contains(from)) return &failure;
+  }
+  return nullptr;
+}
+
+std::string Processes::reason_of(const std::string& error) {
+  for (const auto begin = Clock::now(); Clock::now() - begin < kNews;) {
+    take_notes();
+    const Failure* const f = failure_of_others();
+    if (f != nullptr && f->alone) return f->text;
+    std::this_thread::sleep_for(1ms);
+  }
+  return error;
 }
 
 void Processes::end_here(const Ticket& ticket, const Activity& activity) {
@@ -240,10 +258,11 @@ void Processes::take_notes() {
       ended_[from] = text;
       const std::lock_guard lock(mail_->mutex);
       mail_->left.insert(from);
-    } else if (kind == kFailed) {
+    } else if (kind == kFailed || kind == kGaveUp) {
       const auto colon = text.find(':');
       if (colon != std::string::npos) {
-        failures_[from] = {std::stoll(text.substr(0, colon)), text.substr(colon + 1)};
+        failures_[from] = {std::stoll(text.substr(0, colon)), text.substr(colon + 1),
+                           kind == kFailed};
       }
     } else if (kind == kMailNote) {
       take_mail(from, text);
@@ -251,11 +270,11 @@ void Processes::take_notes() {
   }
 }
 
-void Processes::tell_failure(const std::string& text) {
+void Processes::tell_failure(const std::string& text, bool alone) {
   for (int p = 0; p < count_; ++p) {
     if (p == index_) continue;
     const std::string turn = std::to_string(turns_with_[std::size_t(p)]);
-    transport_->post(p, kFailed + (turn + ":" + text));
+    transport_->post(p, (alone ? kFailed : kGaveUp) + (turn + ":" + text));
   }
 }
 
@@ -295,7 +314,7 @@ void Processes::fail(const std::string& why, const Activity& activity) {
   const std::string mine = process(index_) + ", in " + activity.to_string() + ": " + why;
   const std::string text = mine + ". Where the processes are:" + where_others_are(since);
   failed_ = why;
-  tell_failure(mine);
+  tell_failure(mine, false);
   if (LastWords::wanted()) LastWords::say_and_end(text);
   waiting_ = nullptr;
   waits_for_ = -1;

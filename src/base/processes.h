@@ -130,11 +130,20 @@ class Processes {
   void move_mail();
   void post_mail();
   void take_mail(int from, const std::string& note);
+  struct Failure {
+    std::int64_t turn = 0;  ///< of those with this process
+    std::string text;
+    bool alone = false;  ///< not because of an exchange, in which others have a part
+  };
+  /// By which this turn can't go on; null if there is none.
+  const Failure* failure_of_others() const;
+  /// Why a message was another one than is expected: its sender may have failed before.
+  std::string reason_of(const std::string& error);
   /// After SIGTERM: says what this process waited for, and ends it.
   [[noreturn]] void end_here(const Ticket& ticket, const Activity& activity);
   /// Throws, and makes all others that wait do so.
   [[noreturn]] void fail(const std::string& why, const Activity& activity);
-  void tell_failure(const std::string& text);
+  void tell_failure(const std::string& text, bool alone);
   std::string where_others_are(Clock::time_point since);
   std::string state() const;
 
@@ -160,10 +169,6 @@ class Processes {
   Clock::time_point since_;
   // From notes, by process.
   std::map<int, std::string> states_, ended_;
-  struct Failure {
-    std::int64_t turn = 0;  ///< of those with this process
-    std::string text;
-  };
   std::map<int, Failure> failures_;
   std::atomic<bool> closed_ = false;
 

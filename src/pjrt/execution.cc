@@ -90,7 +90,8 @@ void check_call(const PJRT_LoadedExecutable_Execute_Args& args) {
                       " devices of this process, and " + std::to_string(args.num_devices) +
                       " lists of arguments were given");
   }
-  if (args.num_args != p.parameter_shards.size()) {
+  // Where there is no list, there are no arguments that could be counted.
+  if (args.num_devices > 0 && args.num_args != p.parameter_shards.size()) {
     throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
                   p.name + " takes " + std::to_string(p.parameter_shards.size()) +
                       " arguments, and " + std::to_string(args.num_args) + " were given");
@@ -127,6 +128,7 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
   return guarded([&] {
     check_call(*args);
     const Program& p = *args->executable->program;
+    if (p.addressable.empty()) return;  // it is for other processes
     const std::vector<bool> donated = donated_by(p, args->options);
     const PJRT_ExecuteContext* const context =
         args->options == nullptr ? nullptr : args->options->context;

@@ -249,6 +249,7 @@ class MpiTransport final : public Transport {
   }
 
   void post(int to, const std::string& note) override {
+    if (is_over()) return;
     clear_posted();
     posted_.push_back({note, MPI_REQUEST_NULL});
     Posted& p = posted_.back();
@@ -256,6 +257,7 @@ class MpiTransport final : public Transport {
   }
 
   bool take_note(int* from, std::string* note) override {
+    if (is_over()) return false;
     clear_posted();
     int there = 0, bytes = 0;
     MPI_Status status;
@@ -269,9 +271,7 @@ class MpiTransport final : public Transport {
   }
 
   void close(bool orderly) override {
-    int over = 0;
-    MPI_Finalized(&over);
-    if (over != 0) return;
+    if (is_over()) return;
     if (!orderly) {
       // Others learn of it by notes, and end by themselves; what they haven't received or sent
       // would make them wait for ever in MPI_Finalize.
@@ -295,6 +295,13 @@ class MpiTransport final : public Transport {
     std::string text;
     MPI_Request request;
   };
+
+  /// Whether somebody else has ended MPI, as mpi4py does when Python ends.
+  static bool is_over() {
+    int over = 0;
+    MPI_Finalized(&over);
+    return over != 0;
+  }
 
   /// All end: what they tell each other of it is taken, or some MPIs complain of messages that
   /// nobody received.

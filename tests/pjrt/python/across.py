@@ -165,11 +165,17 @@ def case_of_some_processes():
   x = placed(numbers(16), LINE, P("x"))
   out = [total(x)]
   some = Mesh(np.array(jax.devices()[:DEVICES // 2]), ("x",))
-  if any(d.process_index == ME for d in some.devices.flat):
+  has_some = any(d.process_index == ME for d in some.devices.flat)
+  if has_some:
     y = placed(numbers(8), some, P("x"))
     for k in range(3):
       jax.jit(lambda a: jnp.sum(a * k))(y).block_until_ready()
   out.append(total(x))
+  # Called by all: the others get nothing of it.
+  z = jax.jit(lambda a: a.sum(0) + 1)(jax.device_put(numbers(4, 4), NamedSharding(some, P("x"))))
+  z.block_until_ready()
+  assert bool(z.addressable_shards) == has_some
+  assert not has_some or np.allclose(z.addressable_data(0), numbers(4, 4).sum(0) + 1, atol=1e-5)
   # In one process a program is made anew.
   if ME == COUNT - 1:
     jax.clear_caches()

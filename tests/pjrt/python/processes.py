@@ -126,14 +126,18 @@ from jax.sharding import NamedSharding, PartitionSpec as P
 how = sys.argv[1]
 last = jax.process_index() == jax.process_count() - 1
 s = NamedSharding(jax.make_mesh((jax.device_count(),), ("x",)), P("x"))
-x = jax.make_array_from_callback((8,), s, lambda i: np.arange(8.0, dtype=np.float32)[i])
+x = jax.make_array_from_callback((12,), s, lambda i: np.arange(12, dtype=np.float32)[i])
 total = jax.jit(jnp.sum)
-assert float(total(x)) == 28
+assert float(total(x)) == 66
 if last and how == "killed": os.kill(os.getpid(), signal.SIGKILL)
 if last and how == "throws": raise ValueError("this process can't go on")
 if last and how == "exits": sys.exit(5)
 if last and how == "sleeps": time.sleep(8)
-if last and how == "differs": float(jax.jit(lambda a: jnp.max(a) - jnp.min(a))(x))
+if how == "differs": float(jax.jit(lambda a: a.max() - a.min() if last else a.max())(x))
+if last and how == "other": float(jax.jit(lambda a: a.max() - a.min())(x))
+if how == "calls":
+  def call(v): raise ValueError("no answer")
+  float(jax.jit(lambda a: jax.pure_callback(call, jax.ShapeDtypeStruct((), a.dtype), a.sum()))(x))
 for _ in range(3): float(total(x))
 if how != "nothing": print("nobody noticed")
 """
@@ -147,6 +151,8 @@ def failures(mpirun):
       "exits": ["process 2 has ended"],
       "sleeps": ["nothing has arrived from process 2 for 3.0 s"],
       "differs": ["run different programs", "first that differs"],
+      "other": ["process 2 exchanges something else"],
+      "calls": ["no answer", "process 0 has failed in the run of 'jit__lambda"],
   }
   failed = 0
   with tempfile.TemporaryDirectory() as scratch:
