@@ -47,7 +47,7 @@ std::string describe(const Plan& plan, const Step& step, const Exchange& exchang
 }  // namespace
 
 LocalPlan::LocalPlan(const Plan& plan, std::vector<std::int32_t> process_of, Processes* processes,
-                     std::string name)
+                     std::string name, const std::string& combiners)
     : plan_(plan),
       process_of_(std::move(process_of)),
       processes_(processes),
@@ -63,6 +63,7 @@ LocalPlan::LocalPlan(const Plan& plan, std::vector<std::int32_t> process_of, Pro
   everything_.emplace(plan_, &local_);
   everything_->list_all();
   crosses_ = mark_all(plan.entry, &next);
+  if (!combiners.empty()) list("combined by " + combiners);
   for (const SlotId s : plan.parameters) {
     hash_ = hash_of(std::to_string(plan.slots[std::size_t(s)].bytes) + ",", hash_);
   }
@@ -333,7 +334,8 @@ void LocalPlan::check_same() {
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const auto mine = lines(texts[i]);
     const auto count = std::count_if(mine.begin() + 1, mine.end(), [](const std::string& l) {
-      return l != "end" && l.rfind("while ", 0) != 0 && l.rfind("branch ", 0) != 0;
+      return l != "end" && l.rfind("combined ", 0) != 0 && l.rfind("while ", 0) != 0 &&
+             l.rfind("branch ", 0) != 0;
     });
     out += fmt::format("\n  process {}: '{}' with {} exchanges; the first that differs: {}",
                        members_[i], mine[0], count, line(mine, differs));

@@ -25,9 +25,10 @@ struct ScatteredSums;
 /// turn. The plan must outlive it.
 class LocalPlan {
  public:
-  /// `process_of`: per logical device, the process that owns it.
+  /// `process_of`: per logical device, the process that owns it. `combiners`: by which operations
+  /// it combines what devices have, as text: the processes compare it.
   LocalPlan(const Plan& plan, std::vector<std::int32_t> process_of, Processes* processes,
-            std::string name);
+            std::string name, const std::string& combiners = {});
   ~LocalPlan();
 
   Processes& processes() const { return *processes_; }

@@ -38,6 +38,21 @@ std::shared_ptr<const CompiledProgram> record_of(Compilation* c) {
   return out;
 }
 
+/// The operations of collectives that combine what devices have, in order: plans don't name them.
+std::string combiners_of(const ir::Module& module) {
+  std::string out;
+  for (const auto& computation : module.computations()) {
+    for (const auto& i : computation->instructions()) {
+      if (!ir::is_collective(i->opcode)) continue;
+      for (const ir::Computation* c : i->called()) {
+        out += out.empty() ? "" : ", ";
+        out += ir::name(c->root()->opcode);
+      }
+    }
+  }
+  return out;
+}
+
 class PlannedExecutable final : public Executable {
  public:
   PlannedExecutable(Compilation c, codegen::BuiltPlan built)
@@ -135,7 +150,8 @@ class PlannedExecutable final : public Executable {
     const std::lock_guard lock(mutex_);
     auto& mine = local_plans_[all->id()];
     if (!mine) {
-      mine = std::make_unique<runtime::LocalPlan>(plan_, process_of_, all, partitioned().name);
+      mine = std::make_unique<runtime::LocalPlan>(plan_, process_of_, all, partitioned().name,
+                                                  combiners_of(partitioned()));
     }
     last_plan_.store(mine.get(), std::memory_order_release);
     return mine.get();
