@@ -10,6 +10,7 @@
 
 #include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
+#include "src/ir/rewrite/builder.h"
 
 namespace tessera::passes {
 
@@ -30,11 +31,47 @@ bool states_shardings(const Instruction& call) {
                      [](const Instruction* p) { return p->has_sharding(); });
 }
 
+/// Whether arguments or results are stated to be partial values, which a call can't pass on.
+bool passes_partial_values(const Instruction& call) {
+  const ir::Computation& callee = *call.called()[0];
+  const auto partial = [](const Instruction* i) {
+    return std::any_of(i->sharding.begin(), i->sharding.end(),
+                       [](const TensorSharding& s) { return !s.unreduced.empty(); });
+  };
+  const auto& parameters = callee.parameters();
+  const Shape& result = callee.root()->shape;
+  const bool flat = !result.is_tuple || std::none_of(result.elements.begin(), result.elements.end(),
+                                                     [](const Shape& s) { return s.is_tuple; });
+  return flat && (partial(&call) || partial(callee.root()) ||
+                  std::any_of(parameters.begin(), parameters.end(), partial));
+}
+
+/// The value with a statement for each of its leaves.
+Instruction* stated(ir::Builder& b, Instruction* x, const std::vector<TensorSharding>& shardings) {
+  if (shardings.empty()) return x;
+  const auto one = [&](Instruction* leaf, const TensorSharding& s) {
+    const bool says = s.kind != TensorSharding::Kind::axes || s.mesh;
+    if (!leaf->shape.is_array() || !says) return leaf;
+    Instruction* made = b.emit_shaped(Opcode::sharding_constraint, leaf->shape, {leaf},
+                                      ir::ShardingConstraintAttrs{});
+    made->sharding = {s};
+    return made;
+  };
+  if (!x->shape.is_tuple) return one(x, shardings[0]);
+  std::vector<Instruction*> leaves;
+  for (std::size_t k = 0; k < x->shape.elements.size(); ++k) {
+    Instruction* leaf = b.get_tuple_element(x, std::int64_t(k));
+    leaves.push_back(k < shardings.size() ? one(leaf, shardings[k]) : leaf);
+  }
+  return b.tuple(leaves);
+}
+
 bool can_inline(const Instruction& i, Scope scope) {
   if (i.called().size() != 1) return false;
   if (scope == Scope::before_partitioning) {
-    return (i.is(Opcode::call) || i.is(Opcode::fusion)) && !states_shardings(i) &&
-           i.control_predecessors().empty() && i.frontend_attributes->count("inlineable") == 0;
+    return (i.is(Opcode::call) || i.is(Opcode::fusion)) &&
+           (!states_shardings(i) || passes_partial_values(i)) && i.control_predecessors().empty() &&
+           i.frontend_attributes->count("inlineable") == 0;
   }
   if (i.is(Opcode::call) || i.is(Opcode::fusion)) return true;
   // A manual computation is left where nothing was partitioned: on one device.
@@ -75,14 +112,43 @@ Instruction* expand(ir::Computation* caller, const Instruction& call,
   ir::CloneOptions options;
   options.default_metadata = call.metadata;
   ir::Cloner cloner(callee, caller, options);
-  cloner.map_parameters(call.operands());
+  const bool states = scope == Scope::before_partitioning && states_shardings(call);
+  ir::Builder b(caller);
+  b.metadata = call.metadata;
+  std::vector<Instruction*> arguments = call.operands();
+  for (std::size_t k = 0; states && k < arguments.size(); ++k) {
+    arguments[k] = stated(b, arguments[k], callee.parameter(k)->sharding);
+  }
+  cloner.map_parameters(arguments);
   for (const auto& i : callee.instructions()) {
     if (i->is(Opcode::parameter)) continue;
     Instruction* added = cloner.clone(*i);
     if (can_inline(*added, scope)) calls->push_back(added);
   }
-  return cloner[callee.root()];
+  Instruction* result = cloner[callee.root()];
+  if (!states) return result;
+  const std::vector<TensorSharding> within = callee.root()->sharding;
+  if (result->is(Opcode::tuple)) result->sharding.clear();
+  return stated(b, stated(b, result, within), call.sharding);
 }
+
+/// Whether a computation does something besides giving its result.
+class Effects {
+ public:
+  bool of(const Instruction& i) {
+    return i.has_side_effect() || std::any_of(i.called().begin(), i.called().end(),
+                                              [&](const ir::Computation* c) { return of(*c); });
+  }
+
+ private:
+  bool of(const ir::Computation& c) {
+    if (const auto known = known_.find(&c); known != known_.end()) return known->second;
+    const auto& all = c.instructions();
+    return known_[&c] = std::any_of(all.begin(), all.end(), [&](const auto& i) { return of(*i); });
+  }
+
+  std::unordered_map<const ir::Computation*, bool> known_;
+};
 
 /// Computations that something else than such a call uses: the others needn't be expanded
 /// themselves, which would cost the square of the calls' depth.
@@ -114,6 +180,7 @@ double expanded_size(const ir::Module& module, const std::set<const ir::Computat
 
 std::size_t inline_all(ir::Module* module, Scope scope, double max_instructions) {
   std::size_t count = 0;
+  Effects effects;
   const std::set<const ir::Computation*> stay = computations_that_stay(*module, scope);
   if (expanded_size(*module, stay, scope) > max_instructions) return 0;
   for (const auto& c : module->computations()) {
@@ -123,11 +190,19 @@ std::size_t inline_all(ir::Module* module, Scope scope, double max_instructions)
       if (can_inline(*i, scope)) calls.push_back(i.get());
     }
     if (calls.empty()) continue;
+    // What happens does so in the order in which it stands.
+    std::vector<std::pair<Instruction*, Instruction*>> places;
     // Grows while it is walked: by the calls in what was copied.
     for (std::size_t k = 0; k < calls.size(); ++k) {
+      const std::size_t first = c->instructions().size();
+      const bool acts = effects.of(*calls[k]);
       Instruction* result = expand(c.get(), *calls[k], &calls, scope);
+      for (std::size_t n = first; acts && n < c->instructions().size(); ++n) {
+        places.emplace_back(calls[k], c->instructions()[n].get());
+      }
       calls[k]->replace_all_uses_with(result);
     }
+    if (!places.empty()) c->move_before(places);
     // Without a callee it has no side effects any more, and goes with the dead ones.
     for (Instruction* call : calls) {
       call->opcode = Opcode::tuple;

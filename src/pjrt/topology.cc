@@ -48,6 +48,10 @@ PJRT_Error* create(PJRT_TopologyDescription_Create_Args* args) {
       const auto [at, error] = std::from_chars(name.data() + kPrefix.size(), end, n);
       if (error != std::errc() || at != end) n = 0;
     }
+    if (name.empty()) {
+      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "topology_name is not specified; 'cpu:8' are 8 devices");
+    }
     if (n < 1 || n > kMaxDevices) {
       throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
                     "there is no topology '" + std::string(name) +

@@ -3,6 +3,7 @@
 // evaluator and through plans; forms of the older interface; what doesn't fit.
 #include <gtest/gtest.h>
 
+#include "src/base/literal_util.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/custom_calls/custom_call.h"
@@ -43,6 +44,55 @@ TEST_P(LinalgFixtures, GiveWhatJaxGives) {
 
 INSTANTIATE_TEST_SUITE_P(Files, LinalgFixtures,
                          ::testing::Values("linalg/linalg.txt", "linalg/linalg_older.txt"));
+
+std::string sparse_product(const std::string& type, const std::string& index,
+                           const std::string& dense) {
+  return "HloModule m\nENTRY e {\n  d = " + type + "[4] parameter(0)\n  s = " + index +
+         "[4] parameter(1)\n  c = " + index + "[4] parameter(2)\n  x = " + type + dense +
+         " parameter(3)\n  ROOT r = " + type + dense +
+         " custom-call(d, s, c, x), custom_call_target=\"cpu_csr_sparse_dense_ffi\", "
+         "api_version=API_VERSION_TYPED_FFI\n}\n";
+}
+
+Literal product_of(const std::string& text, const std::vector<Literal>& arguments) {
+  codegen::register_builtin_custom_calls();
+  const auto module = ir::parse_hlo(text, "m");
+  const Literal expected = evaluator::evaluate(*module, arguments);
+  const codegen::BuiltPlan built = plan_of(*module);
+  const Literal made = run_plan(*module, built.plan, {arguments})[0].at(0);
+  EXPECT_EQ(made, expected);
+  return made;
+}
+
+TEST(SparseProducts, RowsAreMultipliedOneByOne) {
+  // [[5, 0, 0], [0, 0, 0], [2, 3, 4]]
+  const auto f32 = [](const Dims& dims, std::vector<float> v) {
+    return make_literal(DType::f32, dims, std::move(v));
+  };
+  const auto s32 = [](const Dims& dims, std::vector<std::int32_t> v) {
+    return make_literal(DType::s32, dims, std::move(v));
+  };
+  const auto s64 = [](const Dims& dims, std::vector<std::int64_t> v) {
+    return make_literal(DType::s64, dims, std::move(v));
+  };
+  const Literal data = f32({4}, {5, 2, 3, 4}), dense = f32({3, 2}, {1, 2, 3, 4, 5, 6});
+  const Literal starts = s32({4}, {0, 1, 1, 4}), columns = s32({4}, {0, 0, 1, 2});
+  const std::string text = sparse_product("f32", "s32", "[3,2]");
+  EXPECT_EQ(product_of(text, {data, starts, columns, dense}), f32({3, 2}, {5, 10, 0, 0, 31, 40}));
+  EXPECT_EQ(product_of(sparse_product("s64", "s64", "[3]"),
+                       {s64({4}, {5, 2, 3, 4}), s64({4}, {0, 1, 1, 4}), s64({4}, {0, 0, 1, 2}),
+                        s64({3}, {1, -2, 3})}),
+            s64({3}, {5, 0, 8}));
+  for (const auto& [s, c] :
+       {std::pair(starts, s32({4}, {0, 0, 3, 2})), std::pair(s32({4}, {0, 1, 1, 5}), columns),
+        std::pair(s32({4}, {0, 2, 1, 4}), columns)}) {
+    EXPECT_THROW(product_of(text, {data, s, c, dense}), ValueError);
+  }
+  codegen::register_builtin_custom_calls();
+  EXPECT_THROW(plan_of(*ir::parse_hlo(sparse_product("f16", "s32", "[3,2]"), "m")), ShapeError);
+  EXPECT_THROW(plan_of(*ir::parse_hlo(sparse_product("f32", "u32", "[3,2]"), "m")), ShapeError);
+  EXPECT_THROW(plan_of(*ir::parse_hlo(sparse_product("f32", "s32", "[4,2]"), "m")), ShapeError);
+}
 
 }  // namespace
 }  // namespace tessera::testing

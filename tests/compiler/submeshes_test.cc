@@ -421,6 +421,24 @@ func.func public @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
                  {floats({8}, {-1, -2, -3, -4, -5, -6, -7, -8})});
 }
 
+TEST(PartialValues, CallsPassThemOn) {
+  const auto executable = compiler::compile(compiler::read_module(R"(sdy.mesh @mesh = <["x"=2]>
+func.func public @main(%arg0: tensor<2x2xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %arg1: tensor<2x2xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<2x2xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>}) {
+  %0 = call @f(%arg0, %arg1) : (tensor<2x2xi32>, tensor<2x2xi32>) -> tensor<2x2xi32>
+  return %0 : tensor<2x2xi32>
+}
+func.func private @f(%arg0: tensor<2x2xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %arg1: tensor<2x2xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<2x2xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>}) {
+  %0 = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] : (tensor<2x2xi32>, tensor<2x2xi32>) -> tensor<2x2xi32>
+  return %0 : tensor<2x2xi32>
+}
+)",
+                                                                  "t.mlir", std::nullopt),
+                                            {});
+  for (const auto& i : executable->partitioned().entry()->instructions()) {
+    EXPECT_FALSE(ir::is_collective(i->opcode)) << i->describe();
+  }
+}
+
 TEST(Gathers, RowsThatNoIndexNamesAreTheFirstOnes) {
   std::vector<float> values(32);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = float(i);

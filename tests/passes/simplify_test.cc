@@ -132,6 +132,37 @@ TEST(SeparateCalls, CallsThatStateSomethingStay) {
                        "  ROOT r = f32[16] add(x, x), sharding={replicated}\n",
                        call + "\n"),
             1);
+  // Partial values don't pass through calls.
+  EXPECT_EQ(calls_left("  x = f32[16] parameter(0)\n"
+                       "  ROOT r = f32[16] add(x, x), sharding={unreduced}\n",
+                       call + "\n"),
+            0);
+}
+
+TEST(InlineCalls, EffectsStayInTheirOrder) {
+  const auto m = ir::parse_hlo(R"(HloModule m
+g { y = f32[2] parameter(0)
+ ROOT two = () custom-call(y), custom_call_target="two", custom_call_has_side_effect=true
+}
+f { x = f32[2] parameter(0)
+ one = () custom-call(x), custom_call_target="one", custom_call_has_side_effect=true
+ c = () call(x), to_apply=g
+ ROOT s = f32[2] add(x, x)
+}
+ENTRY e {
+  a = f32[2] parameter(0)
+  zero = () custom-call(a), custom_call_target="zero", custom_call_has_side_effect=true
+  d = f32[2] call(a), to_apply=f
+  three = () custom-call(a), custom_call_target="three", custom_call_has_side_effect=true
+  ROOT n = f32[2] negate(d)
+})");
+  EXPECT_EQ(inline_calls(m.get()), 2u);
+  ir::verify(*m);
+  std::string order;
+  for (const auto& i : m->entry()->instructions()) {
+    if (i->is(ir::Opcode::custom_call)) order += i->get<ir::CustomCallAttrs>().target + " ";
+  }
+  EXPECT_EQ(order, "zero one two three ");
 }
 
 TEST(SeparateBodies, LoopsAndBranchesShareNone) {

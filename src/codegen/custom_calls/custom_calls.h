@@ -10,5 +10,7 @@ namespace tessera::codegen {
 void register_builtin_custom_calls();
 /// Those of them that call the host.
 void register_host_callbacks();
+/// Those that multiply sparse matrices.
+void register_sparse_products();
 
 }  // namespace tessera::codegen

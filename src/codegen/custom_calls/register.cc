@@ -65,6 +65,7 @@ void register_builtin_custom_calls() {
     for (const lapack::Routine& r : lapack::solvers()) add(r);
     for (const lapack::Routine& r : lapack::spectra()) add(r);
     register_host_callbacks();
+    register_sparse_products();
   });
 }
 

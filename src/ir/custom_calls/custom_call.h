@@ -31,6 +31,8 @@ class CustomCallTarget {
   /// Any number of leading dims of all operands and results are a batch, of which the call does
   /// each entry by itself.
   virtual bool has_leading_batch_dims() const { return false; }
+  /// It looks at what each device has of its operands, however they are split, and gives nothing.
+  virtual bool takes_parts() const { return false; }
   /// Equal operands give equal results, and nothing else happens: devices share the work.
   virtual bool is_pure() const { return true; }
 };

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "src/base/host_layout.h"
 #include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/pjrt/ffi/frame.h"
@@ -47,8 +48,16 @@ void reorder(const Dims& dims, const Dims& minor_to_major, std::size_t element, 
 /// An operand or result of a call.
 struct Leaf {
   Shape shape;
-  Dims order;        ///< minor to major, if it isn't row-major
-  int aliases = -1;  ///< of a result: the operand in whose memory it is
+  Dims order;           ///< minor to major, if it isn't row-major
+  int aliases = -1;     ///< of a result: the operand in whose memory it is
+  bool packed = false;  ///< several elements share a byte for the handler
+  std::size_t bytes() const {
+    return packed ? packed_bytes(shape.dtype, element_count(shape.dims))
+                  : std::size_t(shape.byte_count());
+  }
+  /// How the handler has its elements.
+  HostLayout layout() const { return {shape.dtype, whole(), {}, packed}; }
+  Box whole() const { return {Dims(shape.dims.size(), 0), shape.dims}; }
 };
 
 /// `{{0}: (1, {}), {}: (0, {})}`: which operand each result shares memory with.
@@ -82,7 +91,7 @@ void read_aliases(const std::string& text, std::vector<Leaf>* results) {
 /// One call of a handler in a program, ready to be run on any buffers.
 class Site {
  public:
-  Site(const Instruction& call, const XLA_FFI_Handler_Bundle& bundle)
+  Site(const Instruction& call, const XLA_FFI_Handler_Bundle& bundle, HandlerTraits traits)
       : bundle_(bundle),
         who_("custom call to \"" + call.get<ir::CustomCallAttrs>().target + "\""),
         location_(call.location()),
@@ -111,8 +120,8 @@ class Site {
     for (const auto& [key, text] : attrs.other) {
       if (key == "output_to_operand_aliasing") read_aliases(text, &results_);
     }
-    for (const auto* side : {&operands_, &results_}) {
-      for (const Leaf& leaf : *side) check(leaf);
+    for (auto* side : {&operands_, &results_}) {
+      for (Leaf& leaf : *side) leaf.packed = !traits.bytes_for_bits && packs(leaf.shape.dtype);
     }
     if (bundle_.instantiate != nullptr) {
       XLA_FFI_ExecutionContext context;
@@ -130,20 +139,25 @@ class Site {
     };
     std::vector<std::byte*> from(in.size()), to(out.size());
     for (std::size_t i = 0; i < in.size(); ++i) {
+      const Leaf& leaf = operands_[i];
       from[i] = static_cast<std::byte*>(const_cast<void*>(in[i].bytes()));
-      if (operands_[i].order.empty()) continue;
-      std::byte* const moved = memory(operands_[i]);
-      reorder(operands_[i].shape.dims, operands_[i].order, byte_size(in[i].dtype()), false, from[i],
-              moved);
-      from[i] = moved;
+      if (!leaf.order.empty()) {
+        std::byte* const moved = memory(leaf);
+        reorder(leaf.shape.dims, leaf.order, byte_size(in[i].dtype()), false, from[i], moved);
+        from[i] = moved;
+      }
+      if (!leaf.packed) continue;
+      std::byte* const packed = memory(leaf);
+      copy_to_host(from[i], leaf.whole(), packed, leaf.layout());
+      from[i] = packed;
     }
     for (std::size_t k = 0; k < out.size(); ++k) {
       const Leaf& leaf = results_[k];
-      to[k] = leaf.order.empty() ? static_cast<std::byte*>(out[k].bytes()) : memory(leaf);
+      const bool plain = leaf.order.empty() && !leaf.packed;
+      to[k] = plain ? static_cast<std::byte*>(out[k].bytes()) : memory(leaf);
       if (leaf.aliases < 0 || leaf.aliases >= int(in.size())) continue;
       std::byte*& operand = from[std::size_t(leaf.aliases)];
-      const std::size_t bytes = std::size_t(leaf.shape.byte_count());
-      if (operand != to[k] && bytes > 0) std::memcpy(to[k], operand, bytes);
+      if (operand != to[k] && leaf.bytes() > 0) std::memcpy(to[k], operand, leaf.bytes());
       operand = to[k];
     }
     FrameBuffers args, rets;
@@ -163,30 +177,20 @@ class Site {
     call_stage(bundle_.initialize, XLA_FFI_ExecutionStage_INITIALIZE, &context, a, r);
     call_stage(bundle_.execute, XLA_FFI_ExecutionStage_EXECUTE, &context, a, r);
     for (std::size_t k = 0; k < out.size(); ++k) {
-      if (results_[k].order.empty()) continue;
-      reorder(results_[k].shape.dims, results_[k].order, byte_size(out[k].dtype()), true, to[k],
-              static_cast<std::byte*>(out[k].bytes()));
+      const Leaf& leaf = results_[k];
+      auto* const result = static_cast<std::byte*>(out[k].bytes());
+      if (leaf.packed) {
+        std::byte* const bytes = leaf.order.empty() ? result : memory(leaf);
+        copy_from_host(to[k], leaf.layout(), bytes, leaf.whole());
+        to[k] = bytes;
+      }
+      if (leaf.order.empty()) continue;
+      reorder(leaf.shape.dims, leaf.order, byte_size(out[k].dtype()), true, to[k], result);
     }
   }
 
  private:
-  void check(const Leaf& leaf) const {
-    switch (leaf.shape.dtype) {
-      case DType::s1:
-      case DType::s2:
-      case DType::s4:
-      case DType::u1:
-      case DType::u2:
-      case DType::u4:
-      case DType::f4e2m1fn:
-        throw NotImplementedError(who_ + ": handlers take elements of less than a byte packed, " +
-                                      "which is not supported (" + leaf.shape.to_string() +
-                                      "); valid: convert to an 8-bit type",
-                                  location_);
-      default:
-        return;
-    }
-  }
+  static bool packs(DType dtype) { return packed_bytes(dtype, 8) < 8; }
 
   void call_stage(XLA_FFI_Handler* handler, XLA_FFI_ExecutionStage stage,
                   XLA_FFI_ExecutionContext* context, const XLA_FFI_Args& args,
@@ -223,7 +227,7 @@ class Site {
 class HandlerTarget : public ir::CustomCallTarget, public codegen::CallKernel {
  public:
   codegen::PreparedCall prepare(const Instruction& call) const override {
-    const auto site = std::make_shared<Site>(call, bundle());
+    const auto site = std::make_shared<Site>(call, bundle(), traits_);
     codegen::PreparedCall out;
     out.nanoseconds += double(call.shape.byte_count());
     for (const Instruction* o : call.operands()) out.nanoseconds += double(o->shape.byte_count());
@@ -232,7 +236,10 @@ class HandlerTarget : public ir::CustomCallTarget, public codegen::CallKernel {
                      std::int64_t) { site->run(operands, results); };
     return out;
   }
+  explicit HandlerTarget(HandlerTraits traits) : traits_(traits) {}
+
   bool has_leading_batch_dims() const override { return batched_; }
+  bool takes_parts() const override { return traits_.takes_parts; }
   /// Nothing is known of a handler: it is called for each device, as XLA does.
   bool is_pure() const override { return false; }
 
@@ -251,6 +258,7 @@ class HandlerTarget : public ir::CustomCallTarget, public codegen::CallKernel {
   mutable std::mutex mutex_;
   XLA_FFI_Handler_Bundle bundle_{};
   std::atomic<bool> batched_{false};
+  HandlerTraits traits_;
 };
 
 struct Handlers {
@@ -292,7 +300,7 @@ void check_version(const std::string& who, XLA_FFI_Handler* execute) {
 }  // namespace
 
 void register_handler(std::string_view name, std::string_view platform,
-                      const XLA_FFI_Handler_Bundle& bundle) {
+                      const XLA_FFI_Handler_Bundle& bundle, HandlerTraits traits) {
   const std::string who = "handler \"" + std::string(name) + "\"";
   std::string lower(platform);
   for (char& c : lower) c = char(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
@@ -310,7 +318,7 @@ void register_handler(std::string_view name, std::string_view platform,
     return found->second->set(bundle);
   }
   if (ir::find_custom_call(std::string(name)) != nullptr) return;
-  const auto target = std::make_shared<HandlerTarget>();
+  const auto target = std::make_shared<HandlerTarget>(traits);
   target->set(bundle);
   if (h.batched.count(name) > 0) target->set_batched();
   codegen::register_custom_call(std::string(name), target, target);

@@ -10,11 +10,19 @@
 
 namespace tessera::pjrt::ffi {
 
+/// What a handler expects beyond the interface.
+struct HandlerTraits {
+  /// Elements of fewer than 8 bits take a byte each; else they are packed, as in XLA.
+  bool bytes_for_bits = false;
+  /// Of each operand it takes what a device has of it.
+  bool takes_parts = false;
+};
+
 /// Makes a handler a target of custom calls, in place of one that was registered before. Names that
 /// Tessera computes itself (LAPACK's) stay its own. ValueError: no function to execute, another
 /// platform than the host, or made for another version of the interface.
 void register_handler(std::string_view name, std::string_view platform,
-                      const XLA_FFI_Handler_Bundle& bundle);
+                      const XLA_FFI_Handler_Bundle& bundle, HandlerTraits traits = {});
 
 /// The leading dims of all operands and results of that target's calls are a batch.
 void register_batch_partitionable(std::string_view name);

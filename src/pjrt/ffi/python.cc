@@ -280,10 +280,9 @@ XLA_FFI_Error* python_callback(XLA_FFI_CallFrame* frame) {
   }
 }
 
-bool is_python_target(const std::string& target) {
-  return target == "xla_ffi_python_cpu_callback" ||
-         target == "xla_ffi_partitioned_python_cpu_callback";
-}
+constexpr const char* kWhole = "xla_ffi_python_cpu_callback";
+/// Functions that are called with what a device has of each array.
+constexpr const char* kParts = "xla_ffi_partitioned_python_cpu_callback";
 
 /// Says of a call that it is of the host; how it is run, its target knows.
 class OnHost : public ir::HostCallback {
@@ -310,9 +309,10 @@ void collect(const ir::Computation* c, std::set<const ir::Computation*>* out) {
 void register_python_callbacks() {
   static std::once_flag once;
   std::call_once(once, [] {
-    for (const char* name :
-         {"xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback"}) {
-      register_handler(name, "Host", {nullptr, nullptr, nullptr, python_callback});
+    for (const char* name : {kWhole, kParts}) {
+      // As numpy has them, elements take a byte at least.
+      register_handler(name, "Host", {nullptr, nullptr, nullptr, python_callback},
+                       {.bytes_for_bits = true, .takes_parts = name == kParts});
     }
   });
 }
@@ -337,9 +337,10 @@ void prepare_callbacks(ir::Module* module) {
       }
       if (per_device.count(c.get()) > 0) continue;
       const auto& attrs = i->get<ir::CustomCallAttrs>();
-      if (!is_python_target(attrs.target)) continue;
+      if (attrs.target != kWhole && attrs.target != kParts) continue;
       // What JAX says of where it runs, on the first device, is so that it runs once.
       i->sharding.clear();
+      if (attrs.target == kParts) continue;
       ir::CustomCallAttrs marked = attrs;
       marked.host = on_host;
       i->attrs = std::move(marked);

@@ -101,17 +101,23 @@ void drop_tokens(ir::Module* module) {
     for (const auto& i : c->instructions()) {
       if (ir::is_manual_computation(*i) && has_tokens(*i)) calls.push_back(i.get());
     }
-    bool any = false;
+    std::vector<Instruction*> replaced;
+    // Calls happen in the order in which they stand: tokens no longer say it.
+    std::vector<std::pair<Instruction*, Instruction*>> places;
     for (Instruction* call : calls) {
+      const std::size_t first = c->instructions().size();
       Instruction* made = without_tokens(c, call);
       if (made == nullptr) continue;
+      for (std::size_t k = first; k < c->instructions().size(); ++k) {
+        places.emplace_back(call, c->instructions()[k].get());
+      }
       made->sharding = call->sharding;
-      call->drop_side_effect();
       call->replace_all_uses_with(made);
-      any = true;
+      replaced.push_back(call);
     }
-    if (!any) continue;
-    c->sort_topologically();
+    if (replaced.empty()) continue;
+    c->move_before(places);
+    c->erase(replaced);  // not dead, as bodies do something
     c->remove_dead();
     changed = true;
   }

@@ -129,6 +129,7 @@ void partition_conditional(PartitionContext& p, const ir::Instruction& source);
 void partition_barrier(PartitionContext& p, const ir::Instruction& source);
 // custom.cc
 void partition_custom_partitioning(PartitionContext& p, const ir::Instruction& source);
+OpPlan plan_custom_call(PartitionContext& p, const ir::Instruction& source);
 void partition_custom_call(PartitionContext& p, const ir::Instruction& source);
 // manual.cc
 void place_manual(PartitionContext& p, const ir::Instruction& source);

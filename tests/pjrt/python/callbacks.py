@@ -28,6 +28,63 @@ def case_dtypes():
   return out
 
 
+def case_small_dtypes():
+  seen = []
+  out = []
+  for name in ("int4", "uint4", "int2", "uint2", "float4_e2m1fn"):
+    x = jnp.arange(2 * 3 * 5).reshape(2, 3, 5).astype(name)
+    def look(a):
+      seen.append(a.astype(np.float32))
+      return np.flip(a, 2)
+    y = jax.jit(lambda v: jax.pure_callback(look, shape_of(v), v))(x)
+    out.append((y.astype(np.float32), x.astype(np.float32)))
+  return out, seen
+
+
+def case_parts():
+  s = NamedSharding(Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y")), P("x", "y"))
+  x = jax.device_put(np.arange(16, dtype=np.float32).reshape(4, 4), s)
+  seen = []
+  def look(a, b):
+    seen.append((a.tolist(), b.tolist()))
+  @jax.jit
+  def f(v):
+    jax.debug.callback(look, v, v.sum(1), partitioned=True)
+    return v + 1
+  y = f(x)
+  jax.effects_barrier()
+  assert len(seen) == 8 and all(np.shape(a) == (2, 1) for a, _ in seen), seen
+  return y, sorted(a for a, _ in seen)
+
+
+def case_order_of_parts():
+  m = Mesh(np.array(jax.devices()), ("x",))
+  seen = []
+  def note(what, i, v):
+    seen.append((what, int(i), v.tolist()))
+  def local(i, v):
+    io_callback(lambda *a: note("first", *a), None, i[0], v, ordered=True)
+    io_callback(lambda *a: note("second", *a), None, i[0], v + 1, ordered=True)
+  @jax.jit
+  def f(i, v):
+    io_callback(lambda *a: note("before", *a), None, 0, v[:2], ordered=True)
+    jax.shard_map(local, mesh=m, in_specs=P("x"), out_specs=None)(i, v)
+    io_callback(lambda *a: note("after", *a), None, 0, v[:2], ordered=True)
+    jax.shard_map(local, mesh=m, in_specs=P("x"), out_specs=None)(i + 8, v)
+  f(np.arange(8), np.arange(16))
+  jax.effects_barrier()
+  assert len(seen) == 34, seen
+  for i in range(8):  # each device has an order of its own
+    got = [(what, k, v) for what, k, v in seen if k % 8 == i]
+    want = [("before", 0, [0, 1])] if i == 0 else []
+    for k in (i, i + 8):
+      want += [("first", k, [2 * i, 2 * i + 1]), ("second", k, [2 * i + 1, 2 * i + 2])]
+    if i == 0:
+      want.insert(3, ("after", 0, [0, 1]))
+    assert got == want, (got, want)
+  return len(seen)
+
+
 def case_order():
   seen = []
   @jax.jit

@@ -117,6 +117,13 @@ def case_linear_algebra():
           jax.scipy.linalg.schur(s)[0].diagonal().sort())
 
 
+def case_sparse():
+  from jax.experimental import sparse
+  a = np.where(numbers(5, 7) > 0.5, numbers(5, 7, seed=1), 0).astype(np.float32)
+  m = sparse.CSR.fromdense(a)
+  return jax.jit(lambda v: (m @ v, m @ v[:, 0]))(numbers(7, 3, seed=2))
+
+
 def case_fft_convolution():
   x = numbers(2, 8, 8)
   y = lax.conv_general_dilated(numbers(2, 3, 9, 9), numbers(4, 3, 3, 3, seed=1), (1, 1), "SAME")

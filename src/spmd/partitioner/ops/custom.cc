@@ -8,6 +8,7 @@
 #include "src/ir/cloner.h"
 #include "src/ir/constraint.h"
 #include "src/ir/custom_call_targets.h"
+#include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/spmd/partitioner/families.h"
@@ -69,7 +70,33 @@ ir::Instruction* padding_value(PartitionContext& p, DType dtype, double value) {
   return p.b().constant(*ir::identity_of(op, dtype));
 }
 
+/// A call that is given what a device has of each array, and gives at most tokens.
+bool takes_parts(const ir::Instruction& source) {
+  const auto* attrs = source.attrs.get_if<ir::CustomCallAttrs>();
+  const ir::CustomCallTarget* target = attrs ? ir::find_custom_call(attrs->target) : nullptr;
+  if (target == nullptr || !target->takes_parts()) return false;
+  for (const Shape& s : flatten(source.shape)) {
+    if (s.is_array()) return false;
+  }
+  return std::none_of(source.operands().begin(), source.operands().end(),
+                      [](const ir::Instruction* o) { return o->shape.is_tuple; });
+}
+
 }  // namespace
+
+OpPlan plan_custom_call(PartitionContext& p, const ir::Instruction& source) {
+  if (!takes_parts(source)) return plan_by_rule(p, source);
+  OpPlan plan = plan_replicated(p, source);
+  for (std::size_t i = 0; i < plan.operands.size(); ++i) {
+    const Shape& shape = source.operand(i)->shape;
+    TensorSharding& s = plan.operands[i];
+    if (!shape.is_array()) continue;
+    s = reduced(s);
+    // Nobody is to see padding.
+    if (uneven(s, shape.dims)) s = p.source.replicated(shape.rank());
+  }
+  return plan;
+}
 
 void partition_custom_partitioning(PartitionContext& p, const ir::Instruction& source) {
   const auto& partitioner = source.get<ir::CustomPartitioningAttrs>().partitioner;
@@ -153,7 +180,15 @@ void partition_custom_call(PartitionContext& p, const ir::Instruction& source) {
                                 source.location());
     }
   }
-  partition_by_rule(p, source);
+  if (!takes_parts(source)) return partition_by_rule(p, source);
+  const OpPlan plan = plan_custom_call(p, source);
+  std::vector<ir::Instruction*> operands;
+  for (std::size_t i = 0; i < source.operands().size(); ++i) {
+    const ir::Instruction& o = *source.operand(i);
+    operands.push_back(o.shape.is_array() ? p.values.operand_in(source, i, plan.operands[i])->local
+                                          : p.values.pack(o.shape, p.values.declared_leaves(o)));
+  }
+  p.values.define(source, p.emit.local_op(source, operands, source.shape), plan.results);
 }
 
 }  // namespace tessera::spmd

@@ -68,7 +68,7 @@ const Row kRows[] = {
     {Opcode::topk, {by_plan<plan_top_k>, partition_top_k}},
     {Opcode::sort, {by_plan<plan_sort>, partition_sort}},
     {Opcode::fft, {by_plan<plan_fft>, partition_fft}},
-    {Opcode::custom_call, {by_plan<plan_by_rule>, partition_custom_call}},
+    {Opcode::custom_call, {by_plan<plan_custom_call>, partition_custom_call}},
     {Opcode::custom_partitioning, {by_plan<plan_at_boundary>, partition_custom_partitioning}},
     {Opcode::manual_computation, {place_manual, partition_manual}},
     // These say where arrays go, in both stages.
