@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "src/base/check.h"
+#include "src/base/small_elements.h"
 
 namespace tessera {
 namespace {
@@ -123,17 +124,35 @@ std::size_t packed_bytes(DType dtype, std::int64_t elements) {
                     : (std::size_t(elements) * std::size_t(width) + 7) / 8;
 }
 
+bool stands_as_on_devices(DType dtype) { return packed_width(dtype) == 8; }
+
+void settle_elements(DType dtype, std::byte* elements, std::size_t count) {
+  const int width = packed_width(dtype);
+  if (width == 8) return;
+  const unsigned mask = (1U << width) - 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    elements[i] = unpacked(unsigned(elements[i]) & mask, dtype, width);
+  }
+}
+
 void copy_from_host(const std::byte* host, const HostLayout& held, std::byte* to, const Box& part) {
   check(held);
   const std::size_t element = byte_size(held.dtype);
-  if (held.is_plain()) return copy_common(host, held.box, to, part, element);
+  const int width = packed_width(held.dtype);
+  if (held.is_plain() && width == 8) return copy_common(host, held.box, to, part, element);
+  const unsigned mask = (1U << width) - 1;
   if (shares_bytes(held)) {
-    const int width = packed_width(held.dtype);
-    const unsigned mask = (1U << width) - 1;
     for_each_common(held, part, [&](std::int64_t from, std::int64_t at) {
       const std::int64_t bit = from * width;
       const unsigned bits = (unsigned(host[bit / 8]) >> (bit % 8)) & mask;
       to[at] = unpacked(bits, held.dtype, width);
+    });
+    return;
+  }
+  if (width < 8) {
+    // The other bits of a byte are the host's own.
+    for_each_common(held, part, [&](std::int64_t from, std::int64_t at) {
+      to[at] = unpacked(unsigned(host[from]) & mask, held.dtype, width);
     });
     return;
   }

@@ -13,7 +13,9 @@ namespace tessera::pjrt {
 namespace {
 
 // Numbers of fields, as in xla/pjrt/proto/compile_options.proto and xla/xla_data.proto.
-enum CompileOptionsField : std::uint32_t { kBuildOptions = 3, kPortable = 4 };
+enum CompileOptionsField : std::uint32_t { kBuildOptions = 3, kPortable = 4, kOverrides = 7 };
+enum MapField : std::uint32_t { kKey = 1, kValue = 2 };
+constexpr std::uint32_t kTextOption = 1;  // of OptionOverrideProto: else a number of some kind
 enum BuildOptionsField : std::uint32_t {
   kReplicas = 4,
   kPartitions = 5,
@@ -73,12 +75,52 @@ std::vector<bool> flags(ProtoReader& in, std::vector<bool> so_far) {
   return so_far;
 }
 
+// Those of XLA's options that its users set most and that are true or false. None has an effect
+// here, but a mistake in a value is to be seen.
+constexpr std::string_view kSwitches[] = {
+    "xla_allow_excess_precision",   "xla_cpu_enable_fast_math", "xla_cpu_enable_fast_min_max",
+    "xla_cpu_fast_math_honor_nans", "xla_dump_hlo_as_dot",      "xla_dump_hlo_as_html",
+    "xla_dump_hlo_as_proto",        "xla_dump_hlo_as_text",     "xla_dump_hlo_snapshots",
+    "xla_embed_ir_in_executable",   "xla_hlo_profile",          "xla_llvm_disable_expensive_passes",
+};
+constexpr std::string_view kEfforts[] = {"exec_time_optimization_effort", "memory_fitting_effort",
+                                         "optimization_level", "memory_fitting_level"};
+
+/// An option of XLA's that is given by name: it has no effect, if it is one.
+void read_override(std::string_view bytes) {
+  ProtoReader in(bytes, "CompileOptionsProto.env_option_overrides");
+  std::string key;
+  std::string_view value;
+  while (const std::uint32_t field = in.next()) {
+    if (field == kKey) key = in.text();
+    if (field == kValue) value = in.text();
+  }
+  const auto among = [&](const auto& names) {
+    return std::find(std::begin(names), std::end(names), key) != std::end(names);
+  };
+  if (!key.starts_with("xla_") && !among(kEfforts)) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                  "No such compile option: '" + key +
+                      "'; valid are XLA's, xla_..., which have no effect on Tessera");
+  }
+  ProtoReader option(value, "OptionOverrideProto");
+  while (const std::uint32_t field = option.next()) {
+    if (field != kTextOption || !among(kSwitches)) continue;
+    std::string text(option.text());
+    for (char& c : text) c = char(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    if (text == "true" || text == "false" || text == "1" || text == "0") continue;
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                  "While setting option " + key + ", '" + text + "' is not a valid bool value.");
+  }
+}
+
 }  // namespace
 
 CompileOptions read_compile_options(std::string_view bytes) {
   CompileOptions out;
   ProtoReader in(bytes, "CompileOptionsProto");
   while (const std::uint32_t field = in.next()) {
+    if (field == kOverrides) read_override(in.text());
     if (field == kPortable) out.portable = in.number() != 0;
     if (field != kBuildOptions) continue;
     ProtoReader build(in.text(), "ExecutableBuildOptionsProto");

@@ -211,7 +211,7 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
       source.data(), source.size(), XXH3_64bits(option_bytes.data(), option_bytes.size())));
   std::unique_ptr<ir::Module> module = compiler::read_module(source, "<program>");
   p->name = module->name;
-  ffi::prepare_callbacks(module.get());
+  const bool sees_parts = ffi::prepare_callbacks(module.get());
   attach_custom_partitioners(module.get());
   module->replica_count = p->options.replicas;
   if (p->options.partitions == 1) {
@@ -228,6 +228,8 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
                                        p->parameter_memory);
   compiler::Options options;
   options.keep_stages = false;
+  // Such functions are to see what annotations make of arrays, as in XLA.
+  if (sees_parts) options.layouts = Layouts::propagated;
   if (p->addressable.size() != p->devices.size()) {
     for (const PJRT_Device* d : p->devices) {
       options.process_of.push_back(std::int32_t(d->device.process_index));

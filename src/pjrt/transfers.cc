@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 
+#include "src/base/small_elements.h"
 #include "src/pjrt/dtypes.h"
 #include "src/pjrt/objects.h"
 
@@ -87,7 +88,7 @@ PJRT_Error* from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
     const std::size_t size = std::size_t(shape.byte_count());
     auto done = std::make_unique<PJRT_Event>();
     DeviceBuffer data;
-    if (zero_copy && size > 0 && held.is_plain()) {
+    if (zero_copy && size > 0 && held.is_plain() && stands_as_on_devices(shape.dtype)) {
       auto released = std::make_shared<Event>();
       const compiler::HostMemory host{
           const_cast<std::byte*>(bytes), size, owner([released] { released->complete(); }),
@@ -117,7 +118,7 @@ PJRT_Error* view_of_memory(PJRT_Client_CreateViewOfDeviceBuffer_Args* args) {
         });
     auto* const bytes = static_cast<std::byte*>(args->device_buffer_ptr);
     DeviceBuffer data;
-    if (held.is_plain() && shape.byte_count() > 0) {
+    if (held.is_plain() && shape.byte_count() > 0 && stands_as_on_devices(shape.dtype)) {
       data = client.engine->adopt({bytes, std::size_t(shape.byte_count()), hold, false}, shape,
                                   memory->device->device, memory->kind);
     }

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <random>
 
+#include "src/base/small_elements.h"
+
 namespace tessera {
 namespace {
 
@@ -55,6 +57,15 @@ TEST(HostLayout, PackedElements) {
   EXPECT_EQ(packed_bytes(DType::u2, 5), 2u);
   EXPECT_EQ(packed_bytes(DType::u1, 8), 1u);
   EXPECT_EQ(packed_bytes(DType::f32, 5), 20u);
+  // With a byte each, whose other bits are the host's own.
+  copy_from_host(bytes({1, 0x0e, 7, 0x58, 0xf3}).data(), {DType::s4, all}, out.data(), all);
+  EXPECT_EQ(out, bytes({1, 0xfe, 7, 0xf8, 3}));
+  copy_from_host(bytes({1, 0xfe, 7, 0x58, 0xf3}).data(), {DType::u4, all, {1}}, out.data(), all);
+  EXPECT_EQ(out, bytes({1, 14, 7, 8, 3}));
+  settle_elements(DType::s2, out.data(), 3);
+  EXPECT_EQ(out, bytes({1, 0xfe, 0xff, 8, 3}));
+  EXPECT_FALSE(stands_as_on_devices(DType::f4e2m1fn));
+  EXPECT_TRUE(stands_as_on_devices(DType::s8));
   // What shares a byte keeps its value.
   auto back = bytes({0xff, 0xff, 0xff});
   copy_to_host(bytes({1, 0xfe}).data(), {{1}, {2}}, back.data(), {DType::s4, all, {}, true});

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/base/host_layout.h"
+#include "src/base/small_elements.h"
 #include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/pjrt/ffi/frame.h"
@@ -183,6 +184,8 @@ class Site {
         std::byte* const bytes = leaf.order.empty() ? result : memory(leaf);
         copy_from_host(to[k], leaf.layout(), bytes, leaf.whole());
         to[k] = bytes;
+      } else {
+        settle_elements(leaf.shape.dtype, to[k], std::size_t(element_count(leaf.shape.dims)));
       }
       if (leaf.order.empty()) continue;
       reorder(leaf.shape.dims, leaf.order, byte_size(out[k].dtype()), true, to[k], result);

@@ -34,7 +34,7 @@ bool is_handler(const ir::Instruction& call);
 void register_python_callbacks();
 /// Calls of Python outside of per-device code happen once for all devices that hold the same, as
 /// its functions expect; handlers without results give a token. To be called on a program that was
-/// read.
-void prepare_callbacks(ir::Module* module);
+/// read. Returns whether functions see which parts of arrays devices have.
+bool prepare_callbacks(ir::Module* module);
 
 }  // namespace tessera::pjrt::ffi

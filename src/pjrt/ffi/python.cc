@@ -317,7 +317,8 @@ void register_python_callbacks() {
   });
 }
 
-void prepare_callbacks(ir::Module* module) {
+bool prepare_callbacks(ir::Module* module) {
+  bool sees_parts = false;
   register_python_callbacks();
   std::set<const ir::Computation*> per_device;
   for (const auto& c : module->computations()) {
@@ -331,7 +332,9 @@ void prepare_callbacks(ir::Module* module) {
     for (const auto& i : c->instructions()) {
       if (!i->is(ir::Opcode::custom_call)) continue;
       // Steps of plans make something: what gives nothing gives a token, which nobody reads.
-      if (i->shape.is_tuple && flatten(i->shape).empty() && is_handler(*i)) {
+      const std::string& target = i->get<ir::CustomCallAttrs>().target;
+      if (i->shape.is_tuple && flatten(i->shape).empty() &&
+          (is_handler(*i) || target == "dce_sink")) {
         i->shape = Shape(DType::token, {});
         i->sharding.clear();
       }
@@ -340,12 +343,16 @@ void prepare_callbacks(ir::Module* module) {
       if (attrs.target != kWhole && attrs.target != kParts) continue;
       // What JAX says of where it runs, on the first device, is so that it runs once.
       i->sharding.clear();
-      if (attrs.target == kParts) continue;
+      if (attrs.target == kParts) {
+        sees_parts = true;
+        continue;
+      }
       ir::CustomCallAttrs marked = attrs;
       marked.host = on_host;
       i->attrs = std::move(marked);
     }
   }
+  return sees_parts;
 }
 
 }  // namespace tessera::pjrt::ffi

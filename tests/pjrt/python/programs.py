@@ -34,6 +34,15 @@ def case_dtypes():
   return out
 
 
+def case_small_integers():
+  out = []
+  for name in ("int4", "uint4", "int2", "uint2"):
+    x = np.array([1, -2, -3, 4, -8, 7, 0, 15], np.int8).astype(name)
+    wide = jax.jit(lambda v: (v.astype("int8"), v.astype("float32") * 2, v > 0))
+    out.append((wide(x), wide(jnp.asarray(x)), np.asarray(jnp.asarray(x)).astype(np.int8)))
+  return out
+
+
 def case_grad_vmap_scan():
   def loss(w, x):
     def step(h, v):
@@ -122,6 +131,27 @@ def case_sparse():
   a = np.where(numbers(5, 7) > 0.5, numbers(5, 7, seed=1), 0).astype(np.float32)
   m = sparse.CSR.fromdense(a)
   return jax.jit(lambda v: (m @ v, m @ v[:, 0]))(numbers(7, 3, seed=2))
+
+
+def case_options():
+  lowered = jax.jit(lambda x: x + 1).lower(numbers(3))
+  for options, problem in (({"wrong_name": 1}, "No such compile option: 'wrong_name'"),
+                           ({"xla_embed_ir_in_executable": "perhaps"}, "not a valid bool")):
+    try:
+      lowered.compile(compiler_options=options)
+      raise AssertionError(f"{options} passed")
+    except RuntimeError as e:
+      assert problem in str(e), e
+  return lowered.compile(compiler_options={"xla_embed_ir_in_executable": True})(numbers(3))
+
+
+def case_sink():
+  def f(x):
+    lax.dce_sink(x + 1, prevent_mlir_dce=True)
+    return x * 2
+  x = jax.device_put(numbers(8, 4), NamedSharding(mesh(), P("x", "y")))
+  assert "dce_sink" in jax.jit(f).lower(x).compile().as_text()
+  return jax.jit(f)(numbers(4)), jax.jit(f)(x)
 
 
 def case_fft_convolution():
