@@ -11,8 +11,11 @@
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/analysis/trip_counts.h"
+#include "src/passes/channels_last.h"
+#include "src/passes/convolution_dots.h"
 #include "src/passes/dim_orders.h"
 #include "src/passes/eliminate_common.h"
+#include "src/passes/expand_batch_norms.h"
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_scans.h"
 #include "src/passes/flatten_gathers.h"
@@ -25,6 +28,7 @@
 #include "src/passes/schedule_placements.h"
 #include "src/passes/separate_bodies.h"
 #include "src/passes/share_reducers.h"
+#include "src/passes/shared_factors.h"
 #include "src/passes/simplify.h"
 #include "src/passes/single_scatters.h"
 #include "src/passes/split_reductions.h"
@@ -72,6 +76,8 @@ constexpr Pass kPasses[] = {
     {"expand-derivative-ops", "Replace remats and custom derivatives by what they run",
      counted<passes::expand_derivative_ops>},
     {"expand-scans", "Replace scans by while loops", counted<passes::expand_scans>},
+    {"expand-batch-norms", "Write batch norms as sums and elementwise ops",
+     counted<passes::expand_batch_norms>},
     {"expand-markers", "Replace what only propagation and partitioning read",
      [](ModulePtr& m, Argument) { return Count(ir::expand_custom_calls(m.get(), true)); }},
     {"share-reducers", "Make one computation of equal reducers", counted<passes::share_reducers>},
@@ -149,6 +155,13 @@ constexpr Pass kPasses[] = {
     {"join-async", "Make one collective of a start and its done", counted<passes::join_async>},
     {"drop-unit-windows", "Leave out dims along which nothing is convolved",
      counted<passes::drop_unit_windows>},
+    {"channels-last", "Compute with features last what convolutions make with features in front",
+     counted<passes::put_channels_last>},
+    {"convolutions-as-dots",
+     "Make dots of convolutions by filters that stand by output features, where that costs less",
+     counted<passes::convolutions_as_dots>},
+    {"share-factors", "Make one dot of a batch of dots by the same matrix",
+     counted<passes::share_factors>},
     {"strength-reduce-dots", "Make outer products and products of vectors elementwise",
      counted<passes::strength_reduce_dots>},
     {"strength-reduce-gathers", "Make selects of gathers from a few stacked arrays",
@@ -238,9 +251,10 @@ constexpr Pass kPasses[] = {
 
 constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
-     "eliminate-dead,drop-unit-windows,strength-reduce-dots,strength-reduce-gathers,simplify<4>,"
-     "transpose-late,fold-transposes,keep-last-dims,swap-transposed-dots,"
-     "unify-dim-orders?(simplify<1>,fold-transposes),late-divisions"},
+     "eliminate-dead,drop-unit-windows,channels-last,convolutions-as-dots,share-factors,"
+     "strength-reduce-dots,strength-reduce-gathers,simplify<4>,transpose-late,fold-transposes,"
+     "keep-last-dims,swap-transposed-dots,unify-dim-orders?(simplify<1>,fold-transposes),"
+     "late-divisions"},
     {"common", "Compute equal things once, and nothing that nobody needs",
      "eliminate-common,eliminate-dead"},
     {"cpu-stencils", "Stencils of one device in tiles", "tile-stencil-loops?(cpu-simplify,common)"},

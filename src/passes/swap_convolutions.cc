@@ -14,18 +14,29 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-/// Whether it has no strides and no groups, and the kernel covers more places.
+/// To turn an element of a kernel round costs as much as so many products.
+constexpr double kProductsPerReversal = 32;
+
+/// Whether it has no strides and no groups, and the kernel covers more places: and that by more
+/// than it costs to turn it round. Images of a few pixels deep in a network have large filters.
 bool is_better_swapped(const Instruction& conv) {
   const auto& a = conv.get<ir::ConvolutionAttrs>();
   if (a.feature_group_count != 1 || a.batch_group_count != 1) return false;
   if (!conv.control_predecessors().empty()) return false;
-  std::int64_t input = 1, kernel = 1;
+  std::int64_t input = 1, kernel = 1, results = conv.shape.dim(a.output_batch);
+  bool turns = false;
   for (std::size_t d = 0; d < a.window.size(); ++d) {
     if (a.window[d].stride != 1) return false;
     input *= conv.operand(0)->shape.dim(a.input_spatial[d]);
     kernel *= a.window[d].size;
+    results *= conv.shape.dim(a.output_spatial[d]);
+    turns = turns || (!a.window[d].reversal && a.window[d].size > 1);
   }
-  return input > 0 && input < kernel;
+  if (input == 0 || input >= kernel) return false;
+  // Of each element of the kernel.
+  const double saved = double(results) * (1 - double(input) / double(kernel));
+  constexpr std::int64_t kSmall = 1 << 14;
+  return !turns || saved >= kProductsPerReversal || conv.operand(1)->shape.element_count() < kSmall;
 }
 
 ir::WindowDim swapped(const ir::WindowDim& w, std::int64_t input, std::int64_t output) {
