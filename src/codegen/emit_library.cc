@@ -3,6 +3,7 @@
 #include "src/codegen/emitter.h"
 #include "src/codegen/kernels/fft.h"
 #include "src/codegen/kernels/gather.h"
+#include "src/codegen/kernels/random_bits.h"
 #include "src/codegen/kernels/reduce_window.h"
 #include "src/codegen/kernels/scatter.h"
 #include "src/codegen/kernels/select_and_scatter.h"
@@ -44,6 +45,9 @@ bool emit_reduce_window(Emitter& e, const ir::Instruction& i) {
   inputs.push_back(e.slot(*i.operand(1)));
   e.task(i, std::move(kernel), std::move(inputs), e.results(i));
   return true;
+}
+bool emit_random_bits(Emitter& e, const ir::Instruction& i) {
+  return emit(e, i, random_bits_kernel(i));
 }
 bool emit_select_and_scatter(Emitter& e, const ir::Instruction& i) {
   return emit(e, i, select_and_scatter_kernel(i));

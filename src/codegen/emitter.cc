@@ -355,6 +355,8 @@ bool Emitter::emit_kernel(const ir::Instruction& i) {
       return emit_sort(*this, i);
     case Opcode::topk:
       return emit_topk(*this, i);
+    case Opcode::rng_bit_generator:
+      return emit_random_bits(*this, i);
     case Opcode::fft:
       return emit_fft(*this, i);
     case Opcode::gather:

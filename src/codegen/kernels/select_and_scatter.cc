@@ -35,8 +35,18 @@ struct Attrs {
   std::vector<std::vector<TapRun>> taps;
 };
 
+/// Small floats are compared, and added, as f32.
+template <class T>
+TESSERA_INLINE auto number(T x) {
+  if constexpr (is_small_float_v<T>)
+    return float(x);
+  else
+    return x;
+}
+
 template <Direction direction, class T>
-TESSERA_INLINE bool keeps(T chosen, T next) {
+TESSERA_INLINE bool keeps(T chosen_element, T next_element) {
+  const auto chosen = number(chosen_element), next = number(next_element);
   if constexpr (direction == Direction::ge) return chosen >= next;
   if constexpr (direction == Direction::gt) return chosen > next;
   if constexpr (direction == Direction::le) return chosen <= next;
@@ -48,7 +58,7 @@ TESSERA_INLINE T sum(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     return T(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));  // wraps
   } else {
-    return a + b;
+    return T(number(a) + number(b));
   }
 }
 
@@ -249,8 +259,17 @@ KernelDescriptor select_and_scatter_kernel(const ir::Instruction& in) {
     case DType::f64:
       function = select_and_scatter_function<double>(*direction);
       break;
+    case DType::f16:
+      function = select_and_scatter_function<Half>(*direction);
+      break;
+    case DType::bf16:
+      function = select_and_scatter_function<BFloat16>(*direction);
+      break;
     case DType::s32:
       function = select_and_scatter_function<std::int32_t>(*direction);
+      break;
+    case DType::s64:
+      function = select_and_scatter_function<std::int64_t>(*direction);
       break;
     default:
       break;
