@@ -50,6 +50,9 @@ const std::vector<EnvVariable>& env_table() {
        "check that the copies of a replicated input hold the same bits"},
       {"TESSERA_FULL_GATHER", "choice:warn|error|off|allow", "warn",
        "what to do about a reshard that gathers an entire array on each device"},
+      {"TESSERA_EVALUATOR_OPS", "choice:allow|error", "allow",
+       "what to do about a program with operations that have no kernel, and so run slowly on the "
+       "reference evaluator"},
       {"TESSERA_LAYOUTS", "choice:propagated|solved", "solved",
        "how intermediate arrays are sharded in programs that don't state it: by propagation of the "
        "annotations alone, or by a solver for the cheapest program"},

@@ -66,6 +66,8 @@ struct Options {
   std::optional<Network> network;
   /// TESSERA_FULL_GATHER.
   FullGathers full_gathers = FullGathers::warn;
+  /// TESSERA_EVALUATOR_OPS=error: a program with ops that only the evaluator runs is refused.
+  bool refuse_evaluator_ops = false;
   /// TESSERA_WINDOW_DOTS_FROM.
   std::int64_t collective_matmul_from_bytes = 0;
   /// Keep the modules between the stages, for as_text().

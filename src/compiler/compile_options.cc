@@ -51,6 +51,7 @@ Options::Options(const Requests& requests)
   full_gathers = policy == "error"  ? FullGathers::error
                  : policy == "warn" ? FullGathers::warn
                                     : FullGathers::ignore;
+  refuse_evaluator_ops = env_choice("TESSERA_EVALUATOR_OPS").value_or("allow") == "error";
   collective_matmul_from_bytes =
       env_integer("TESSERA_WINDOW_DOTS_FROM", 0, kMaxBytes)
           .value_or(spmd::CollectiveOptions().collective_matmul_from_bytes);

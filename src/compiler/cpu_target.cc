@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The target of virtual devices: passes for CPUs, prices from plans, and plans that run.
+#include <algorithm>
+#include <string>
+
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/codegen/liveness.h"
 #include "src/codegen/plan_builder.h"
@@ -27,6 +30,21 @@ constexpr PassStage kSelection[] = {
 constexpr std::int64_t kPlannedTwice = 1500;
 // The plan of a program that isn't run tells no more devices than these apart.
 constexpr std::int64_t kToldApart = 64;
+
+/// TESSERA_EVALUATOR_OPS=error.
+void refuse_evaluator_ops(const codegen::BuiltPlan& built) {
+  constexpr std::size_t kNamed = 8;
+  std::string names;
+  for (std::size_t k = 0; k < std::min(kNamed, built.evaluator_ops.size()); ++k) {
+    names += "\n  " + built.evaluator_ops[k];
+  }
+  const std::size_t more =
+      built.evaluator_ops.size() - std::min(kNamed, built.evaluator_ops.size());
+  if (more > 0) names += "\n  and " + std::to_string(more) + " more";
+  throw CompileError("operations without a kernel would run on the reference evaluator:" + names +
+                         "\n(because of TESSERA_EVALUATOR_OPS=error; allow runs them, slowly)",
+                     Location{});
+}
 
 class CpuTarget final : public Target {
  public:
@@ -73,6 +91,9 @@ class CpuTarget final : public Target {
                                : codegen::build_plan_of_one_device(module);
                 },
                 {[&] { return ir::to_string(*fused()); }, [&] { ir::verify(*fused()); }});
+    if (c.options.refuse_evaluator_ops && !built.evaluator_ops.empty()) {
+      refuse_evaluator_ops(built);
+    }
     stages->run("memory", [&] { codegen::plan_memory(&built.plan); }, {});
     stages->run("plan", [&] { runtime::finalize(&built.plan); },
                 {[&] { return runtime::to_string(built.plan); },

@@ -52,6 +52,7 @@ std::string cache_key(const ir::Module& module, const compiler::Options& compile
   key += ";" + std::to_string(compile.memory_budget.value_or(0));
   key += ";" + (compile.network ? compile.network->to_string() : "");
   key += ";" + to_string(compile.layouts) + ";" + std::to_string(int(compile.full_gathers)) + ";" +
+         std::to_string(int(compile.refuse_evaluator_ops)) + ";" +
          std::to_string(compile.collective_matmul_from_bytes) + ";" + platform;
   for (const std::int32_t p : compile.process_of) key += "," + std::to_string(p);
   return key;
