@@ -20,6 +20,7 @@
 #include "src/passes/expand_scans.h"
 #include "src/passes/flatten_gathers.h"
 #include "src/passes/flatten_scatters.h"
+#include "src/passes/fold_pads.h"
 #include "src/passes/inline_calls.h"
 #include "src/passes/join_async.h"
 #include "src/passes/late_divisions.h"
@@ -155,6 +156,8 @@ constexpr Pass kPasses[] = {
     {"join-async", "Make one collective of a start and its done", counted<passes::join_async>},
     {"drop-unit-windows", "Leave out dims along which nothing is convolved",
      counted<passes::drop_unit_windows>},
+    {"fold-pads", "Let windows have the padding that stands in front of them",
+     counted<passes::fold_pads>},
     {"channels-last", "Compute with features last what convolutions make with features in front",
      counted<passes::put_channels_last>},
     {"convolutions-as-dots",
@@ -251,8 +254,9 @@ constexpr Pass kPasses[] = {
 
 constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
-     "eliminate-dead,drop-unit-windows,channels-last,convolutions-as-dots,share-factors,"
-     "strength-reduce-dots,strength-reduce-gathers,simplify<4>,transpose-late,fold-transposes,"
+     "eliminate-dead,drop-unit-windows,fold-pads,channels-last,convolutions-as-dots,"
+     "share-factors,strength-reduce-dots,strength-reduce-gathers,simplify<4>,transpose-late,fold-"
+     "transposes,"
      "keep-last-dims,swap-transposed-dots,unify-dim-orders?(simplify<1>,fold-transposes),"
      "late-divisions"},
     {"common", "Compute equal things once, and nothing that nobody needs",

@@ -80,8 +80,46 @@ Instruction* bitcast(const Instruction& i, ir::Builder& b) {
              : nullptr;
 }
 
-Instruction* slice(const Instruction& i, ir::Builder&) {
-  return is_whole_slice(i) ? i.operand(0) : nullptr;
+/// What is cut out of one of several arrays that were put side by side.
+Instruction* slice_of_part(const Instruction& i, ir::Builder& b) {
+  const Instruction& whole = *i.operand(0);
+  ir::SliceAttrs a = i.get<ir::SliceAttrs>();
+  const auto dim = std::size_t(whole.get<ir::DimensionsAttrs>().dims.at(0));
+  std::int64_t begin = 0;
+  for (Instruction* part : whole.operands()) {
+    const std::int64_t end = begin + part->shape.dims[dim];
+    if (a.starts[dim] >= begin && a.limits[dim] <= end && a.starts[dim] < a.limits[dim]) {
+      a.starts[dim] -= begin;
+      a.limits[dim] -= begin;
+      return b.slice(part, a.starts, a.limits, a.strides);
+    }
+    begin = end;
+  }
+  return nullptr;
+}
+
+Instruction* slice(const Instruction& i, ir::Builder& b) {
+  if (is_whole_slice(i)) return i.operand(0);
+  return i.operand(0)->is(Opcode::concatenate) ? slice_of_part(i, b) : nullptr;
+}
+
+/// Whether each value of a type is one of the other, which is another type.
+bool holds_all(DType wide, DType narrow) {
+  if (is_floating(wide) && is_floating(narrow)) {
+    if (wide == DType::f64) return narrow != DType::f64;
+    return wide == DType::f32 && byte_size(narrow) < 4;
+  }
+  const bool is_wider = byte_size(wide) > byte_size(narrow);
+  if (!is_integer(wide) || !is_integer(narrow) || !is_wider) return false;
+  return is_signed_integer(wide) || is_unsigned_integer(narrow);
+}
+
+/// A conversion of what was converted to a type that holds all its values.
+Instruction* convert(const Instruction& i, ir::Builder& b) {
+  const Instruction& x = *i.operand(0);
+  if (!x.is(Opcode::convert) || !x.control_predecessors().empty()) return nullptr;
+  Instruction* from = x.operand(0);
+  return holds_all(x.shape.dtype, from->shape.dtype) ? b.convert(from, i.shape.dtype) : nullptr;
 }
 
 Instruction* reverse(const Instruction& i, ir::Builder&) {
@@ -288,6 +326,7 @@ ir::PatternSet simplifications() {
   ir::PatternSet out("simplify");
   out.add({Opcode::copy, Opcode::domain, Opcode::sharding_constraint, Opcode::pvary}, operand);
   out.add({Opcode::convert, Opcode::bitcast_convert, Opcode::dynamic_slice}, of_same_type, kFirst);
+  out.add(Opcode::convert, convert);
   out.add(Opcode::bitcast, bitcast);
   out.add(Opcode::reshape, reshape);
   out.add(Opcode::transpose, transpose);

@@ -47,7 +47,8 @@ std::vector<double> numbers(const Literal& x) {
   std::vector<double> out;
   for (std::int64_t i = 0; i < x.element_count(); ++i) {
     out.push_back(
-        testing::internal::real_at(x.dtype(), x.bytes() + std::size_t(i) * byte_size(x.dtype())).value);
+        testing::internal::real_at(x.dtype(), x.bytes() + std::size_t(i) * byte_size(x.dtype()))
+            .value);
   }
   return out;
 }
