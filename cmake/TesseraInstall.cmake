@@ -11,10 +11,13 @@ install(TARGETS tessera EXPORT tessera-targets
   ARCHIVE COMPONENT development
   FILE_SET HEADERS COMPONENT development)
 if(TESSERA_JIT)
-  install(TARGETS tessera_llvm LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+  install(TARGETS tessera_llvm LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT llvm)
 endif()
 if(TESSERA_HAVE_MPI)
-  install(TARGETS tessera_mpi LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+  install(TARGETS tessera_mpi LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT mpi)
+endif()
+if(TARGET tessera_pjrt)
+  install(TARGETS tessera_pjrt LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT pjrt)
 endif()
 install(EXPORT tessera-targets NAMESPACE tessera:: DESTINATION "${package_dir}"
   COMPONENT development)
@@ -59,3 +62,7 @@ install(FILES "${PROJECT_BINARY_DIR}/generated/tessera.pc"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
 install(FILES LICENSE NOTICE
         DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/tessera" COMPONENT runtime)
+
+set(TESSERA_PACKAGE_CONTACT "Tessera developers <tessera@localhost.localdomain>" CACHE STRING
+    "Who stands in packages as their maintainer")
+include(TesseraPackage)

@@ -24,7 +24,10 @@ foreach(main IN LISTS mains)
     include(GNUInstallDirs)
     file(RELATIVE_PATH to_library "/p/${CMAKE_INSTALL_BINDIR}" "/p/${CMAKE_INSTALL_LIBDIR}")
     set_target_properties(tool_${name} PROPERTIES INSTALL_RPATH "$ORIGIN/${to_library}")
-    install(TARGETS tool_${name} RUNTIME COMPONENT runtime)
+    install(TARGETS tool_${name} RUNTIME COMPONENT tools)
+    # scripts/package makes these.
+    install(DIRECTORY "${PROJECT_BINARY_DIR}/package/share/" DESTINATION "${CMAKE_INSTALL_DATADIR}"
+            COMPONENT tools OPTIONAL)
   endif()
 endforeach()
 

@@ -28,8 +28,8 @@ while IFS= read -r header; do
   }
 done <"$work/headers"
 
-library=$(find "$prefix" -name 'libtessera.so.0.1')
-test -n "$library" || { echo "FAILED: no libtessera.so.0.1 in the prefix"; exit 1; }
+library=$(find "$prefix" -name 'libtessera.so.0.2')
+test -n "$library" || { echo "FAILED: no libtessera.so.0.2 in the prefix"; exit 1; }
 libdir=$(dirname "$library")
 
 if [ -e "$binary/libtessera-llvm.so" ]; then
@@ -55,12 +55,12 @@ fi
 "$work/build/consumer"
 
 # A request for another minor version must be refused: the ABI may have changed.
-sed 's/tessera 0\.1/tessera 0.2/' "$source/tests/install/consumer/CMakeLists.txt" \
+sed 's/tessera 0\.2/tessera 0.3/' "$source/tests/install/consumer/CMakeLists.txt" \
   >"$work/CMakeLists.txt"
 cp "$source/tests/install/consumer/main.cc" "$work/main.cc"
 if "$cmake" -S "$work" -B "$work/build2" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_CXX_COMPILER="$cxx" >/dev/null 2>&1; then
-  echo "FAILED: version 0.1 was taken for 0.2"
+  echo "FAILED: version 0.2 was taken for 0.3"
   exit 1
 fi
 
