@@ -66,3 +66,12 @@ install(FILES LICENSE NOTICE
 set(TESSERA_PACKAGE_CONTACT "Tessera developers <tessera@localhost.localdomain>" CACHE STRING
     "Who stands in packages as their maintainer")
 include(TesseraPackage)
+
+# Packages are made from a build for /usr.
+if(TESSERA_BUILD_TESTS AND BUILD_SHARED_LIBS AND TARGET tool_tessera AND NOT TESSERA_SANITIZE
+   AND CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  add_test(NAME packages
+           COMMAND sh "${PROJECT_SOURCE_DIR}/tests/install/run_packages.sh"
+                   "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
+  set_tests_properties(packages PROPERTIES LABELS install TIMEOUT 900)
+endif()
