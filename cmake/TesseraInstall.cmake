@@ -11,13 +11,13 @@ install(TARGETS tessera EXPORT tessera-targets
   ARCHIVE COMPONENT development
   FILE_SET HEADERS COMPONENT development)
 if(TESSERA_JIT)
-  install(TARGETS tessera_llvm LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT llvm)
+  install(TARGETS tessera_llvm LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/tessera" COMPONENT llvm)
 endif()
 if(TESSERA_HAVE_MPI)
-  install(TARGETS tessera_mpi LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT mpi)
+  install(TARGETS tessera_mpi LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/tessera" COMPONENT mpi)
 endif()
 if(TARGET tessera_pjrt)
-  install(TARGETS tessera_pjrt LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT pjrt)
+  install(TARGETS tessera_pjrt LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/tessera" COMPONENT pjrt)
 endif()
 install(EXPORT tessera-targets NAMESPACE tessera:: DESTINATION "${package_dir}"
   COMPONENT development)

@@ -4,6 +4,8 @@
 
 set(minor "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
 set(CPACK_PACKAGE_NAME tessera)
+# Each package has its own: this one is what CPack takes for none.
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_NAME} built using CMake")
 set(CPACK_PACKAGE_VENDOR "Tessera developers")
 set(CPACK_PACKAGE_CONTACT "${TESSERA_PACKAGE_CONTACT}")
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
@@ -22,6 +24,7 @@ set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # What the packages' own programs link with is stated below.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 # tessera_package(COMPONENT NAME SECTION DEPENDS DESCRIPTION): `DESCRIPTION` has a first line, and
@@ -46,29 +49,26 @@ endfunction()
 
 tessera_package(runtime "libtessera${minor}" libs ""
 "sharded array programs in C++20
-A program is written with arrays as if for one device, states how a few of them
-are distributed over a mesh of devices, and is traced, differentiated, batched,
-partitioned and run on all of them.
+A program is written with arrays as if for one device, states how a few
+of them are distributed over a mesh of devices, and is traced,
+differentiated, batched, partitioned and run on all of them.
 .
 This package has the library that such programs are linked with.")
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA
-    "${PROJECT_SOURCE_DIR}/packaging/debian/triggers")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libtessera-llvm")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libtessera-mpi")
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBS
-    "libtessera ${minor} libtessera${minor} (>= ${PROJECT_VERSION})")
 set(dev_depends "libtessera${minor}" libstdc++-12-dev)
 tessera_package(development libtessera-dev libdevel "${dev_depends}"
 "sharded array programs in C++20, files for development
-The headers of Tessera, its CMake package (find_package(tessera)) and tessera.pc
-for pkg-config.")
+The headers of Tessera, its CMake package (find_package(tessera)) and
+tessera.pc for pkg-config.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS "libtessera-llvm")
 if(TARGET tool_tessera)
   tessera_package(tools tessera-tools science "libtessera${minor}"
 "sharded array programs, the command
-The command tessera runs, partitions, explains, converts and compares programs in
-StableHLO and HLO, as text or bytecode, and looks into checkpoints. It comes with
-pages of the manual and completions for bash, zsh and fish.")
+The command tessera runs, partitions, explains, converts and compares
+programs in StableHLO and HLO, as text or bytecode, and looks into
+checkpoints. It comes with pages of the manual and completions for bash,
+zsh and fish.")
   set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "libtessera-llvm")
 endif()
 if(TESSERA_JIT)
@@ -90,6 +90,6 @@ A plugin with the C interface of PJRT: JAX, and whatever else speaks PJRT, runs
 its programs on Tessera with it.")
   set(CPACK_DEBIAN_PJRT_PACKAGE_RECOMMENDS "libtessera-llvm")
 endif()
-install(FILES "${PROJECT_BINARY_DIR}/package/CHANGELOG.md.gz" DESTINATION "share/doc/libtessera-dev"
+install(FILES "${PROJECT_BINARY_DIR}/package/changelog.gz" DESTINATION "share/doc/libtessera-dev"
         COMPONENT development OPTIONAL EXCLUDE_FROM_ALL)
 include(CPack)

@@ -19,8 +19,10 @@ std::vector<std::string> module_files(const char* name, const char* installed) {
   if (const std::string own = own_file(); !own.empty()) {
     const auto folder = std::filesystem::path(own).parent_path();
     out.push_back((folder.empty() ? "." : folder) / name);
+    // Where it is installed: modules are no libraries for others to link with.
+    out.push_back((folder.empty() ? "." : folder) / "tessera" / name);
   }
-  out.push_back(std::filesystem::path(installed) / name);
+  out.push_back(std::filesystem::path(installed) / "tessera" / name);
   return out;
 }
 

@@ -8,7 +8,7 @@
 namespace tessera {
 
 /// Where the module `name` may be, the likeliest first: beside the library or program that has this
-/// code, or in the folder that it was to be installed in.
+/// code, in a folder `tessera` there, as it is installed, or where it was to be installed.
 std::vector<std::string> module_files(const char* name, const char* installed);
 
 /// The library or program that has this code; empty if the loader doesn't say.

@@ -33,13 +33,13 @@ test -n "$library" || { echo "FAILED: no libtessera.so.0.2 in the prefix"; exit 
 libdir=$(dirname "$library")
 
 if [ -e "$binary/libtessera-llvm.so" ]; then
-  test -f "$libdir/libtessera-llvm.so" ||
-    { echo "FAILED: libtessera-llvm.so is not beside the library"; exit 1; }
+  test -f "$libdir/tessera/libtessera-llvm.so" ||
+    { echo "FAILED: libtessera-llvm.so is not in tessera/ beside the library"; exit 1; }
 fi
 
 if [ -e "$binary/libtessera-mpi.so" ]; then
-  test -f "$libdir/libtessera-mpi.so" ||
-    { echo "FAILED: libtessera-mpi.so is not beside the library"; exit 1; }
+  test -f "$libdir/tessera/libtessera-mpi.so" ||
+    { echo "FAILED: libtessera-mpi.so is not in tessera/ beside the library"; exit 1; }
 fi
 
 if [ -x "$binary/tessera" ]; then
