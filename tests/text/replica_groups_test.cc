@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups of devices that are written as axes of a mesh.
+#include "src/ir/hlo/hlo_text.h"
 #include "src/text/read/stablehlo.h"
+#include "src/text/write/stablehlo.h"
 #include "tests/text/programs.h"
 
 namespace tessera::text {
@@ -87,6 +89,27 @@ TEST(ReplicaGroups, MistakesAreNamed) {
   expect_error(over("@mesh", axis("x", "(1)3")), "'x':(1)3");
   expect_error(over("@mesh", axis("x", "(0)2")), "at least 1");
   expect_error(over("@mesh", axis("x") + ", " + axis("x")), "'x'");
+}
+
+// HLO's empty groups are one of all devices: StableHLO names them where sizes depend on how many.
+TEST(ReplicaGroups, GroupsOfAllAreWrittenOut) {
+  const auto reread = [](const std::string& header, const std::string& body) {
+    const auto module =
+        ir::parse_hlo("HloModule m" + header + "\nENTRY e {\n  x = f32[2,8]{1,0} parameter(0)\n" +
+                      body + "\n}\n");
+    const std::string text = to_stablehlo(*module);
+    EXPECT_EQ(to_stablehlo(*parse_stablehlo(text)), text);
+    return text;
+  };
+  const std::string four = "replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>";
+  for (const std::string& text :
+       {reread(", num_partitions=4",
+               "  s = (f32[2,8]{1,0}, f32[8,8]{1,0}) all-gather-start(x), channel_id=1, "
+               "replica_groups={}, dimensions={0}, use_global_device_ids=true\n"
+               "  ROOT d = f32[8,8]{1,0} all-gather-done(s)"),
+        reread("", "  ROOT g = f32[8,8]{1,0} all-gather(x), replica_groups={}, dimensions={0}")}) {
+    EXPECT_NE(text.find(four), std::string::npos) << text;
+  }
 }
 
 }  // namespace

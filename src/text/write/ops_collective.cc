@@ -20,6 +20,15 @@ std::string channel(std::int64_t id) {
          ", type = 1>";
 }
 
+/// As many as the sizes tell, where the module doesn't say how many devices there are.
+std::int64_t devices_by_sizes(const Instruction& i) {
+  const Shape& in = i.operand(0)->shape;
+  const Shape& out = i.shape.is_tuple ? i.shape.elements.at(0) : i.shape;
+  const auto d = std::size_t(i.get<ir::CollectiveAttrs>().dims.at(0));
+  const auto [least, most] = std::minmax(in.dims.at(d), out.dims.at(d));
+  return least > 0 ? most / least : 1;
+}
+
 }  // namespace
 
 std::string Writer::groups(const Instruction& i, const ir::DeviceGroups& g,
@@ -28,12 +37,16 @@ std::string Writer::groups(const Instruction& i, const ir::DeviceGroups& g,
   const ir::ProcessGrid grid{partitions_, module_.replica_count};
   const ir::GroupMode mode =
       a != nullptr ? ir::group_mode(i.opcode, i.attrs, grid) : ir::GroupMode::cross_partition;
-  const std::int64_t devices = ir::numbers_of_all(mode, grid);
+  std::int64_t devices = ir::numbers_of_all(mode, grid);
+  if (devices <= 1 && g.lists.empty() && !g.symbolic() &&
+      (i.is(Opcode::all_gather) || i.is(Opcode::reduce_scatter))) {
+    devices = devices_by_sizes(i);
+  }
   *group_size = ir::devices_of_group(mode, g.group_size(devices), grid);
   // No lists mean all, whatever devices there are. Where sizes depend on a group, and with ids
   // across replicas, the text must name its devices.
-  const bool named = i.is(Opcode::all_gather) || i.is(Opcode::reduce_scatter) ||
-                     i.is(Opcode::all_to_all) ||
+  const bool named = i.is(Opcode::all_gather) || i.is(Opcode::all_gather_start) ||
+                     i.is(Opcode::reduce_scatter) || i.is(Opcode::all_to_all) ||
                      (a != nullptr && a->channel_id && a->use_global_device_ids);
   std::string* known = nullptr;  // symbolic groups are few, and their lists are long
   if (g.symbolic()) {
