@@ -2,6 +2,7 @@
 // Evaluates unary elementwise ops.
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "src/base/small_floats.h"
 #include "src/evaluator/elementwise.h"
@@ -100,6 +101,12 @@ RealFunction real_function(Opcode op) {
   }
 }
 
+// Of an infinite number there is no angle, even where the C library has a limit of zero: as in XLA.
+Complex complex_exp(const Complex& z) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  return std::isfinite(z.imag()) ? std::exp(z) : Complex(nan, nan);
+}
+
 Complex complex_expm1(const Complex& z) {
   const double s = std::sin(z.imag() / 2);
   const double grow = std::expm1(z.real());
@@ -138,7 +145,7 @@ ComplexFunction complex_function(Opcode op) {
     case Opcode::cbrt:
       return [](C v) { return v == Complex(0) ? v : std::pow(v, 1.0 / 3); };
     case Opcode::exponential:
-      return [](C v) { return std::exp(v); };
+      return complex_exp;
     case Opcode::exponential_minus_one:
       return complex_expm1;
     case Opcode::log:

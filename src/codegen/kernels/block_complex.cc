@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <limits>
 
 #include "src/codegen/kernels/block_loops.h"
 
@@ -60,7 +61,6 @@ UNARY(Asinh, std::asinh(x))
 UNARY(Atanh, std::atanh(x))
 UNARY(Cbrt, x == C(0) ? x : C(std::pow(x, typename C::value_type(1.0 / 3))))
 UNARY(Cosh, std::cosh(x))
-UNARY(Exp, std::exp(x))
 UNARY(Log, std::log(x))
 UNARY(Sqrt, std::sqrt(x))
 UNARY(Sinh, std::sinh(x))
@@ -72,6 +72,14 @@ UNARY(Tan, std::tan(x))
 UNARY(Sign, std::abs(x) == 0 ? x : x / std::abs(x))
 #undef UNARY
 
+/// Of an infinite number there is no angle, even where the C library has a limit of zero.
+struct Exp {
+  template <class C>
+  C operator()(C x) const {
+    constexpr auto nan = std::numeric_limits<typename C::value_type>::quiet_NaN();
+    return std::isfinite(x.imag()) ? std::exp(x) : C(nan, nan);
+  }
+};
 /// e^-|x| doesn't overflow.
 struct Logistic {
   template <class C>

@@ -67,13 +67,19 @@ class ComplexMath {
     Value* e = f(Opcode::exponential, x);
     Parts out = {mul(mul(e, f(Opcode::cosine, z.im)), grow),
                  mul(mul(e, f(Opcode::sine, z.im)), grow)};
-    // Real numbers stay real, and infinities don't depend on an angle that isn't there.
+    // Real numbers stay real.
+    out.im = v_.select(eq(z.im, c(0)), z.im, out.im);
+    return out;
+  }
+
+  /// The same, where infinities don't depend on an angle that isn't there.
+  Parts exp_or_limit(const Parts& z) {
+    Parts out = exp(z);
     Value* no_angle = not_finite(z.im);
     Value* zero = eq(z.re, c(-kInfinite));
     out.re = v_.select(b_.CreateAnd(no_angle, eq(z.re, c(kInfinite))), c(kInfinite), out.re);
     out.re = v_.select(b_.CreateAnd(no_angle, zero), c(0), out.re);
     out.im = v_.select(b_.CreateAnd(no_angle, zero), c(0), out.im);
-    out.im = v_.select(eq(z.im, c(0)), z.im, out.im);
     return out;
   }
 
@@ -150,15 +156,16 @@ class ComplexMath {
   Parts logistic(const Parts& z) {
     // e^-|x| doesn't overflow.
     Value* right = b_.CreateFCmpOGE(z.re, c(0));
-    const Parts e = exp({v_.select(right, neg(z.re), z.re), v_.select(right, neg(z.im), z.im)});
+    const Parts e =
+        exp_or_limit({v_.select(right, neg(z.re), z.re), v_.select(right, neg(z.im), z.im)});
     const Parts above = {v_.select(right, c(1), e.re), v_.select(right, c(0), e.im)};
     return quotient(above, {add(c(1), e.re), e.im});
   }
 
   Parts power(const Parts& x, const Parts& y) {
     const Parts l = log(x);
-    const Parts out =
-        exp({sub(mul(y.re, l.re), mul(y.im, l.im)), add(mul(y.re, l.im), mul(y.im, l.re))});
+    const Parts out = exp_or_limit(
+        {sub(mul(y.re, l.re), mul(y.im, l.im)), add(mul(y.re, l.im), mul(y.im, l.re))});
     Value* from_zero = b_.CreateAnd(eq(x.re, c(0)), eq(x.im, c(0)));
     Value* to_zero = b_.CreateAnd(eq(y.re, c(0)), eq(y.im, c(0)));
     Value* of_zero = v_.select(to_zero, c(1), c(0));

@@ -40,6 +40,16 @@ Num next_after(Reader& reader, const Operation& op, Num x, Num y) {
   return choose((x != x) | (y != y), m.constant(std::numeric_limits<double>::quiet_NaN()), result);
 }
 
+/// Where the product's real part would be the difference of two infinities, it is their product.
+Instruction* complex_square(Reader& reader, const Operation& op, Instruction* z) {
+  ChloMath m(reader, op, real_type(z->shape.dtype), z->shape.dims);
+  const Shape part(m.dtype(), m.dims());
+  const Num x = m(m.make(Opcode::real, part, {z})), y = m(m.make(Opcode::imag, part, {z}));
+  const Num none = (abs(x) == abs(y)) & (abs(x) < std::numeric_limits<double>::infinity());
+  const Num re = choose(none, 0.0, (x - y) * (x + y)), im = 2.0 * (x * y);
+  return m.make(Opcode::complex, z->shape, {re.i, im.i});
+}
+
 }  // namespace
 
 void Reader::chlo_unary(Operation& op) {
@@ -51,7 +61,11 @@ void Reader::chlo_unary(Operation& op) {
   const DType t = shape.dtype;
   auto finish = [&](Num v) { op.values.push_back(v.i); };
   if (name == "square") {
-    set(op, Opcode::multiply, {x, x});
+    if (is_complex(t)) {
+      op.values.push_back(complex_square(*this, op, x));
+    } else {
+      set(op, Opcode::multiply, {x, x});
+    }
     return;
   }
   ChloMath plain(*this, op, t, shape.dims);

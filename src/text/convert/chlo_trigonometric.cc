@@ -74,13 +74,19 @@ class ComplexMath {
     const double infinity = std::numeric_limits<double>::infinity();
     const Num far = (abs(z.re) > largest()) | (abs(z.im) > largest());
     const Num endless = (abs(z.re) == infinity) | (abs(z.im) == infinity);
+    if (name == "atan" || name == "atanh") {
+      // Nothing grows: the other part tends to zero.
+      const Parts w =
+          inverse(name, {nearer(z.re, endless, endless), nearer(z.im, endless, endless)});
+      const auto shrunk = [&](Num x) { return choose(endless, x * 0, x); };
+      return name == "atan" ? Parts{w.re, shrunk(w.im)} : Parts{shrunk(w.re), w.im};
+    }
     const Parts w = inverse(name, {nearer(z.re, far, endless), nearer(z.im, far, endless)});
     auto grown = [&](Num x) {
       const Num side = real_.unary(Opcode::sign, x);
       return choose(endless, side * infinity,
                     choose(far, x + side * (kShift * std::numbers::ln2), x));
     };
-    if (name == "atan" || name == "atanh") return w;
     if (name == "acosh" || name == "asinh") return {grown(w.re), w.im};
     return {w.re, grown(w.im)};
   }
@@ -127,7 +133,11 @@ class ComplexMath {
   }
   Parts atanh_of(Parts z) {
     const Num x = z.re, y = z.im, far = abs(x), squared = (1 - far) * (1 - far) + y * y;
-    return {real_.unary(Opcode::sign, x) * 0.25 * log1p(4 * (far / squared)),
+    // Where the square would be infinite it is that of numbers about one.
+    const Num most = choose(far > abs(y), far, abs(y)), a = far / most, b = y / most;
+    const Num tiny = a / (a * a + b * b) / most;
+    const Num ratio = choose(most > large(real_), tiny, far / squared);
+    return {real_.unary(Opcode::sign, x) * 0.25 * log1p(4 * ratio),
             0.5 * atan2(y, 0.5 * ((1 - x) * (1 + x) - y * y))};
   }
 
