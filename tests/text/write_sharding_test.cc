@@ -207,5 +207,22 @@ TEST(WriteSharding, ReadBackShardingsAreTheSame) {
   EXPECT_TRUE(constrained && added);
 }
 
+// A function may join parts in another way than those that it is given; no operation of sdy may.
+TEST(WriteSharding, ResultsOfAnotherKindOfPartsAreJoinedInBetween) {
+  const std::string text = R"(sdy.mesh @mesh = <["x"=4]>
+func.func private @f(%x: tensor<f32> {sdy.sharding = #sdy.sharding<@mesh, [], unreduced={"x":(1)2}>}) -> (tensor<f32> {sdy.sharding = #sdy.sharding<@mesh, [], unreduced=max{"x"}>}) {
+  return %x : tensor<f32>
+}
+func.func public @main(%a: tensor<f32>) -> tensor<f32> {
+  %0 = call @f(%a) : (tensor<f32>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+)";
+  const std::string once = to_stablehlo(*parse_stablehlo(text));
+  expect_has(once, "= sdy.reshard %arg0 <@mesh, []> : tensor<f32>");
+  expect_has(once, "<@mesh, [], unreduced=max{\"x\"}> : tensor<f32>");
+  EXPECT_NO_THROW(parse_stablehlo(once));
+}
+
 }  // namespace
 }  // namespace tessera::text

@@ -2,6 +2,7 @@
 // Pieces of StableHLO text: values, types, attributes, generic ops.
 #include <algorithm>
 
+#include "src/base/contains.h"
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hlo/attribute_text.h"
@@ -24,6 +25,30 @@ constexpr const char* kShardingRule = "xla.sdy.sharding_rule";
 bool sdy_lacks(const std::vector<TensorSharding>& shardings) {
   return std::any_of(shardings.begin(), shardings.end(),
                      [](const TensorSharding& s) { return s.is_manual(); });
+}
+
+/// What an instruction that carries a sharding gives, as an element of a list of results does.
+const Instruction* constrained_value(const Instruction& i) {
+  if (i.operands().size() != 1) return nullptr;
+  const Instruction* x = i.operand(0);
+  if (!i.is(Opcode::get_tuple_element) || !x->is(Opcode::tuple)) return x;
+  return x->operand(std::size_t(i.get<ir::GetTupleElementAttrs>().index));
+}
+
+/// Whether parts joined in one way become parts joined in another, along one axis.
+bool changes_kind(const TensorSharding& from, const TensorSharding& to) {
+  if (from.kind != TensorSharding::Kind::axes || to.kind != TensorSharding::Kind::axes ||
+      from.unreduced.empty() || to.unreduced.empty() || from.reduction == to.reduction ||
+      !same_mesh(from.mesh, to.mesh)) {
+    return false;
+  }
+  const MeshRef both = common_refinement(from.mesh, to.mesh);
+  if (both == nullptr) return false;
+  const IndexList axes = to.on(both).unreduced;
+  for (const int a : from.on(both).unreduced) {
+    if (contains(axes, a)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -155,7 +180,23 @@ Values Writer::constrained(const Instruction& i, const Values& list) {
       out.push_back(list[n]);
       continue;
     }
-    Op op{reshard ? "sdy.reshard" : "sdy.sharding_constraint", {list[n]}, "", {list[n].type}};
+    Value from = list[n];
+    const Instruction* given = constrained_value(i);
+    if (given != nullptr && given->sharding.size() == list.size() &&
+        changes_kind(given->sharding[n], s)) {
+      // Text has no form of it: parts are joined in between.
+      TensorSharding joined = given->sharding[n];
+      joined.unreduced.clear();
+      joined.reduction = Reduction::sum;
+      const std::string text = sharding_text(joined, from.type->rank());
+      Op join{"sdy.reshard", {from}, "", {from.type}};
+      join.decorated = false;
+      join.form = Form::one_type;
+      join.tail = ' ' + text;
+      join.properties = "sharding = #sdy.sharding" + text;
+      from = emit(i, std::move(join))[0];
+    }
+    Op op{reshard ? "sdy.reshard" : "sdy.sharding_constraint", {from}, "", {from.type}};
     op.decorated = false;
     if (sdy_lacks({s})) {
       op.name = "stablehlo.custom_call";
