@@ -47,6 +47,22 @@ TEST(Propagation, ConflictKeepsWhatIsCommon) {
 TEST(Propagation, ReplicatedAxesStayOff) {
   check(kChain, {{"p", "x?|y?"}, {"r", "-?|-?~x"}}, {{"r", "-|y"}});
 }
+TEST(Propagation, PartsAlongAnAxisOfOneDeviceAreWhole) {
+  auto module = ir::parse_hlo(kChain);
+  const MeshRef mesh = make_logical_mesh({{"x", 2}, {"one", 1}});
+  module->mesh = mesh;
+  for (const auto& i : module->entry()->instructions()) {
+    i->sharding = {TensorSharding::open_on(mesh, 2)};
+    i->sharding[0].unreduced = {1};
+    i->sharding[0].reduction = Reduction::max;
+  }
+  find(*module, "n")->sharding[0].unreduced = {0, 1};
+  propagate(module.get());
+  EXPECT_EQ(find(*module, "n")->sharding[0].unreduced, IndexList{0});
+  EXPECT_EQ(find(*module, "n")->sharding[0].reduction, Reduction::max);
+  // Callers see what they asked for.
+  EXPECT_EQ(find(*module, "p")->sharding[0].unreduced, IndexList{1});
+}
 TEST(Propagation, UnreducedAxesStayOff) {
   auto module = ir::parse_hlo(kChain);
   MeshRef mesh = default_mesh();

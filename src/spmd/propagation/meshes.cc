@@ -56,6 +56,13 @@ const TensorSharding& stand_in(const TensorSharding& s, StandIns* stand_ins) {
   return stand_ins->of(reduced(s));
 }
 
+/// Along an axis of one device the only part of a partial value is the whole.
+void drop_whole_parts(TensorSharding* s) {
+  if (s->unreduced.empty()) return;
+  erase_if(s->unreduced, [&](int a) { return s->mesh->axes[std::size_t(a)].size == 1; });
+  if (s->unreduced.empty()) s->reduction = Reduction::sum;
+}
+
 bool foreign(const TensorSharding& s, const MeshRef& mesh) {
   return s.kind == TensorSharding::Kind::axes && s.mesh && !representable_on(s, mesh);
 }
@@ -199,6 +206,8 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
       TensorSharding all = i->sharding[0];
       i->sharding.assign(leaves, all);
     }
+    const bool boundary = i->parent == module->entry() &&
+                          (i->is(ir::Opcode::parameter) || i == module->entry()->root());
     for (TensorSharding& s : i->sharding) {
       if (s.kind != TensorSharding::Kind::axes) continue;
       if (!s.mesh) {
@@ -208,6 +217,8 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
       } else if (const TensorSharding& moved = said(s); moved.mesh) {
         s = moved;
       }
+      // What callers see stays as they say it.
+      if (!boundary) drop_whole_parts(&s);
     }
     if (any_foreign(*i, fine)) with_foreign.insert(i->parent);
   }
