@@ -153,6 +153,19 @@ ENTRY e {
   EXPECT_TRUE(met[2].fully_open());
 }
 
+TEST(HloSharding, TilingsOfFewerDevices) {
+  const auto m = parse_hlo(R"(HloModule m, num_partitions=80
+ENTRY e {
+  a = f32[16] parameter(0), sharding={devices=[8]<=[8]}
+  b = f32[16] copy(a), sharding={devices=[16]<=[16]}
+  ROOT c = f32[16] copy(b), sharding={replicated}
+})");
+  EXPECT_EQ(m->entry()->parameter(0)->sharding[0].mesh->num_devices(), 8);
+  EXPECT_EQ(m->entry()->parameter(0)->sharding[0].shards(), Dims{8});
+  EXPECT_EQ(m->entry()->root()->operand(0)->sharding[0].shards(), Dims{16});
+  EXPECT_EQ(to_string(*parse_hlo(to_string(*m))), to_string(*m));
+}
+
 TEST(HloSharding, SubAxesRefineTheModulesMesh) {
   auto m =
       parse_hlo(R"(HloModule m, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=8]>}}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations and attributes of sdy in each of their forms, and what is refused.
 #include "src/ir/constraint.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/ir/hooks.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/text/read/stablehlo.h"
@@ -354,6 +355,28 @@ TEST(Sdy, SpecialFactorsOfShardingRules) {
 TEST(Sdy, OperationsForSeveralMeshesAreRefusedByName) {
   expect_refused(function("%r = mpmd.transfer %a : (tensor<8x16xf32>) -> tensor<8x16xf32>"),
                  "'mpmd.transfer' is of Shardy's mpmd dialect");
+}
+
+// A mesh that stands in a sharding has no name: the text gives it one, and others theirs.
+TEST(Sdy, ManualComputationsBesideAMeshWithoutAName) {
+  const auto m = read(R"(module attributes {mhlo.num_partitions = 16 : i32} {
+sdy.mesh @mesh = <["a"=2, "b"=2]>
+func.func @main(%a: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<mesh<["p"=4, "q"=4]>, [{"p"}, {}]>}) -> tensor<8x16xf32> {
+  %r = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"a"}, {}]>] out_shardings=[<@mesh, [{"a"}, {}]>] manual_axes={"a"} (%x: tensor<4x16xf32>) {
+    %s = stablehlo.sine %x : tensor<4x16xf32>
+    sdy.return %s : tensor<4x16xf32>
+  } : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  return %r : tensor<8x16xf32>
+}
+})");
+  ir::PrintOptions options;
+  options.axis_names = true;
+  const std::string text = ir::to_string(*m, options);
+  const auto again = ir::parse_hlo(text);
+  EXPECT_EQ(ir::to_string(*again, options), text);
+  const auto& manual = again->entry()->root()->get<ir::ManualComputationAttrs>();
+  EXPECT_EQ(manual.mesh->num_devices(), 4) << text;
+  EXPECT_EQ(manual.in_shardings[0].shards(), (Dims{2, 1}));
 }
 
 }  // namespace

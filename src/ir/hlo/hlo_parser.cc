@@ -29,8 +29,8 @@ std::unique_ptr<Module> HloParser::run() {
     module_->set_entry(module_->computations().front().get());
   }
   if (layout_at_.data() != nullptr) check_entry_layout();
-  resolve_shardings(in_, module_.get(), pending_, sdy_meshes_, meshes_at_);
-  raise_manual_computations(module_.get());
+  raise_manual_computations(
+      module_.get(), resolve_shardings(in_, module_.get(), pending_, sdy_meshes_, meshes_at_));
   verify_structure(*module_, false);
   return std::move(module_);
 }

@@ -31,10 +31,11 @@ struct PendingSharding {
 /// Reads `#sdy.mesh<...>`, given the name.
 using ReadMesh = std::function<MeshRef(std::string_view, const std::string&)>;
 /// Turns the shardings of the text into axes on one mesh. `read_mesh`: of a caller that has read
-/// the meshes before, and need not do so again.
-void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSharding>& pending,
-                       std::string_view sdy_meshes, std::string_view meshes_at,
-                       const ReadMesh& read_mesh = parse_sdy_mesh);
+/// the meshes before, and need not do so again. Returns the meshes by name.
+MeshTable resolve_shardings(HloLexer& in, Module* module,
+                            const std::vector<PendingSharding>& pending,
+                            std::string_view sdy_meshes, std::string_view meshes_at,
+                            const ReadMesh& read_mesh = parse_sdy_mesh);
 
 class HloParser {
  public:

@@ -260,7 +260,10 @@ void Printer::instruction(const Instruction& i) {
   name_of(i);
   out_ += " = ";
   if (!is_printed_as_custom_call(i.opcode)) return right_side(i);
-  right_side(as_custom_call(i, options_.canonical));
+  const auto* manual = i.attrs.get_if<ManualComputationAttrs>();
+  const bool in_place = options_.canonical || (manual != nullptr && options_.axis_names &&
+                                               !meshes_.keeps_name(manual->mesh));
+  right_side(as_custom_call(i, in_place));
   const auto* custom = i.attrs.get_if<CustomPartitioningAttrs>();
   if (options_.canonical && custom != nullptr && custom->partitioner != nullptr) {
     out_ += ", partitioner=";

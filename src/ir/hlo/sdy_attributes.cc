@@ -15,6 +15,11 @@ const std::string* SdyMeshNames::find(const MeshRef& mesh) const {
   return nullptr;
 }
 
+bool SdyMeshNames::keeps_name(const MeshRef& mesh) const {
+  const std::string* name = mesh == nullptr ? nullptr : find(mesh);
+  return name != nullptr && *name == mesh->name;
+}
+
 void SdyMeshNames::add(const MeshRef& mesh) {
   if (mesh == nullptr || find(mesh) != nullptr) return;
   auto taken = [&](const std::string& name) {

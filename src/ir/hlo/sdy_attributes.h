@@ -22,6 +22,8 @@ class SdyMeshNames {
  public:
   void collect(const std::vector<Computation*>& computations);
   bool empty() const { return named_.empty(); }
+  /// Whether the text gives the mesh its own name.
+  bool keeps_name(const MeshRef& mesh) const;
   /// `{mesh = #sdy.mesh<["x"=2, "y"=4]>, ...}`
   std::string table_text() const;
   /// `#sdy.sharding<@mesh, [...]>`, or one per value for a tuple; empty if none has a mesh.

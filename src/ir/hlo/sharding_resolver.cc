@@ -105,6 +105,33 @@ struct Resolver {
     return out;
   }
 
+  /// Tilings of fewer devices than there are have meshes of those alone.
+  std::vector<TensorSharding> axes_of(const std::vector<Tiling>& tilings,
+                                      const std::vector<std::int64_t>& ranks, std::int64_t devices,
+                                      const MeshRef& common) {
+    std::map<std::int64_t, std::vector<std::size_t>> by_count;
+    for (std::size_t n = 0; n < tilings.size(); ++n) {
+      const bool tiled = tilings[n].kind == Tiling::Kind::tiled;
+      by_count[tiled ? tilings[n].num_devices() : devices].push_back(n);
+    }
+    std::vector<TensorSharding> out(tilings.size());
+    for (const auto& [count, list] : by_count) {
+      MeshRef preferred = common;
+      for (const auto& [name, mesh] : table) {
+        if (count < devices && mesh->num_devices() == count) preferred = mesh;
+      }
+      std::vector<Tiling> some;
+      std::vector<std::int64_t> some_ranks;
+      for (const std::size_t n : list) {
+        some.push_back(tilings[n]);
+        some_ranks.push_back(ranks[n]);
+      }
+      const auto axes = from_tilings(some, some_ranks, count, preferred);
+      for (std::size_t k = 0; k < list.size(); ++k) out[list[k]] = axes[k];
+    }
+    return out;
+  }
+
   void check_ranks(const PendingSharding& p, const std::vector<Shape>& leaves) {
     for (std::size_t n = 0; n < leaves.size(); ++n) {
       const TensorSharding& s = p.instruction->sharding[n];
@@ -168,9 +195,10 @@ struct CommonMesh {
 
 }  // namespace
 
-void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSharding>& pending,
-                       std::string_view sdy_meshes, std::string_view meshes_at,
-                       const ReadMesh& read_mesh) {
+MeshTable resolve_shardings(HloLexer& in, Module* module,
+                            const std::vector<PendingSharding>& pending,
+                            std::string_view sdy_meshes, std::string_view meshes_at,
+                            const ReadMesh& read_mesh) {
   Resolver r{in, module, {}, {}};
   if (!sdy_meshes.empty()) r.table = read_meshes(in, sdy_meshes, meshes_at, read_mesh);
 
@@ -225,7 +253,7 @@ void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSh
   if (!tilings.empty()) {
     std::vector<TensorSharding> axes;
     try {
-      axes = from_tilings(tilings, ranks, devices, common.is_one ? common.mesh : nullptr);
+      axes = r.axes_of(tilings, ranks, devices, common.is_one ? common.mesh : nullptr);
     } catch (const ParseError&) {
       throw;
     } catch (const ShardingError& e) {
@@ -246,6 +274,7 @@ void resolve_shardings(HloLexer& in, Module* module, const std::vector<PendingSh
     }
     module->mesh = common.mesh;
   }
+  return std::move(r.table);
 }
 
 }  // namespace tessera::ir

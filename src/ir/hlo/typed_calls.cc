@@ -326,7 +326,11 @@ void raise_manual_computations(Module* module, MeshTable meshes) {
   }
   if (calls.empty()) return;
   NamedMeshes known = named_meshes(*module);
-  known.by_name.merge(meshes);
+  // Names are those of the table: a mesh that stands in a sharding has none, whatever it is called.
+  for (auto& [name, mesh] : meshes) {
+    const auto [entry, added] = known.by_name.emplace(name, mesh);
+    if (!added && !same_mesh(entry->second, mesh)) entry->second = std::move(mesh);
+  }
   for (Instruction* call : calls) {
     try {
       raise_manual_computation(call, known);
