@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions on scalars that use values from outside, and features of StableHLO that HLO lacks.
+#include <limits>
 #include <map>
+#include <numbers>
 
 #include "src/ir/shapes/shape_inference.h"
 #include "src/text/read/stablehlo.h"
@@ -317,6 +319,125 @@ TEST(Collectives, OnlyAtTheRoot) {
             (std::vector<std::vector<float>>{{0, 0}, {6, 60}, {0, 0}, {0, 0}}));
   EXPECT_EQ(on_four("%0 = \"stablehlo.collective_broadcast\"(%a, %r) <{" + groups + "}>"),
             (std::vector<std::vector<float>>{{2, 20}, {3, 30}, {2, 20}, {3, 30}}));
+}
+
+TEST(Functions, OfComplexNumbersWithoutEnd) {
+  using C = std::complex<float>;
+  constexpr float inf = std::numeric_limits<float>::infinity(), most = 3e38F;
+  const auto value = [](const std::string& name, C x) {
+    const std::string type = "tensor<1xcomplex<f32>>";
+    return run<C>("(%x: " + type + ") -> " + type + " {\n%0 = " + name + " %x : " +
+                      (name[0] == 'c' ? type + " -> " + type : type) + "\nreturn %0 : " + type,
+                  {make_literal<C>({x})})[0];
+  };
+  // The real part of a square isn't a difference of infinities.
+  EXPECT_EQ(value("chlo.square", {most, inf}), C(-inf, inf));
+  EXPECT_EQ(value("chlo.square", {most, most}), C(0, inf));
+  EXPECT_EQ(value("chlo.square", {-most, most / 2}), C(inf, -inf));
+  EXPECT_EQ(value("chlo.square", {3, -2}), C(5, -12));
+  EXPECT_TRUE(std::isnan(value("chlo.square", {inf, inf}).real()));
+  for (const float x : {-inf, inf, 1.0F}) {
+    const C e = value("stablehlo.exponential", {x, inf});
+    EXPECT_TRUE(std::isnan(e.real()) && std::isnan(e.imag())) << x;
+  }
+  EXPECT_EQ(value("stablehlo.exponential", {-inf, 1}), C(0, 0));
+  // 1 / z, and in the end nothing.
+  EXPECT_FLOAT_EQ(value("chlo.atanh", {1e30F, 2}).real(), 1e-30F);
+  EXPECT_FLOAT_EQ(value("chlo.atanh", {1e25F, -1e25F}).real(), 0.5e-25F);
+  EXPECT_FLOAT_EQ(value("chlo.atan", {1, 1e37F}).imag(), 1e-37F);
+  for (const float x : {-inf, inf}) {
+    EXPECT_EQ(value("chlo.atanh", {x, 1}).real(), 0);
+    EXPECT_EQ(value("chlo.atan", {x, 1}), C(std::copysign(float(std::numbers::pi / 2), x), 0));
+  }
+}
+
+// What is summed up in f64 may be f32, as the specification allows.
+TEST(Promotion, FunctionsTakeWiderElementsThanTheOperands) {
+  const auto region = [](const std::string& t) {
+    return "({\n^bb0(%x: tensor<" + t + ">, %y: tensor<" + t +
+           ">):\n%s = stablehlo.add %x, %y : " + "tensor<" + t +
+           ">\nstablehlo.return %s : tensor<" + t + ">\n})";
+  };
+  const Literal x = floats({1e8F, 1, -1e8F, 2});
+  const Literal zero = make_literal(DType::f32, {}, std::vector<float>{0.5F});
+  EXPECT_EQ((run<double>("(%a: tensor<4xf32>, %z: tensor<f32>) -> tensor<f64> {\n"
+                         "%0 = \"stablehlo.reduce\"(%a, %z) <{dimensions = array<i64: 0>}> " +
+                             region("f64") +
+                             " : (tensor<4xf32>, tensor<f32>) -> tensor<f64>\n"
+                             "return %0 : tensor<f64>",
+                         {x, zero})),
+            (std::vector<double>{3.5}));
+  EXPECT_EQ((run<double>("(%a: tensor<4xf32>, %z: tensor<f32>) -> tensor<2xf64> {\n"
+                         "%0 = \"stablehlo.reduce_window\"(%a, %z) <{window_dimensions = "
+                         "array<i64: 2>, window_strides = array<i64: 2>}> " +
+                             region("f64") +
+                             " : (tensor<4xf32>, tensor<f32>) -> tensor<2xf64>\n"
+                             "return %0 : tensor<2xf64>",
+                         {x, zero})),
+            (std::vector<double>{100000001.5, -99999997.5}));
+  const std::string scatter =
+      "#stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
+      "index_vector_dim = 1,>";
+  EXPECT_EQ((run<double>("(%a: tensor<4xf32>, %u: tensor<2xf32>) -> tensor<4xf64> {\n"
+                         "%i = stablehlo.constant dense<[[0], [0]]> : tensor<2x1xi32>\n"
+                         "%0 = \"stablehlo.scatter\"(%a, %i, %u) <{scatter_dimension_numbers = " +
+                             scatter + "}> " + region("f64") +
+                             " : (tensor<4xf32>, tensor<2x1xi32>, tensor<2xf32>) -> tensor<4xf64>\n"
+                             "return %0 : tensor<4xf64>",
+                         {x, floats({1, 2})})),
+            (std::vector<double>{100000003, 1, -1e8, 2}));
+  // The select takes elements as they are.
+  EXPECT_EQ((run<double>("(%a: tensor<4xf32>, %u: tensor<2xf32>, %z: tensor<f32>) -> "
+                         "tensor<4xf64> {\n"
+                         "%0 = \"stablehlo.select_and_scatter\"(%a, %u, %z) <{window_dimensions = "
+                         "array<i64: 2>, window_strides = array<i64: 2>}> ({\n^bb0(%x: "
+                         "tensor<f32>, %y: tensor<f32>):\n%s = stablehlo.compare GE, %x, %y : "
+                         "(tensor<f32>, tensor<f32>) -> tensor<i1>\nstablehlo.return %s : "
+                         "tensor<i1>\n}, " +
+                             region("f64").substr(1, region("f64").size() - 2) +
+                             ") : (tensor<4xf32>, tensor<2xf32>, tensor<f32>) -> tensor<4xf64>\n"
+                             "return %0 : tensor<4xf64>",
+                         {x, floats({7, 9}), zero})),
+            (std::vector<double>{7.5, 0.5, 0.5, 9.5}));
+  EXPECT_EQ((run<int>("(%a: tensor<3xi8>, %z: tensor<i8>) -> tensor<i32> {\n"
+                      "%0 = \"stablehlo.reduce\"(%a, %z) <{dimensions = array<i64: 0>}> " +
+                          region("i32") + " : (tensor<3xi8>, tensor<i8>) -> tensor<i32>\n" +
+                          "return %0 : tensor<i32>",
+                      {make_literal(DType::s8, {3}, std::vector<int>{100, 100, 100}),
+                       make_literal(DType::s8, {}, std::vector<int>{0})})),
+            (std::vector<int>{300}));
+  const auto error = [&](const std::string& from, const std::string& to) {
+    return error_of("func.func @main(%a: tensor<4x" + from + ">, %z: tensor<" + from +
+                    ">) -> tensor<" + to +
+                    "> {\n%0 = \"stablehlo.reduce\"(%a, %z) <{dimensions = "
+                    "array<i64: 0>}> " +
+                    region(to) + " : (tensor<4x" + from + ">, tensor<" + from + ">) -> tensor<" +
+                    to + ">\nreturn %0 : tensor<" + to + ">\n}\n");
+  };
+  EXPECT_EQ(error("bf16", "f32"), "");
+  EXPECT_EQ(error("complex<f32>", "complex<f64>"), "");
+  for (const auto& [from, to] : {std::pair("f64", "f32"), std::pair("i32", "f32"),
+                                 std::pair("i8", "ui32"), std::pair("i32", "i8")}) {
+    EXPECT_NE(error(from, to).find("must be"), std::string::npos) << error(from, to);
+  }
+}
+
+TEST(Promotion, OperationsBetweenDevices) {
+  const std::string region =
+      "({\n^bb0(%x: tensor<f64>, %y: tensor<f64>):\n%s = stablehlo.add %x, %y : tensor<f64>\n"
+      "stablehlo.return %s : tensor<f64>\n})";
+  for (const std::string& op : {std::string("all_reduce\"(%a) <{"),
+                                std::string("reduce_scatter\"(%a) <{scatter_dimension = 0 : i64, "),
+                                std::string("collective_reduce\"(%a) <{")}) {
+    const std::string to = op[0] == 'r' ? "tensor<2xf64>" : "tensor<4xf64>";
+    const auto module =
+        parse_stablehlo("func.func @main(%a: tensor<4xf32>) -> " + to + " {\n%0 = \"stablehlo." +
+                            op + "replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> " + region +
+                            " : (tensor<4xf32>) -> " + to + "\nreturn %0 : " + to + "\n}\n",
+                        "t.mlir");
+    ir::verify(*module);
+    EXPECT_EQ(module->entry()->root()->shape.dtype, DType::f64) << op;
+  }
 }
 
 }  // namespace

@@ -531,5 +531,43 @@ TEST(Forms, CommentsBetweenAttributes) {
   EXPECT_EQ(find(*m, ir::Opcode::custom_call)->get<ir::CustomCallAttrs>().target, "f");
 }
 
+TEST(Forms, DimsOfConvolutionsFieldByField) {
+  const std::string x = "tensor<1x4x4x2xf32>", k = "tensor<3x3x2x5xf32>", y = "tensor<1x2x2x5xf32>";
+  const auto text = [&](const std::string& numbers) {
+    return "%0 = \"stablehlo.convolution\"(%a, %b) <{batch_group_count = 1 : i64, "
+           "feature_group_count = 1 : i64, dimension_numbers = #stablehlo.conv<" +
+           numbers + ">}> : (" + x + ", " + k + ") -> " + y + "\nreturn %0 : " + y;
+  };
+  const std::string fields =
+      "input_batch_dimension = 0, input_feature_dimension = 3, input_spatial_dimensions = [1, 2], "
+      "kernel_input_feature_dimension = 2, kernel_output_feature_dimension = 3, "
+      "kernel_spatial_dimensions = [0, 1], output_batch_dimension = 0, output_feature_dimension = "
+      "3, output_spatial_dimensions = [1, 2]";
+  const std::string signature = "(%a: " + x + ", %b: " + k + ") -> " + y;
+  for (const std::string& one : {"raw\n" + fields, fields, "raw " + fields + ","}) {
+    expect_same(signature, text(one), text("[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]"));
+  }
+}
+
+TEST(Forms, LayoutsOfATuple) {
+  const std::string type = "tuple<tensor<2x3xf32>, tensor<2xf32>, !stablehlo.token>";
+  const auto text = [&](const std::string& layouts) {
+    return "func.func @main(%x: tensor<2xf32>, %t: !stablehlo.token) -> " + type +
+           " {\n%0 = \"stablehlo.custom_call\"(%x, %t) {call_target_name = \"foo\", "
+           "operand_layouts = [dense<[0]> : tensor<1xindex>, dense<> : tensor<0xindex>], "
+           "result_layouts = [" +
+           layouts + "]} : (tensor<2xf32>, !stablehlo.token) -> " + type + "\nreturn %0 : " + type +
+           "\n}\n";
+  };
+  const auto m =
+      read(text("dense<[0, 1]> : tensor<2xindex>, dense<[0]> : tensor<1xindex>, "
+                "dense<> : tensor<0xindex>"));
+  const Shape& shape = find(*m, ir::Opcode::custom_call)->shape;
+  EXPECT_EQ(shape.to_string(), "(f32[2,3], f32[2], token[])");
+  EXPECT_EQ(shape.elements[0].layout, (Dims{0, 1}));
+  const std::string error = error_of(text("dense<[0, 1]> : tensor<2xindex>"));
+  EXPECT_NE(error.find("has 1 result_layouts for 3 values"), std::string::npos) << error;
+}
+
 }  // namespace
 }  // namespace tessera::text

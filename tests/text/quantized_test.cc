@@ -205,6 +205,26 @@ TEST(Quantized, ReducersInBothForms) {
       "region");
 }
 
+TEST(Quantized, ReducersOfWiderStorage) {
+  const std::string q = "tensor<4x!quant.uniform<i8:f32, 0.5>>",
+                    s = "tensor<!quant.uniform<i8:f32, 0.5>>";
+  const auto sum = [&](const std::string& wide) {
+    return "%0 = \"stablehlo.reduce\"(%a, %z) <{dimensions = array<i64: 0>}> ({\n^bb0(%x: " + wide +
+           ", %y: " + wide + "):\n%m = stablehlo.add %x, %y : " + wide +
+           "\nstablehlo.return %m : " + wide + "\n}) : (" + q + ", " + s + ") -> " + wide +
+           "\nreturn %0 : " + wide;
+  };
+  const std::string wide = "tensor<!quant.uniform<i16:f32, 0.5>>";
+  EXPECT_EQ((run<int>("(%a: " + q + ", %z: " + s + ") -> " + wide, sum(wide),
+                      {make_literal(DType::s8, {4}, std::vector<int>{127, 127, 127, 1}),
+                       make_literal(DType::s8, {}, std::vector<int>{0})})),
+            (std::vector<int>{382}));
+  // What they stand for stays.
+  const std::string other = "tensor<!quant.uniform<i16:f32, 0.25>>";
+  expect_quantized_error("(%a: " + q + ", %z: " + s + ") -> " + other, sum(other),
+                         "what the elements stand for can't change here");
+}
+
 TEST(Quantized, OpsThatPassThemOn) {
   // Loops, branches, functions, captured values, padding, constants.
   const std::string q = std::string("tensor<2x") + kQ + ">", s = std::string("tensor<") + kQ + ">";

@@ -2,6 +2,7 @@
 // Operations between devices.
 #include <algorithm>
 
+#include "src/base/env.h"
 #include "src/base/literal_util.h"
 #include "src/ir/limits.h"
 #include "src/sharding/axes/axis_refs.h"
@@ -12,6 +13,20 @@ namespace tessera::text {
 
 using ir::Instruction;
 using ir::Opcode;
+
+namespace {
+
+/// Those that groups are of: as many as they name if the module doesn't say how many there are.
+std::int64_t devices_of(const ir::Module& module, const ir::CollectiveAttrs& a) {
+  std::int64_t devices = a.channel_id ? module.num_partitions : module.replica_count;
+  if (devices > 1) return devices;
+  for (const Dims& row : a.groups.lists) {
+    for (const std::int64_t d : row) devices = std::max(devices, std::min(d, kMaxDevices - 1) + 1);
+  }
+  return devices;
+}
+
+}  // namespace
 
 std::optional<std::int64_t> Reader::channel(const Operation& op) {
   const Attribute* a = op.find("channel_handle");
@@ -132,6 +147,7 @@ void Reader::all_reduce(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   need_regions(op, 1);
   need_none_captured(op);
+  for (std::size_t n = 0; n < op.operands.size(); ++n) promote(op, n, *op.regions[0], 0);
   ir::CollectiveAttrs a;
   a.groups = groups(op);
   a.channel_id = channel(op);
@@ -151,6 +167,7 @@ void Reader::reduce_scatter(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   need_regions(op, 1);
   need_none_captured(op);
+  for (std::size_t n = 0; n < op.operands.size(); ++n) promote(op, n, *op.regions[0], 0);
   ir::CollectiveAttrs a;
   a.groups = groups(op);
   a.channel_id = channel(op);
@@ -221,7 +238,7 @@ void Reader::collective_permute(Operation& op) {
 ir::DeviceGroups Reader::all_in_groups(const Operation& op, const ir::CollectiveAttrs& a) {
   // None given: all devices, in order.
   ir::DeviceGroups out = a.groups;
-  const std::int64_t devices = a.channel_id ? module_->num_partitions : module_->replica_count;
+  const std::int64_t devices = devices_of(*module_, a);
   if (out.lists.empty()) {
     out.lists.emplace_back();
     for (std::int64_t d = 0; d < devices; ++d) out.lists[0].push_back(d);
@@ -236,7 +253,7 @@ ir::DeviceGroups Reader::all_in_groups(const Operation& op, const ir::Collective
 }
 
 Instruction* Reader::place_in_group(const Operation& op, const ir::CollectiveAttrs& a) {
-  std::int64_t devices = a.channel_id ? module_->num_partitions : module_->replica_count;
+  const std::int64_t devices = devices_of(*module_, a);
   std::vector<std::int32_t> places(std::size_t(devices), -1);
   for (const Dims& row : a.groups.lists) {
     for (std::size_t n = 0; n < row.size(); ++n) {
@@ -325,6 +342,7 @@ void Reader::collective_reduce(Operation& op) {
   need_none_captured(op);
   std::size_t count = op.operands.size() - (dynamic ? 1 : 0);
   need_results(op, count);
+  for (std::size_t n = 0; n < count; ++n) promote(op, n, *op.regions[0], 0);
   ir::CollectiveAttrs a;
   a.groups = groups(op);
   a.channel_id = channel(op);

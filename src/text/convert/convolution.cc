@@ -76,7 +76,8 @@ void Reader::convolution_dims(const char* first_role, std::int64_t* first, const
   }
 }
 
-// [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], in #stablehlo.conv<...> or bare; or field by field.
+// [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], in #stablehlo.conv<...> or bare; or field by field, in
+// #stablehlo.conv<raw ...>.
 void Reader::convolution_numbers(const Operation& op, ir::ConvolutionAttrs* a) {
   std::string_view value;
   std::size_t open = 0;
@@ -85,7 +86,7 @@ void Reader::convolution_numbers(const Operation& op, ir::ConvolutionAttrs* a) {
     open = value.find('[');
     if (open == std::string_view::npos) in_.fail_at(value.data(), "expected [b, 0, 1, f]x[...]");
   }
-  if (op.flat || value.substr(0, open).find("raw") != std::string_view::npos) {
+  if (op.flat || value.substr(0, open).find('=') != std::string_view::npos) {
     const Operation raw = fields_or_own(op, "dimension_numbers");
     a->input_batch = integer(raw, "input_batch_dimension");
     a->input_feature = integer(raw, "input_feature_dimension");

@@ -175,7 +175,12 @@ void Reader::custom_call(Operation& op) {
   }
   a.api_version = kApiVersions[version];
   const std::vector<Dims> in_layouts = call_layouts(op, "operand_layouts", op.operands.size());
-  const std::vector<Dims> out_layouts = call_layouts(op, "result_layouts", op.results.size());
+  // Those of a tuple are its elements'.
+  std::vector<Shape> shapes;
+  const bool tuple = op.results.size() == 1 && op.results[0]->is_tuple;
+  if (tuple) shapes = op.results[0]->elements;
+  for (std::size_t n = 0; n < op.results.size() && !tuple; ++n) shapes.push_back(*op.results[n]);
+  const std::vector<Dims> out_layouts = call_layouts(op, "result_layouts", shapes.size());
   if (op.find("operand_layouts") != nullptr) {
     a.other.emplace_back("operand_layout_constraints", operand_layout_constraints(op, in_layouts));
   }
@@ -186,12 +191,10 @@ void Reader::custom_call(Operation& op) {
   std::vector<ir::Computation*> called = called_functions(op);
   if (a.target == "ApproxTopK") return approx_top_k(op, called);
 
-  std::vector<Shape> shapes;
-  for (std::size_t n = 0; n < op.results.size(); ++n) {
-    shapes.push_back(out_layouts.empty() ? *op.results[n]
-                                         : with_layout(op, *op.results[n], out_layouts[n]));
+  for (std::size_t n = 0; n < out_layouts.size(); ++n) {
+    shapes[n] = with_layout(op, std::move(shapes[n]), out_layouts[n]);
   }
-  Shape shape = shapes.size() == 1 ? shapes[0] : Shape::tuple(shapes);
+  Shape shape = shapes.size() == 1 && !tuple ? shapes[0] : Shape::tuple(std::move(shapes));
   Instruction* i =
       add(op, Opcode::custom_call, shape, op.operands, std::move(a), std::move(called));
   i->backend_config = std::move(config);

@@ -73,6 +73,13 @@ bool fills_with_zeros(const OpInfo& info) {
                {&R::collective_permute, &R::collective_broadcast, &R::collective_reduce});
 }
 
+// What reduces may do so in a wider type.
+bool may_be_promoted(const Operation& op, const Quantized* from, const Quantized* to) {
+  return from != nullptr && to != nullptr && from->is_promotable(*to) &&
+         among(op.info->convert, {&R::reduce, &R::reduce_window, &R::scatter,
+                                  &R::select_and_scatter, &R::all_reduce, &R::reduce_scatter});
+}
+
 }  // namespace
 
 const Quantized* Reader::quantized(const Instruction* i) const {
@@ -203,7 +210,9 @@ void Reader::check_passed_on(const Operation& op) {
   std::size_t results = op.results.size();
   auto check = [&](const Shape* from, const Shape* to) {
     const Quantized* q = types_.quantized(to);
-    if (same_meaning(types_.quantized(from), q)) return;
+    if (same_meaning(types_.quantized(from), q) || may_be_promoted(op, types_.quantized(from), q)) {
+      return;
+    }
     fail(op, "takes " + type_text(*from, types_.quantized(from)) + " and gives " +
                  type_text(*to, q) + "; what the elements stand for can't change here");
   };
@@ -244,7 +253,8 @@ void Reader::check_regions(const Operation& op) {
         not_supported(op, "on " + type_text(*op.operand_types[of], q) +
                               " is not supported; valid: a quantized type of one scale");
       }
-      if (p->shape.dtype == op.operand_types[of]->dtype && !same_meaning(quantized(p), q)) {
+      const bool fits = same_meaning(quantized(p), q) || may_be_promoted(op, q, quantized(p));
+      if (p->shape.dtype == op.operand_types[of]->dtype ? !same_meaning(quantized(p), q) : !fits) {
         fail(op, "has a region whose argument " + std::to_string(n) + " is " +
                      type_text(p->shape, quantized(p)) + "; expected " + type_text(p->shape, q));
       }

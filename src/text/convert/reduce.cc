@@ -3,6 +3,7 @@
 //
 // HLO's functions see their arguments only. What one uses from outside becomes an operand of its
 // own, spread over the others' elements and passed on unchanged.
+#include <algorithm>
 #include <unordered_map>
 
 #include "src/ir/cloner.h"
@@ -58,6 +59,14 @@ void Reader::join_captured(Operation& op, std::size_t own, Join join) {
   }
   c->set_root(root);
   op.regions[0] = c;
+}
+
+void Reader::promote(Operation& op, std::size_t operand, const Computation& by, std::size_t as) {
+  if (operand >= op.operands.size() || as >= by.parameters().size()) return;
+  Instruction*& x = op.operands[operand];
+  const Shape& to = by.parameter(std::int64_t(as))->shape;
+  if (!x->shape.is_array() || !to.is_array() || !is_promotable(x->shape.dtype, to.dtype)) return;
+  x = add(op, Opcode::convert, Shape(to.dtype, x->shape.dims), {x});
 }
 
 void Reader::need_scalars_captured(const Operation& op) {
@@ -134,6 +143,9 @@ void Reader::map(Operation& op) {
 }
 
 void Reader::reduce_with(Operation& op, Opcode opcode, ir::Attributes attributes) {
+  for (std::size_t n = 0, count = op.operands.size(); n < count; ++n) {
+    promote(op, n, *op.regions[0], n % std::max<std::size_t>(count / 2, 1));
+  }
   if (op.captured.empty()) {
     set_results(op, opcode, op.operands, std::move(attributes), op.regions);
     return;
@@ -170,11 +182,38 @@ void Reader::select_and_scatter(Operation& op) {
   need_operands(op, 3, 3);
   need_regions(op, 2);
   need_none_captured(op);
+  // The select sees elements as they were, so that they must survive being widened.
+  const DType narrow = op.operands[0]->shape.dtype;
+  const Computation &select = *op.regions[0], &scatter = *op.regions[1];
+  const DType wide = scatter.parameters().empty() ? narrow : scatter.parameter(0)->shape.dtype;
+  if (!is_floating(wide) || byte_size(wide) > 2) {
+    for (std::size_t n = 0; n < 3; ++n) promote(op, n, scatter, 0);
+  }
+  if (op.operands[0]->shape.dtype != narrow && select.parameters().size() == 2) {
+    Computation* c = module_->add_computation("region_" + std::to_string(next_number_++));
+    ir::Cloner cloner(select, c);
+    for (const Instruction* p : select.parameters()) {
+      auto copy = std::make_unique<Instruction>(*p);
+      copy->shape = Shape(wide, {});
+      auto back = std::make_unique<Instruction>();
+      back->opcode = Opcode::convert;
+      back->name = "convert." + std::to_string(++next_number_);
+      back->shape = p->shape;
+      back->set_operands({c->add(std::move(copy))});
+      cloner.map(p, c->add(std::move(back)));
+    }
+    c->set_root(cloner.clone_all());
+    op.regions[0] = c;
+  }
   set(op, Opcode::select_and_scatter, op.operands,
       ir::WindowAttrs{window(op, op.operands[0]->shape.dims.size())}, op.regions);
 }
 
 void Reader::scatter_with(Operation& op, ir::ScatterAttrs attributes) {
+  for (std::size_t n = 0, count = op.operands.size() / 2; n < count; ++n) {
+    promote(op, n, *op.regions[0], n);
+    promote(op, count + 1 + n, *op.regions[0], count + n);
+  }
   if (op.captured.empty()) {
     set_results(op, Opcode::scatter, op.operands, std::move(attributes), op.regions);
     return;

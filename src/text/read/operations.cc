@@ -309,7 +309,9 @@ void Reader::attribute_dict(std::vector<Attribute>* out, char close) {
       }
     }
     out->push_back(a);
-  } while (in_.accept(','));
+    if (!in_.accept(',')) break;
+    // Fields of an attribute may end in a comma.
+  } while (close != '>' || in_.peek() != '>');
   in_.expect(close, "after the attributes");
 }
 

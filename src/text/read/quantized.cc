@@ -50,6 +50,27 @@ bool Quantized::same_numbers(const Quantized& other) const {
          most == other.most && scales == other.scales && zero_points == other.zero_points;
 }
 
+bool Quantized::is_promotable(const Quantized& to) const {
+  return text::is_promotable(storage, to.storage) && expressed == to.expressed &&
+         scales == to.scales && zero_points == to.zero_points && axis == to.axis;
+}
+
+bool is_promotable(DType from, DType to) {
+  // The first number of a type's name is its width.
+  const auto bits = [](DType t) {
+    const std::string_view text = name(t);
+    std::size_t at = text.find_first_of("0123456789");
+    int n = 0;
+    for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)
+      n = 10 * n + text[at] - '0';
+    return n;
+  };
+  const bool alike = (is_signed_integer(from) && is_signed_integer(to)) ||
+                     (is_unsigned_integer(from) && is_unsigned_integer(to)) ||
+                     (is_floating(from) && is_floating(to)) || (is_complex(from) && is_complex(to));
+  return from != to && alike && bits(from) <= bits(to);
+}
+
 bool Quantized::any_zero_point() const {
   return std::any_of(zero_points.begin(), zero_points.end(), [](auto z) { return z != 0; });
 }

@@ -23,11 +23,17 @@ struct Quantized {
   std::vector<std::int64_t> zero_points;
 
   bool operator==(const Quantized&) const = default;
+  /// Whether what is stored may be stored in `to`, where it stands for the same numbers.
+  bool is_promotable(const Quantized& to) const;
   /// Equal but for the place of the axis.
   bool same_numbers(const Quantized& other) const;
   bool any_zero_point() const;
   /// As MLIR writes it.
   std::string to_string() const;
 };
+
+/// Whether functions on scalars may take elements of `from` as ones of `to`, as the specification
+/// defines it: of one kind, and at least as wide.
+bool is_promotable(DType from, DType to);
 
 }  // namespace tessera::text

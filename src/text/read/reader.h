@@ -501,6 +501,8 @@ class Reader {
   /// Puts captured values among the function's arguments: both of one operand side by side
   /// (compared), or all first ones before all second ones and among the results (reduced).
   void join_captured(Operation& op, std::size_t own, Join join);
+  /// Converts an operand to the wider type that the function takes as this parameter, if it does.
+  void promote(Operation& op, std::size_t operand, const ir::Computation& by, std::size_t as);
   void need_arguments(const Operation& op, std::size_t count);
   void need_returned(const Operation& op, std::size_t count);
   void need_scalars_captured(const Operation& op);

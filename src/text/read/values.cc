@@ -244,6 +244,8 @@ std::vector<Attribute> Reader::fields(const Attribute& a) {
   }
   in_.seek(value.data() + open + 1);
   std::vector<Attribute> out;
+  // The dims of convolutions may be written so, and say it first.
+  if (value.substr(0, open).ends_with("conv")) in_.accept_word("raw");
   attribute_dict(&out, '>');
   in_.seek(back);
   return out;

@@ -43,9 +43,14 @@ void Verifier::call_layouts() {
   if (in == nullptr) return;
   for (bool operands : {true, false}) {
     const std::vector<std::string_view> layouts = items((operands ? in : out)->value);
-    const std::size_t count = operands ? op_.operands.size() : op_.results.size();
+    const bool tuple = !operands && op_.results.size() == 1 && op_.results[0]->is_tuple;
+    const std::size_t count = operands ? op_.operands.size()
+                              : tuple  ? op_.results[0]->elements.size()
+                                       : op_.results.size();
     for (std::size_t n = 0; n < layouts.size() && n < count; ++n) {
-      const Shape& shape = operands ? op_.operands[n]->shape : *op_.results[n];
+      const Shape& shape = operands ? op_.operands[n]->shape
+                           : tuple  ? op_.results[0]->elements[n]
+                                    : *op_.results[n];
       if (!token(shape) || r_.dims_of(layouts[n]).empty()) continue;
       fail("has a layout for " + std::string(operands ? "operand " : "result ") +
            std::to_string(n) + ", a token; valid: an empty one");
