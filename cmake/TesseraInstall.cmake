@@ -13,6 +13,8 @@ install(TARGETS tessera EXPORT tessera-targets
 if(TESSERA_JIT)
   install(TARGETS tessera_llvm LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/tessera" COMPONENT llvm)
 endif()
+install(TARGETS tessera_accelerators
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
 if(TESSERA_HAVE_MPI)
   install(TARGETS tessera_mpi LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/tessera" COMPONENT mpi)
 endif()

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the library asks of an accelerator's client: devices, buffers, programs. Implemented by the
+// module that loads PJRT plugins; this is the wall between the two: neither has the other's
+// symbols.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <tessera/dtype.h>
+
+namespace tessera::compiler::accelerators {
+
+using Value = std::variant<bool, std::int64_t, float, std::string, std::vector<std::int64_t>>;
+using Values = std::map<std::string, Value>;
+
+/// A function of the plugin failed, or it isn't a plugin.
+class PluginFailure : public std::runtime_error {
+ public:
+  /// The numbers are those of absl::StatusCode.
+  enum Code : int {
+    kUnknown = 2,
+    kInvalidArgument = 3,
+    kResourceExhausted = 8,
+    kFailedPrecondition = 9,
+    kUnimplemented = 12,
+  };
+  PluginFailure(std::string function, int code, const std::string& message)
+      : std::runtime_error(message), function(std::move(function)), code(code) {}
+  /// As the C API has it: "PJRT_Client_Create", or "dlopen".
+  std::string function;
+  int code;
+};
+
+/// Called once, by any thread; null: it went well.
+using Done = std::function<void(const PluginFailure* failure)>;
+
+/// One device's memory. All functions throw PluginFailure.
+class ClientBuffer {
+ public:
+  virtual ~ClientBuffer() = default;
+  ClientBuffer() = default;
+  ClientBuffer(const ClientBuffer&) = delete;
+  ClientBuffer& operator=(const ClientBuffer&) = delete;
+  virtual bool is_ready() const = 0;
+  virtual void when_ready(Done done) const = 0;
+  /// Waits for the contents, and writes them dense and row-major.
+  virtual void read(std::byte* to, std::size_t bytes) const = 0;
+  /// Which of its device's memories (DeviceInfo) it is in.
+  virtual std::size_t memory() const = 0;
+  /// To another device, or another memory. Not waited for.
+  virtual std::unique_ptr<ClientBuffer> copy_to(std::size_t device, std::size_t memory) const = 0;
+  /// In the same memory; waits for the contents.
+  virtual std::unique_ptr<ClientBuffer> duplicate() const = 0;
+};
+
+/// A program that is loaded on some devices. All functions throw PluginFailure.
+class ClientProgram {
+ public:
+  virtual ~ClientProgram() = default;
+  ClientProgram() = default;
+  ClientProgram(const ClientProgram&) = delete;
+  ClientProgram& operator=(const ClientProgram&) = delete;
+  /// arguments[d][i] and results[d][r], of the d-th device of its assignment. `kept`: arguments
+  /// whose memory may not be taken, though the program says that it may.
+  virtual std::vector<std::vector<std::unique_ptr<ClientBuffer>>> execute(
+      const std::vector<std::vector<const ClientBuffer*>>& arguments,
+      const std::vector<std::int64_t>& kept, std::size_t results) const = 0;
+  struct Memory {
+    std::int64_t arguments = 0, results = 0, aliases = 0, temporary = 0, peak = 0;
+    std::int64_t host_arguments = 0, host_results = 0, host_aliases = 0, host_temporary = 0;
+  };
+  /// Nothing if the plugin doesn't tell.
+  virtual std::optional<Memory> memory() const = 0;
+};
+
+struct DeviceInfo {
+  std::int64_t id = 0;
+  std::string kind;  ///< "NVIDIA H100 80GB HBM3"
+  /// Kinds of the memories that it can address, the default one first.
+  std::vector<std::string> memories;
+};
+
+struct ProgramText {
+  std::string code;
+  std::string format = "mlir";
+  /// Replica r runs on the r-th of these devices of the client.
+  std::vector<std::size_t> devices;
+};
+
+/// Safe to use from several threads. All functions throw PluginFailure.
+class Client {
+ public:
+  virtual ~Client() = default;
+  Client() = default;
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  virtual const std::string& platform() const = 0;
+  virtual const std::string& version() const = 0;
+  /// Of the C API that the plugin implements.
+  virtual std::pair<int, int> api_version() const = 0;
+  /// What the plugin says of itself.
+  virtual const Values& attributes() const = 0;
+  /// Those of this process.
+  virtual const std::vector<DeviceInfo>& devices() const = 0;
+  virtual std::unique_ptr<ClientProgram> compile(const ProgramText& text) const = 0;
+  /// From dense row-major elements, of a byte or more each, which have been read on return.
+  virtual std::unique_ptr<ClientBuffer> copy_in(const std::byte* host, DType dtype,
+                                                std::span<const std::int64_t> dims,
+                                                std::size_t device, std::size_t memory) const = 0;
+  struct MemoryInUse {
+    std::int64_t bytes = 0;
+    std::optional<std::int64_t> peak;
+  };
+  virtual std::optional<MemoryInUse> memory_in_use(std::size_t device) const = 0;
+};
+
+/// What the module `libtessera-accelerators.so` has under this name: opens the plugin in that file
+/// and makes its client. Throws PluginFailure.
+using ClientFactory = void(const std::string& file, const Values& options,
+                           std::unique_ptr<Client>* made);
+inline constexpr const char* kClientFactory = "tessera_make_pjrt_client";
+
+}  // namespace tessera::compiler::accelerators

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plugin's table of functions, and calls of them: errors become PluginFailure.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "src/compiler/accelerators/client.h"
+#include "src/pjrt/abi/api.h"
+
+namespace tessera::engines::pjrt {
+
+using compiler::accelerators::PluginFailure;
+using compiler::accelerators::Value;
+using compiler::accelerators::Values;
+
+/// Arguments of a function, with their size, which says to plugins of other minor versions which
+/// members there are.
+template <class Args>
+Args sized() {
+  Args args{};
+  args.struct_size = sizeof(Args);
+  return args;
+}
+
+/// A plugin that is loaded. It stays so for the life of the process, as its threads do.
+class Api {
+ public:
+  /// Throws PluginFailure if there is no such file, it is no plugin, or of another major version.
+  static std::shared_ptr<const Api> open(const std::string& file);
+
+  int major() const { return table_->pjrt_api_version.major_version; }
+  int minor() const { return table_->pjrt_api_version.minor_version; }
+
+  /// Whether the plugin has the function: its table may be older, or leave it out.
+  template <class Args>
+  bool has(PJRT_Error* (*PJRT_Api::*function)(Args*)) const {
+    const auto* at = reinterpret_cast<const std::byte*>(&(table_->*function));
+    const auto end =
+        std::size_t(at - reinterpret_cast<const std::byte*>(table_)) + sizeof(table_->*function);
+    return end <= table_->struct_size && table_->*function != nullptr;
+  }
+
+  /// `name`: of the function, for messages.
+  template <class Args>
+  void call(PJRT_Error* (*PJRT_Api::*function)(Args*), Args* args, const char* name) const {
+    if (!has(function)) {
+      throw PluginFailure(name, PluginFailure::kUnimplemented,
+                          "the plugin has no such function (its API is of version " +
+                              std::to_string(major()) + "." + std::to_string(minor()) + ")");
+    }
+    if (PJRT_Error* error = (table_->*function)(args)) throw failure(error, name);
+  }
+  /// For what can't be reported: destroying things.
+  template <class Args>
+  void call_quietly(PJRT_Error* (*PJRT_Api::*function)(Args*), Args* args) const noexcept {
+    if (!has(function)) return;
+    if (PJRT_Error* error = (table_->*function)(args)) destroy(error);
+  }
+
+  /// Takes the error, which isn't null.
+  PluginFailure failure(PJRT_Error* error, const char* name) const;
+
+ private:
+  explicit Api(const PJRT_Api* table) : table_(table) {}
+  void destroy(PJRT_Error* error) const noexcept;
+  const PJRT_Api* table_;
+};
+
+/// Calls a function by the name that the table has for it.
+#define TESSERA_PJRT_CALL(api, function, args) (api).call(&PJRT_Api::function, args, #function)
+
+}  // namespace tessera::engines::pjrt

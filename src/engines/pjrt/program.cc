@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiles and executes programs of a plugin.
+#include "src/engines/pjrt/program.h"
+
+#include <utility>
+
+#include "src/engines/pjrt/event.h"
+
+namespace tessera::engines::pjrt {
+namespace {
+
+// Fields of xla/pjrt/proto/compile_options.proto and xla/xla_data.proto.
+enum CompileOptionsField : std::uint32_t { kBuildOptions = 3 };
+enum BuildOptionsField : std::uint32_t {
+  kDeviceOrdinal = 1,
+  kReplicas = 4,
+  kPartitions = 5,
+  kDeviceAssignment = 9,
+};
+enum DeviceAssignmentField : std::uint32_t {
+  kReplicaCount = 1,
+  kComputationCount = 2,
+  kComputationDevices = 3
+};
+constexpr std::uint32_t kReplicaDevices = 1;
+
+void append_varint(std::string* to, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) to->push_back(char(value | 0x80));
+  to->push_back(char(value));
+}
+void append_number(std::string* to, std::uint32_t field, std::int64_t value) {
+  append_varint(to, field << 3);
+  append_varint(to, std::uint64_t(value));
+}
+void append_bytes(std::string* to, std::uint32_t field, const std::string& bytes) {
+  append_varint(to, field << 3 | 2);
+  append_varint(to, bytes.size());
+  *to += bytes;
+}
+
+class Program final : public ClientProgram {
+ public:
+  Program(std::shared_ptr<const Api> api, PJRT_Client* client,
+          const std::vector<ClientDevice>* devices, std::vector<std::size_t> runs_on,
+          PJRT_LoadedExecutable* handle)
+      : api_(std::move(api)),
+        client_(client),
+        devices_(devices),
+        runs_on_(std::move(runs_on)),
+        handle_(handle) {}
+  ~Program() override {
+    auto args = sized<PJRT_LoadedExecutable_Destroy_Args>();
+    args.executable = handle_;
+    api_->call_quietly(&PJRT_Api::PJRT_LoadedExecutable_Destroy, &args);
+  }
+
+  std::vector<std::vector<std::unique_ptr<ClientBuffer>>> execute(
+      const std::vector<std::vector<const ClientBuffer*>>& arguments,
+      const std::vector<std::int64_t>& kept, std::size_t results) const override {
+    const std::size_t devices = arguments.size();
+    const std::size_t count = devices == 0 ? 0 : arguments[0].size();
+    std::vector<PJRT_Buffer*> inputs, outputs(devices * results);
+    inputs.reserve(devices * count);
+    for (const auto& of_device : arguments) {
+      for (const ClientBuffer* b : of_device) {
+        inputs.push_back(static_cast<const Buffer*>(b)->handle());
+      }
+    }
+    std::vector<PJRT_Buffer* const*> input_lists(devices);
+    std::vector<PJRT_Buffer**> output_lists(devices);
+    for (std::size_t d = 0; d < devices; ++d) {
+      input_lists[d] = inputs.data() + d * count;
+      output_lists[d] = outputs.data() + d * results;
+    }
+    auto options = sized<PJRT_ExecuteOptions>();
+    options.non_donatable_input_indices = kept.data();
+    options.num_non_donatable_input_indices = kept.size();
+    auto args = sized<PJRT_LoadedExecutable_Execute_Args>();
+    args.executable = handle_;
+    args.options = &options;
+    args.argument_lists = input_lists.data();
+    args.num_devices = devices;
+    args.num_args = count;
+    args.output_lists = output_lists.data();
+    TESSERA_PJRT_CALL(*api_, PJRT_LoadedExecutable_Execute, &args);
+    std::vector<std::vector<std::unique_ptr<ClientBuffer>>> out(devices);
+    for (std::size_t d = 0; d < devices; ++d) {
+      for (std::size_t r = 0; r < results; ++r) {
+        out[d].push_back(std::make_unique<Buffer>(api_, client_, devices_, runs_on_.at(d),
+                                                  outputs[d * results + r],
+                                                  "PJRT_LoadedExecutable_Execute"));
+      }
+    }
+    return out;
+  }
+
+  std::optional<Memory> memory() const override {
+    if (!api_->has(&PJRT_Api::PJRT_Executable_GetCompiledMemoryStats)) return std::nullopt;
+    auto get = sized<PJRT_LoadedExecutable_GetExecutable_Args>();
+    get.loaded_executable = handle_;
+    TESSERA_PJRT_CALL(*api_, PJRT_LoadedExecutable_GetExecutable, &get);
+    auto args = sized<PJRT_Executable_GetCompiledMemoryStats_Args>();
+    args.executable = get.executable;
+    std::optional<Memory> out;
+    try {
+      TESSERA_PJRT_CALL(*api_, PJRT_Executable_GetCompiledMemoryStats, &args);
+      out = Memory{args.argument_size_in_bytes,    args.output_size_in_bytes,
+                   args.alias_size_in_bytes,       args.temp_size_in_bytes,
+                   args.peak_memory_in_bytes,      args.host_argument_size_in_bytes,
+                   args.host_output_size_in_bytes, args.host_alias_size_in_bytes,
+                   args.host_temp_size_in_bytes};
+    } catch (const PluginFailure& failure) {
+      if (failure.code != PluginFailure::kUnimplemented) {
+        destroy_executable(get.executable);
+        throw;
+      }
+    }
+    destroy_executable(get.executable);
+    return out;
+  }
+
+ private:
+  void destroy_executable(PJRT_Executable* executable) const noexcept {
+    auto args = sized<PJRT_Executable_Destroy_Args>();
+    args.executable = executable;
+    api_->call_quietly(&PJRT_Api::PJRT_Executable_Destroy, &args);
+  }
+
+  std::shared_ptr<const Api> api_;
+  PJRT_Client* client_;
+  const std::vector<ClientDevice>* devices_;
+  std::vector<std::size_t> runs_on_;
+  PJRT_LoadedExecutable* handle_;
+};
+
+}  // namespace
+
+std::string compile_options(const std::vector<std::int64_t>& device_ids) {
+  std::string list, devices, assignment, build, out;
+  for (const std::int64_t id : device_ids) append_varint(&list, std::uint64_t(id));
+  append_bytes(&devices, kReplicaDevices, list);
+  append_number(&assignment, kReplicaCount, std::int64_t(device_ids.size()));
+  append_number(&assignment, kComputationCount, 1);
+  append_bytes(&assignment, kComputationDevices, devices);
+  append_number(&build, kDeviceOrdinal, -1);
+  append_number(&build, kReplicas, std::int64_t(device_ids.size()));
+  append_number(&build, kPartitions, 1);
+  append_bytes(&build, kDeviceAssignment, assignment);
+  append_bytes(&out, kBuildOptions, build);
+  return out;
+}
+
+std::unique_ptr<ClientProgram> compile_program(const std::shared_ptr<const Api>& api,
+                                               PJRT_Client* client,
+                                               const std::vector<ClientDevice>* devices,
+                                               const std::vector<std::int64_t>& device_ids,
+                                               const ProgramText& text) {
+  const std::string options = compile_options(device_ids);
+  std::string code = text.code;  // the API wants to be able to write there
+  auto program = sized<PJRT_Program>();
+  program.code = code.data();
+  program.code_size = code.size();
+  program.format = text.format.data();
+  program.format_size = text.format.size();
+  auto args = sized<PJRT_Client_Compile_Args>();
+  args.client = client;
+  args.program = &program;
+  args.compile_options = options.data();
+  args.compile_options_size = options.size();
+  TESSERA_PJRT_CALL(*api, PJRT_Client_Compile, &args);
+  return std::make_unique<Program>(api, client, devices, text.devices, args.executable);
+}
+
+}  // namespace tessera::engines::pjrt
