@@ -66,6 +66,11 @@ function(tessera_add_layers)
         COMPILE_DEFINITIONS
           "TESSERA_MPI=1;TESSERA_MODULE_FOLDER=\"${CMAKE_INSTALL_FULL_LIBDIR}\"")
     endif()
+    if(layer STREQUAL "compiler")
+      set_source_files_properties("${PROJECT_SOURCE_DIR}/src/compiler/accelerators/plugins.cc"
+        PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON
+        COMPILE_DEFINITIONS "TESSERA_MODULE_FOLDER=\"${CMAKE_INSTALL_FULL_LIBDIR}\"")
+    endif()
     if(layer STREQUAL "base")
       target_link_libraries(tessera_${layer} PUBLIC ${CMAKE_DL_LIBS})
     endif()

@@ -26,6 +26,10 @@ const std::vector<EnvVariable>& env_table() {
        kMaxDevices},
       {"TESSERA_PLATFORM", "text", "cpu",
        "the platform of the devices that programs run on if they don't say where"},
+      {"TESSERA_PJRT_PLUGINS", "text", "none",
+       "PJRT plugins by the names that their platforms get, as `cuda=/path/plugin.so,b=/b.so`; "
+       "each "
+       "may have options: `cuda=/plugin.so?memory_fraction=0.5?preallocate=false`"},
       {"TESSERA_ENGINE", "choice:auto|in_process|mpi", "auto",
        "whether this process is one of several that run the program together, connected by MPI: as "
        "the launcher (mpirun, srun) says, never, or always"},

@@ -4,11 +4,14 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "src/base/env.h"
 
 namespace tessera {
 namespace {
+
+constinit PlatformFinder platform_finder;
 
 struct Platforms {
   std::mutex mutex;
@@ -42,18 +45,38 @@ void register_platform(Platform platform) {
   throw ValueError("there is a platform '" + name + "' already");
 }
 
-const Platform* find_platform(const std::string& name) {
+void set_platform_finder(PlatformFinder finder) { platform_finder = finder; }
+
+namespace {
+
+const Platform* known_platform(const std::string& name) {
   Platforms& p = platforms();
   const std::lock_guard lock(p.mutex);
   const auto found = p.all.find(name);
   return found == p.all.end() ? nullptr : &found->second;
 }
 
+}  // namespace
+
+const Platform* find_platform(const std::string& name) {
+  if (const Platform* known = known_platform(name)) return known;
+  if (platform_finder.find == nullptr) return nullptr;
+  platform_finder.find(name);
+  return known_platform(name);
+}
+
 std::string list_of_platforms() {
-  Platforms& p = platforms();
-  const std::lock_guard lock(p.mutex);
+  std::set<std::string> names;
+  if (platform_finder.names != nullptr) {
+    for (std::string& name : platform_finder.names()) names.insert(std::move(name));
+  }
+  {
+    Platforms& p = platforms();
+    const std::lock_guard lock(p.mutex);
+    for (const auto& [name, platform] : p.all) names.insert(name);
+  }
   std::string out;
-  for (const auto& [name, platform] : p.all) out += (out.empty() ? "'" : ", '") + name + "'";
+  for (const std::string& name : names) out += (out.empty() ? "'" : ", '") + name + "'";
   return out;
 }
 

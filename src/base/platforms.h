@@ -21,9 +21,20 @@ struct Platform {
   std::function<const std::vector<Device>&()> devices;
 };
 
+/// Who knows of more platforms than were made known, as plugins that are loaded when they are asked
+/// for.
+struct PlatformFinder {
+  /// Makes the platform known if it can; throws if there is one, and it doesn't work.
+  void (*find)(const std::string& name) = nullptr;
+  /// Names of platforms that would be found.
+  std::vector<std::string> (*names)() = nullptr;
+};
+/// One for the process; may be set before static objects are made.
+void set_platform_finder(PlatformFinder finder);
+
 /// It stays for the life of the process. ValueError if there is one of that name.
 void register_platform(Platform platform);
-/// Null if there is none.
+/// Null if there is none. What the finder throws.
 const Platform* find_platform(const std::string& name);
 /// "'cpu', 'cuda'", for messages.
 std::string list_of_platforms();

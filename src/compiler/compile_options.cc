@@ -3,11 +3,15 @@
 #include "src/base/env.h"
 #include "src/compiler/compile.h"
 #include "src/compiler/read_module.h"
+#include "src/cost/machines.h"
 #include "src/spmd/collectives/optimize.h"
 
 namespace tessera::compiler {
 
 Network read_network(const std::string& given) {
+  if (auto machine = cost::find_machine(given); machine && given.find('/') == std::string::npos) {
+    return *machine;
+  }
   const bool is_file = given.find('=') == std::string::npos;
   try {
     return Network::parse(is_file ? read_file(given) : given, Location{});

@@ -43,6 +43,10 @@ class Engine {
   virtual const std::vector<Device>& devices() const = 0;
   /// Those that its devices can address, the default one first.
   virtual std::vector<MemoryKind> memory_kinds() const { return {MemoryKind::device}; }
+  /// What devices it has, as the maker names it: "NVIDIA H100 80GB HBM3".
+  virtual std::string device_kind(const Device& device) const { return device.platform; }
+  /// Whether an executable is for certain devices, which Options::assignment then has to name.
+  virtual bool compiles_for_devices() const { return false; }
   /// As compiler::compile. Logical device d of the executable is the d-th of the devices on which
   /// its arguments' buffers were made.
   virtual std::shared_ptr<const Executable> compile(std::unique_ptr<ir::Module> module,

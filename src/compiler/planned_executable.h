@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executables that run a plan in this process.
+// What executables keep of a compilation, and those that run a plan in this process.
 #pragma once
 
 #include <memory>
@@ -11,6 +11,8 @@ namespace tessera::compiler {
 
 struct Compilation;
 
+/// Takes from the stages what is known of the program.
+std::shared_ptr<const CompiledProgram> record_of(Compilation* c);
 std::shared_ptr<const Executable> planned_executable(Compilation c, codegen::BuiltPlan built);
 
 }  // namespace tessera::compiler

@@ -124,7 +124,8 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
   compiler::Options options;
   options.keep_stages = false;
   options.layouts = layouts;
-  const compiler::Engine& engine = compiler::engine_of(Device());
+  // TESSERA_PLATFORM says where.
+  const compiler::Engine& engine = compiler::engine_of(devices().front());
   const auto start = Clock::now();
   options.process_of = deal_out(module->grid().devices());
   const auto executable = engine.compile(std::move(module), options);
@@ -132,7 +133,8 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
   out.devices = executable->num_devices();
   out.evaluator_ops = executable->evaluator_ops();
 
-  engine.reset_peak_memory();
+  const bool counts = engine.platform() == Device().platform;
+  if (counts) engine.reset_peak_memory();
   compiler::DeviceArrays placed;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     // Replicas are given the same.
@@ -155,7 +157,7 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
     const Milliseconds took = Clock::now() - begin;
     if (run >= warm_ups) out.run_ms.push_back(took.count());
   }
-  out.peak_bytes_total = engine.memory_stats().peak;
+  if (counts) out.peak_bytes_total = engine.memory_stats().peak;
   out.collectives = executable->last_run_collectives();
   for (std::size_t i = 0; i < results.size(); ++i) {
     results[i].resize(std::size_t(executable->num_partitions()));  // of replica 0

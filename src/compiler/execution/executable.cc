@@ -21,23 +21,6 @@
 namespace tessera::compiler {
 namespace {
 
-/// Takes from the stages what is known of the program.
-std::shared_ptr<const CompiledProgram> record_of(Compilation* c) {
-  auto out = std::make_shared<CompiledProgram>();
-  out->input = std::move(c->input);
-  out->propagated = std::move(c->propagated);
-  out->partitioned = std::move(c->module);
-  out->report = std::move(c->report);
-  out->assignment = std::move(c->assignment);
-  out->num_devices = out->assignment.num_devices();
-  out->layouts = c->options.layouts;
-  out->parameter_shardings = std::move(c->parameter_shardings);
-  out->result_shardings = std::move(c->result_shardings);
-  out->parameter_shapes = std::move(c->parameter_shapes);
-  out->result_shapes = std::move(c->result_shapes);
-  return out;
-}
-
 /// The operations of collectives that combine what devices have, in order: plans don't name them.
 std::string combiners_of(const ir::Module& module) {
   std::string out;
@@ -198,6 +181,22 @@ const ir::Module& kept(const std::unique_ptr<ir::Module>& module) {
 }
 
 }  // namespace
+
+std::shared_ptr<const CompiledProgram> record_of(Compilation* c) {
+  auto out = std::make_shared<CompiledProgram>();
+  out->input = std::move(c->input);
+  out->propagated = std::move(c->propagated);
+  out->partitioned = std::move(c->module);
+  out->report = std::move(c->report);
+  out->assignment = std::move(c->assignment);
+  out->num_devices = out->assignment.num_devices();
+  out->layouts = c->options.layouts;
+  out->parameter_shardings = std::move(c->parameter_shardings);
+  out->result_shardings = std::move(c->result_shardings);
+  out->parameter_shapes = std::move(c->parameter_shapes);
+  out->result_shapes = std::move(c->result_shapes);
+  return out;
+}
 
 const ir::Module& Executable::input() const { return kept(program_->input); }
 const ir::Module& Executable::propagated() const { return kept(program_->propagated); }

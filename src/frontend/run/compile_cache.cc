@@ -55,6 +55,10 @@ std::string cache_key(const ir::Module& module, const compiler::Options& compile
          std::to_string(int(compile.refuse_evaluator_ops)) + ";" +
          std::to_string(compile.collective_matmul_from_bytes) + ";" + platform;
   for (const std::int32_t p : compile.process_of) key += "," + std::to_string(p);
+  if (compile.assignment) {
+    key += ";on";
+    for (const std::int64_t id : compile.assignment->ids) key += "," + std::to_string(id);
+  }
   return key;
 }
 
@@ -84,10 +88,17 @@ std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engin
                                                            std::unique_ptr<ir::Module> module,
                                                            bool runs,
                                                            const compiler::Requests& requests,
-                                                           std::vector<std::int32_t> process_of) {
+                                                           std::vector<std::int32_t> process_of,
+                                                           std::vector<std::int64_t> device_ids) {
   compiler::Options options(requests);
   options.runs = runs;
   options.process_of = std::move(process_of);
+  if (!device_ids.empty()) {
+    compiler::DeviceAssignment assignment;
+    assignment.num_partitions = std::int64_t(device_ids.size());
+    assignment.ids = std::move(device_ids);
+    options.assignment = std::move(assignment);
+  }
   const std::string key = cache_key(*module, options, engine.platform());
   CompileCache& cache = compile_cache();
   using Work = Pending<compiler::Executable>;

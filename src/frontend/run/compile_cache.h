@@ -11,11 +11,13 @@
 namespace tessera::frontend {
 
 /// Threads that request a program that another thread compiles wait for it. `runs`: false for
-/// programs that are only inspected. `process_of`: as in compiler::Options.
+/// programs that are only inspected. `process_of`: as in compiler::Options. `device_ids`: of the
+/// devices in order, for engines that compile for certain devices.
 std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engine& engine,
                                                            std::unique_ptr<ir::Module> module,
                                                            bool runs,
                                                            const compiler::Requests& requests,
-                                                           std::vector<std::int32_t> process_of);
+                                                           std::vector<std::int32_t> process_of,
+                                                           std::vector<std::int64_t> device_ids);
 
 }  // namespace tessera::frontend

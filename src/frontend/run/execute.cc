@@ -322,10 +322,17 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
 BoundProgram compile_program(PlacedProgram placed) {
   Program& program = placed.program;
   BoundProgram bound = std::move(placed.bound);
-  bound.executable = compile_cached(
-      compiling_engine(bound), std::move(program.module), bound.lacks_devices.empty(),
-      program.requests,
-      bound.lacks_devices.empty() ? processes_of(bound.devices) : std::vector<std::int32_t>());
+  const compiler::Engine& engine = compiling_engine(bound);
+  std::vector<std::int32_t> process_of;
+  std::vector<std::int64_t> device_ids;
+  if (bound.lacks_devices.empty()) {
+    process_of = processes_of(bound.devices);
+    if (engine.compiles_for_devices()) {
+      for (const Device& d : bound.devices) device_ids.push_back(d.id);
+    }
+  }
+  bound.executable = compile_cached(engine, std::move(program.module), bound.lacks_devices.empty(),
+                                    program.requests, std::move(process_of), std::move(device_ids));
   bound.requests = program.requests;
   for (const auto& listener : placed.listeners) listener->compiled();
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);

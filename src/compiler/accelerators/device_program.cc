@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replicas, aliases and calls of a program for a plugin.
+#include "src/compiler/accelerators/device_program.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "src/ir/analysis/memory_kinds.h"
+#include "src/ir/rewrite/builder.h"
+
+namespace tessera::compiler::accelerators {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+void join_replicas(ir::Computation* c) {
+  std::vector<Instruction*> numbers;
+  for (const auto& i : c->instructions()) {
+    i->sharding.clear();
+    if (i->is(Opcode::partition_id)) numbers.push_back(i.get());
+    if (i->attrs.get_if<ir::CollectiveAttrs>() != nullptr) {
+      auto& attrs = i->edit<ir::CollectiveAttrs>();
+      attrs.channel_id.reset();
+      attrs.use_global_device_ids = false;
+    } else if (i->attrs.get_if<ir::PermuteAttrs>() != nullptr) {
+      i->edit<ir::PermuteAttrs>().channel_id.reset();
+    }
+  }
+  if (numbers.empty()) return;
+  std::unordered_map<Instruction*, Instruction*> replaced;
+  for (Instruction* n : numbers) {
+    ir::Builder b(c);
+    b.metadata = n->metadata;
+    replaced[n] = b.emit(Opcode::replica_id, {});
+  }
+  c->replace_all_uses(replaced);
+  if (const auto root = replaced.find(c->root()); root != replaced.end()) {
+    c->set_root(root->second);
+  }
+  c->sort_topologically();
+  c->remove_dead();
+}
+
+MemoryKind memory_of_result(const Instruction& result) {
+  const auto* placement = result.attrs.get_if<ir::DevicePlacementAttrs>();
+  return placement == nullptr ? MemoryKind::device : placement->memory;
+}
+
+}  // namespace
+
+void make_replicas(ir::Module* module) {
+  module->replica_count = module->num_partitions;
+  module->num_partitions = 1;
+  module->mesh = nullptr;
+  module->frontend_attributes.clear();
+  for (const auto& c : module->computations()) join_replicas(c.get());
+}
+
+std::vector<bool> alias_donated(ir::Module* module) {
+  const ir::Computation& entry = *module->entry();
+  const Instruction& root = *entry.root();
+  const std::vector<Instruction*> results =
+      root.shape.is_tuple && root.is(Opcode::tuple) ? root.operands()
+      : root.shape.is_tuple                         ? std::vector<Instruction*>()
+                                                    : std::vector<Instruction*>{entry.root()};
+  std::vector<bool> aliased(entry.parameters().size());
+  std::set<std::size_t> taken;
+  for (const ir::Alias& a : module->input_output_alias) {
+    aliased[std::size_t(a.parameter)] = true;
+    taken.insert(a.output.empty() ? 0 : std::size_t(a.output[0]));
+  }
+  for (const auto& [number, path] : module->buffer_donor) {
+    const Instruction& p = *entry.parameter(std::size_t(number));
+    if (!path.empty() || aliased[std::size_t(number)]) continue;
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      if (taken.count(r) > 0 || !(results[r]->shape == p.shape) ||
+          memory_of_result(*results[r]) != ir::memory_of_parameter(p)) {
+        continue;
+      }
+      const Dims output = root.shape.is_tuple ? Dims{std::int64_t(r)} : Dims();
+      module->input_output_alias.push_back({output, number, {}, false});
+      aliased[std::size_t(number)] = true;
+      taken.insert(r);
+      break;
+    }
+  }
+  module->buffer_donor.clear();
+  return aliased;
+}
+
+void check_calls(const ir::Module& module, const std::string& platform) {
+  static const std::set<std::string> known{"annotate_device_placement", "ragged_all_to_all",
+                                           "TopK"};
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      const auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
+      if (call == nullptr || known.count(call->target) > 0) continue;
+      throw NotImplementedError(i->describe() + ": platform '" + platform +
+                                    "' has no form of the custom call \"" + call->target +
+                                    "\", which runs on virtual devices alone; valid: compute this "
+                                    "part on devices(\"cpu\")",
+                                i->location());
+    }
+  }
+}
+
+}  // namespace tessera::compiler::accelerators

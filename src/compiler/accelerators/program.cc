@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gives device programs to a plugin as StableHLO, and runs what it makes of them.
+#include "src/compiler/accelerators/program.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/profiler.h"
+#include "src/codegen/custom_calls/custom_calls.h"
+#include "src/compiler/accelerators/device_program.h"
+#include "src/compiler/accelerators/lapack.h"
+#include "src/compiler/accelerators/memory.h"
+#include "src/compiler/pipeline.h"
+#include "src/compiler/planned_executable.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
+#include "src/text/bytecode/bytecode.h"
+#include "src/text/write/stablehlo.h"
+
+namespace tessera::compiler::accelerators {
+namespace {
+
+/// Little: the plugin's compiler does the rest.
+constexpr PassStage kSimplification[] = {
+    {"simplify", "eliminate-dead,simplify<4>"},
+    {"common", "common"},
+};
+
+/// That of our portable artifacts.
+const std::vector<std::int64_t> kBytecodeVersion{1, 10, 0};
+
+/// Where the user's program is: that of a result, if it says so.
+Location location_of(const ir::Module& module) {
+  const ir::Instruction* root = module.entry()->root();
+  if (root->location().known()) return root->location();
+  for (const ir::Instruction* operand : root->operands()) {
+    if (operand->location().known()) return operand->location();
+  }
+  return {};
+}
+
+class AcceleratorExecutable final : public Executable {
+ public:
+  AcceleratorExecutable(Compilation c, const Client* client, std::shared_ptr<const Work> work,
+                        std::unique_ptr<ClientProgram> loaded, std::vector<bool> aliased)
+      : Executable(record_of(&c)),
+        client_(client),
+        work_(std::move(work)),
+        loaded_(std::move(loaded)),
+        aliased_(std::move(aliased)) {
+    for (const ir::Alias& a : partitioned().input_output_alias) {
+      if (a.must) must_alias_.push_back(a);
+    }
+    for (std::size_t r = 0; r < result_shapes().size(); ++r) {
+      const Shape& s = result_shapes()[r];
+      const Dims part =
+          r < result_shardings().size() ? result_shardings()[r].shard_dims(s.dims) : s.dims;
+      result_bytes_.push_back(std::size_t(Shape(s.dtype, part).byte_count()));
+    }
+    const std::vector<std::int64_t>& ids = assignment().ids;
+    for (std::int64_t d = 0; d < num_devices(); ++d) {
+      devices_.push_back(std::size_t(ids.empty() ? d : ids[std::size_t(d)]));
+    }
+  }
+
+  DeviceArrays run(DeviceArrays args, const std::vector<bool>& donated) const override {
+    const profiler::Span span(profiler::Kind::run, partitioned().name, "");
+    if (!loaded_) throw RuntimeError("this program was compiled to be looked at only");
+    if (!donated.empty() && donated.size() != args.size()) {
+      throw RuntimeError(std::to_string(donated.size()) + " donation flags given for " +
+                         std::to_string(args.size()) + " arguments");
+    }
+    if (args.size() != parameter_shapes().size()) {
+      throw RuntimeError(work_->what + " takes " + std::to_string(parameter_shapes().size()) +
+                         " arguments, and " + std::to_string(args.size()) + " are given");
+    }
+    const std::vector<std::int64_t> kept = kept_arguments(args, donated);
+    check_must_alias(kept);
+    std::vector<std::vector<const ClientBuffer*>> inputs(devices_.size());
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      inputs[d].reserve(args.size());
+      for (std::size_t i = 0; i < args.size(); ++i) inputs[d].push_back(buffer_of(args[i], i, d));
+    }
+    std::vector<std::vector<std::unique_ptr<ClientBuffer>>> made;
+    try {
+      made = loaded_->execute(inputs, kept, result_bytes_.size());
+    } catch (const PluginFailure& failure) {
+      throw_error(failure, *work_);
+    }
+    DeviceArrays out(result_bytes_.size());
+    for (std::size_t r = 0; r < out.size(); ++r) {
+      out[r].reserve(devices_.size());
+      for (std::size_t d = 0; d < devices_.size(); ++d) {
+        out[r].push_back({std::make_shared<Memory>(result_bytes_[r], std::move(made[d][r]), client_,
+                                                   devices_[d], work_)});
+      }
+    }
+    return out;
+  }
+
+  MemoryAnalysis memory_analysis() const override {
+    std::optional<ClientProgram::Memory> told;
+    try {
+      if (loaded_) told = loaded_->memory();
+    } catch (const PluginFailure& failure) {
+      throw_error(failure, *work_);
+    }
+    if (!told) return Executable::memory_analysis();
+    MemoryAnalysis out;
+    out.argument_bytes = told->arguments;
+    out.output_bytes = told->results;
+    out.alias_bytes = told->aliases;
+    out.temp_bytes = told->temporary;
+    // Older plugins don't say.
+    out.peak_bytes_per_device =
+        told->peak > 0 ? told->peak
+                       : told->arguments + told->results + told->temporary - told->aliases;
+    out.host_argument_bytes = told->host_arguments;
+    out.host_output_bytes = told->host_results;
+    out.host_alias_bytes = told->host_aliases;
+    out.host_temp_bytes = told->host_temporary;
+    out.peak_host_bytes_per_device =
+        told->host_arguments + told->host_results + told->host_temporary - told->host_aliases;
+    return out;
+  }
+
+ private:
+  /// Arguments whose memory a result would have, but that the caller keeps, or somebody else has.
+  std::vector<std::int64_t> kept_arguments(const DeviceArrays& args,
+                                           const std::vector<bool>& donated) const {
+    std::vector<std::int64_t> kept;
+    for (std::size_t i = 0; i < aliased_.size() && i < args.size(); ++i) {
+      if (!aliased_[i]) continue;
+      const bool given = i < donated.size() && donated[i] &&
+                         std::all_of(args[i].begin(), args[i].end(), [](const DeviceBuffer& b) {
+                           return b.memory.use_count() == 1;
+                         });
+      if (!given) kept.push_back(std::int64_t(i));
+    }
+    return kept;
+  }
+
+  void check_must_alias(const std::vector<std::int64_t>& kept) const {
+    for (const ir::Alias& a : must_alias_) {
+      if (std::find(kept.begin(), kept.end(), a.parameter) == kept.end()) continue;
+      throw RuntimeError(
+          "'" + partitioned().name + "' says that result " +
+          std::to_string(a.output.empty() ? 0 : a.output[0]) +
+          " must have the memory of argument " + std::to_string(a.parameter) + ", " +
+          parameter_shapes().at(std::size_t(a.parameter)).to_string() +
+          ", which somebody else uses as well; valid: donate the argument, of which there is no "
+          "other copy, or may-alias in the program");
+    }
+  }
+
+  const ClientBuffer* buffer_of(const std::vector<DeviceBuffer>& argument, std::size_t i,
+                                std::size_t d) const {
+    const auto* memory =
+        d < argument.size() ? dynamic_cast<const Memory*>(argument[d].memory.get()) : nullptr;
+    if (memory == nullptr || memory->client != client_) {
+      throw RuntimeError("argument " + std::to_string(i) + " of " + work_->what +
+                         " isn't in memory of that platform");
+    }
+    return &memory->buffer();
+  }
+
+  const Client* client_;
+  std::shared_ptr<const Work> work_;
+  std::unique_ptr<ClientProgram> loaded_;
+  std::vector<bool> aliased_;  ///< of parameters
+  std::vector<ir::Alias> must_alias_;
+  std::vector<std::size_t> result_bytes_, devices_;
+};
+
+}  // namespace
+
+AcceleratorTarget::AcceleratorTarget(std::string platform, const Client* client)
+    : platform_(std::move(platform)), client_(client) {
+  codegen::register_builtin_custom_calls();
+  const auto found = client->attributes().find("stablehlo_current_version");
+  if (found == client->attributes().end()) return;
+  const auto* version = std::get_if<std::vector<std::int64_t>>(&found->second);
+  takes_bytecode_ = version != nullptr && *version >= kBytecodeVersion;
+}
+
+std::span<const PassStage> AcceleratorTarget::simplification() const { return kSimplification; }
+std::span<const PassStage> AcceleratorTarget::selection() const { return {}; }
+
+std::shared_ptr<const Executable> AcceleratorTarget::load(Compilation c,
+                                                          StageRecorder* stages) const {
+  auto work = std::make_shared<Work>(Work{
+      "program '" + c.module->name + "' on platform '" + platform_ + "'", location_of(*c.module)});
+  if (!c.options.runs) {
+    return std::make_shared<AcceleratorExecutable>(std::move(c), client_, std::move(work), nullptr,
+                                                   std::vector<bool>());
+  }
+  stages->run("lapack", [&] { lower_lapack(c.module.get()); },
+              {[&] { return ir::to_string(*c.module); }, [&] { ir::verify(*c.module); }});
+  check_calls(*c.module, platform_);
+  std::unique_ptr<ir::Module> module = c.module->clone();
+  std::vector<bool> aliased;
+  ProgramText text;
+  for (std::int64_t d = 0; d < c.assignment.num_devices(); ++d) {
+    const std::int64_t device = c.assignment.ids.empty() ? d : c.assignment.ids[std::size_t(d)];
+    if (device >= std::int64_t(client_->devices().size())) {
+      throw ValueError(work->what + " is for device " + std::to_string(device) + "; there are " +
+                           std::to_string(client_->devices().size()),
+                       work->location);
+    }
+    text.devices.push_back(std::size_t(device));
+  }
+  stages->run("replicas",
+              [&] {
+                make_replicas(module.get());
+                aliased = alias_donated(module.get());
+              },
+              {[&] { return text::to_stablehlo(*module, {}); }, [&] { ir::verify(*module); }});
+  const text::WriteOptions write{.locations = true};
+  stages->run("stablehlo",
+              [&] {
+                text.code = takes_bytecode_ ? text::to_bytecode(*module, write)
+                                            : text::to_stablehlo(*module, write);
+              },
+              {});
+  std::unique_ptr<ClientProgram> loaded;
+  try {
+    stages->run("plugin", [&] { loaded = client_->compile(text); }, {});
+  } catch (const PluginFailure& failure) {
+    throw CompileError(work->what + ": " + failure.function + ": " + failure.what(),
+                       work->location);
+  }
+  return std::make_shared<AcceleratorExecutable>(std::move(c), client_, std::move(work),
+                                                 std::move(loaded), std::move(aliased));
+}
+
+}  // namespace tessera::compiler::accelerators
