@@ -35,7 +35,8 @@ CallKey CallKey::of(const CallInfo& info, const Mesh& context) {
 
 bool CallKey::matches(const CallInfo& info, const Mesh& other_context) const {
   if (leaves.size() != info.leaves.size() || !(types == info.types) ||
-      signature != info.signature || !(context == other_context)) {
+      signature != info.signature || !(context == other_context) ||
+      precision != current_precision()) {
     return false;
   }
   for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -54,8 +55,9 @@ constexpr std::size_t kExplained = 64;
 class Hash {
  public:
   void add(std::size_t v) { value_ ^= v + 0x9e3779b97f4a7c15ull + (value_ << 6) + (value_ >> 2); }
-  void add_call(const std::string& signature, TypeKey types, const Mesh& context) {
-    add(std::hash<std::string>()(signature));
+  void add_call(const std::string& signature, TypeKey types, const Mesh& context,
+                Precision precision) {
+    add(std::hash<std::string>()(signature) + std::size_t(precision));
     add(types.hash());
     if (!context.empty()) add(context.hash());
   }
@@ -167,6 +169,7 @@ Differences differences(const CallKey& then, const CallKey& now, const MissNames
     add(1, "the mesh in scope is " + described(now.context, alike) + ", was " +
                described(then.context, alike));
   }
+  if (then.precision != now.precision) add(1, "another precision of products is in scope");
   for (std::size_t i = 0; i < now.leaves.size() && then.leaves.size() == now.leaves.size(); ++i) {
     if (now.leaves[i].equals(then.leaves[i])) continue;
     add(1, names.leaves[i] + is_was(now.leaves[i], then.leaves[i]));
@@ -189,7 +192,7 @@ std::shared_ptr<const JitEntry> JitCache::find(const CallInfo& info, const Mesh&
   auto* found = entries_.find_recent(kRecent, serves);
   if (!found && entries_.size() > kRecent) {
     Hash hash;
-    hash.add_call(info.signature, info.types, context);
+    hash.add_call(info.signature, info.types, context, current_precision());
     for (const Array& leaf : info.leaves) {
       const ArrayImpl& impl = *leaf.impl();
       hash.add_leaf(impl.shape, impl.weak, impl.committed, impl.sharding);
@@ -202,7 +205,7 @@ std::shared_ptr<const JitEntry> JitCache::find(const CallInfo& info, const Mesh&
 std::shared_ptr<const JitEntry> JitCache::insert(std::shared_ptr<const JitEntry> entry) {
   Hash hash;
   const CallKey& key = entry->key;
-  hash.add_call(key.signature, key.types, key.context);
+  hash.add_call(key.signature, key.types, key.context, key.precision);
   for (const LeafKey& leaf : key.leaves) {
     hash.add_leaf(leaf.shape, leaf.weak, leaf.committed, leaf.sharding);
   }

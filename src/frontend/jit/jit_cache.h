@@ -12,6 +12,7 @@
 
 #include <tessera/array.h>
 #include <tessera/function_body.h>
+#include <tessera/precision.h>
 
 #include "src/base/lru_cache.h"
 #include "src/frontend/arrays/array_impl.h"
@@ -44,6 +45,7 @@ struct CallKey {
   std::string tree;                                    ///< part of the signature
   std::vector<std::pair<int, std::string>> statics{};  ///< the same: positions and values
   std::vector<std::string> names{};                    ///< of the leaves, for messages
+  Precision precision = current_precision();           ///< in scope
 
   static CallKey of(const CallInfo& info, const Mesh& context);
   bool matches(const CallInfo& info, const Mesh& context) const;

@@ -39,6 +39,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
     key += ";" + context.to_string();
     if (!context.is_abstract()) key += to_string(context.device_ids());
   }
+  key += ";" + std::to_string(int(current_precision()));
   for (const Array& leaf : info.leaves) {
     const ArrayImpl& impl = impl_of(leaf, where);
     key += ";" + impl.shape.to_string() + (impl.weak ? "w" : "");

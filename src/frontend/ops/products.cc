@@ -7,6 +7,7 @@
 
 #include <tessera/ops/elementwise.h>
 #include <tessera/ops/shape_ops.h>
+#include <tessera/precision.h>
 
 #include "src/frontend/ops/moves.h"
 
@@ -59,6 +60,7 @@ std::vector<Array> common_dtype(const Array& a, const Array& b, Location locatio
 }
 
 std::vector<std::string> operand_precision(Precision precision) {
+  if (precision == Precision::standard) precision = current_precision();
   if (precision == Precision::standard) return {};
   return std::vector<std::string>(2, precision == Precision::high ? "high" : "highest");
 }
