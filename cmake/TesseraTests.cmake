@@ -165,3 +165,39 @@ if(TESSERA_PJRT)
   set_tests_properties(pjrt PROPERTIES LABELS pjrt TIMEOUT ${TESSERA_TEST_TIMEOUT}
     ENVIRONMENT "TESSERA_VERIFY=1;${tessera_test_cache}")
 endif()
+
+if(TESSERA_PJRT)
+  # Our own plugin as the engine of our own programs, with the library twice in one process; and one
+  # that fails on purpose. Linked as users' programs are.
+  add_library(tessera_failing_plugin MODULE
+    "${PROJECT_SOURCE_DIR}/tests/accelerators/failing_plugin.cc")
+  target_link_libraries(tessera_failing_plugin PRIVATE tessera_build_flags ${CMAKE_DL_LIBS})
+  set_target_properties(tessera_failing_plugin PROPERTIES CXX_VISIBILITY_PRESET hidden)
+  add_executable(tessera_accelerators_tests
+    "${PROJECT_SOURCE_DIR}/tests/accelerators/accelerators_test.cc")
+  add_dependencies(tessera_accelerators_tests tessera_pjrt tessera_failing_plugin
+    tessera_accelerators)
+  target_compile_definitions(tessera_accelerators_tests PRIVATE
+    TESSERA_PJRT_LIBRARY="$<TARGET_FILE:tessera_pjrt>"
+    TESSERA_ACCELERATORS_LIBRARY="$<TARGET_FILE:tessera_accelerators>"
+    TESSERA_FAILING_PLUGIN="$<TARGET_FILE:tessera_failing_plugin>")
+  target_compile_options(tessera_accelerators_tests PRIVATE
+    $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
+  target_link_libraries(tessera_accelerators_tests PRIVATE tessera::tessera tessera_build_flags
+    Threads::Threads GTest::gtest GTest::gtest_main)
+  add_test(NAME accelerators
+           COMMAND tessera_accelerators_tests
+                   "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/accelerators.xml"
+           WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+  set_tests_properties(accelerators PROPERTIES LABELS accelerators TIMEOUT ${TESSERA_TEST_TIMEOUT}
+    ENVIRONMENT "TESSERA_VERIFY=1;${tessera_test_cache}")
+  if(TESSERA_BUILD_TOOLS)
+    # All programs of the corpus, plain and sharded.
+    add_test(NAME accelerators_corpus
+             COMMAND tool_tessera check "${PROJECT_SOURCE_DIR}/tests/corpus"
+             WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+    set_tests_properties(accelerators_corpus PROPERTIES LABELS accelerators
+      TIMEOUT ${TESSERA_TEST_TIMEOUT}
+      ENVIRONMENT "TESSERA_PLATFORM=self;TESSERA_PJRT_PLUGINS=self=$<TARGET_FILE:tessera_pjrt>?cpu_device_count=8;${tessera_test_cache}")
+  endif()
+endif()
