@@ -187,7 +187,7 @@ TEST(Accelerators, CheckpointsComeBack) {
 
 TEST(Accelerators, MatricesAreFactoredByFormulas) {
   const Device d = plugin_devices()[0];
-  const Array noise = sin(counting({3, 6, 6}, 1.7f));
+  const Array noise = sin(square(counting({3, 6, 6}, 0.3f))) + eye(6) * 2.0f;
   const Array spd = matmul(noise, swapaxes(noise, -1, -2)) + eye(6) * 3.0f;
   const Array rhs = cos(counting({3, 6, 2}, 0.9f));
   const auto check = [&](const char* what, auto f, const std::vector<Array>& in) {
