@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tessera/abstract_mesh.h>
+#include <tessera/accelerators.h>
 #include <tessera/array.h>
 #include <tessera/associative_scan.h>
 #include <tessera/axes_tree.h>
@@ -43,6 +44,7 @@
 #include <tessera/partition_spec.h>
 #include <tessera/pjit.h>
 #include <tessera/placement.h>
+#include <tessera/precision.h>
 #include <tessera/print.h>
 #include <tessera/processes.h>
 #include <tessera/profile.h>
