@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,6 +46,9 @@ class Engine {
   virtual std::vector<MemoryKind> memory_kinds() const { return {MemoryKind::device}; }
   /// What devices it has, as the maker names it: "NVIDIA H100 80GB HBM3".
   virtual std::string device_kind(const Device& device) const { return device.platform; }
+  /// What machine they are, if that is known: programs are compiled for it unless Options say
+  /// otherwise.
+  virtual std::optional<Network> machine() const { return std::nullopt; }
   /// Whether an executable is for certain devices, which Options::assignment then has to name.
   virtual bool compiles_for_devices() const { return false; }
   /// As compiler::compile. Logical device d of the executable is the d-th of the devices on which

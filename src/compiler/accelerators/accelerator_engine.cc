@@ -37,6 +37,9 @@ class AcceleratorEngine final : public Engine {
   std::string device_kind(const Device& device) const override {
     return client_->devices().at(std::size_t(device.id)).kind;
   }
+  std::optional<Network> machine() const override {
+    return cost::find_machine(client_->devices().front().kind);
+  }
   bool compiles_for_devices() const override { return true; }
 
   std::vector<MemoryKind> memory_kinds() const override {
@@ -54,9 +57,7 @@ class AcceleratorEngine final : public Engine {
   std::shared_ptr<const Executable> compile(std::unique_ptr<ir::Module> module,
                                             const Options& options) const override {
     Options with_machine = options;
-    if (!with_machine.network) {
-      with_machine.network = cost::find_machine(client_->devices().front().kind);
-    }
+    if (!with_machine.network) with_machine.network = machine();
     return compile_for(target_, std::move(module), with_machine);
   }
 

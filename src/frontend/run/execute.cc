@@ -118,6 +118,13 @@ const compiler::Engine& compiling_engine(const BoundProgram& bound) {
                                      : compiler::engine_of(devices().front());
 }
 
+/// Requests the machine that the devices are, if no other is described: what explains the program
+/// is told as well.
+void take_machine(const BoundProgram& bound, Program* program) {
+  if (!bound.lacks_devices.empty() || compiler::Options(program->requests).network) return;
+  program->requests.network = compiling_engine(bound).machine();
+}
+
 /// The process of each device; empty if all are of this one.
 std::vector<std::int32_t> processes_of(const std::vector<Device>& devices) {
   if (std::all_of(devices.begin(), devices.end(), is_local)) return {};
@@ -314,6 +321,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   } else {
     ir::drop_shardings_for_one_device(&module);
   }
+  take_machine(bound, &program);
   for (const auto& listener : placed.listeners) listener->bind(placed.mesh, bound.devices);
   placed.program = std::move(program);
   return placed;
