@@ -11,6 +11,7 @@
 
 #include <tessera/device.h>
 
+#include "src/base/at_location.h"
 #include "src/base/check.h"
 #include "src/base/env.h"
 #include "src/base/log.h"
@@ -181,10 +182,12 @@ const std::vector<Device>& virtual_devices() { return context().devices; }
 const std::vector<Device>& devices() { return default_platform().devices(); }
 
 const std::vector<Device>& devices(const std::string& platform, Location location) {
-  if (const Platform* found = find_platform(platform)) return found->devices();
-  throw ValueError(
-      "devices(\"" + platform + "\"): there is no such platform; there are " + list_of_platforms(),
-      location);
+  const Platform* found = at_location(location, [&] { return find_platform(platform); });
+  if (found != nullptr) return found->devices();
+  throw ValueError("devices(\"" + platform + "\"): there is no such platform; there are " +
+                       list_of_platforms() +
+                       " (load_pjrt_plugin and TESSERA_PJRT_PLUGINS add those of plugins)",
+                   location);
 }
 
 std::vector<Device> local_devices() {

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include <tessera/accelerators.h>
+
 #include "src/base/at_location.h"
 #include "src/base/processes.h"
 #include "src/compiler/engine.h"
@@ -16,6 +18,10 @@ using internal::ArrayImpl;
 using internal::impl_of;
 
 namespace {
+
+// Of a static library the linker takes only what is referred to: with this function comes what
+// finds the plugins of platforms.
+[[gnu::used]] auto* const takes_plugins = &load_pjrt_plugin;
 
 std::string device_text(const std::vector<Device>& list) {
   Dims ids;
