@@ -18,7 +18,7 @@ using evaluator::Word;
 using runtime::KernelCall;
 
 /// Blocks of a unit.
-constexpr std::int64_t kBlocks = 1024;
+constexpr std::int64_t kBlocksOfUnit = 1024;
 
 struct RandomBits {
   bool three_fry = false;
@@ -30,7 +30,7 @@ struct RandomBits {
 };
 
 /// The counter at a block.
-struct Counter {
+struct BlockCounter {
   const RandomBits& a;
   const std::uint64_t* state;
 
@@ -50,8 +50,8 @@ struct Counter {
 };
 
 template <class T>
-void make_blocks(const RandomBits& a, const Counter& counter, std::int64_t begin, std::int64_t end,
-                 T* out) {
+void make_blocks(const RandomBits& a, const BlockCounter& counter, std::int64_t begin,
+                 std::int64_t end, T* out) {
   constexpr bool kWide = sizeof(T) == 8;
   if (a.three_fry && kWide) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -86,9 +86,10 @@ void run_random_bits(const KernelCall& call) {
   std::uint64_t state[3] = {0, 0, 0};
   const std::size_t words = a.has_high_part ? 3 : 2;
   std::memcpy(state, call.inputs[0], words * sizeof(std::uint64_t));
-  const Counter counter{a, state};
+  const BlockCounter counter{a, state};
   T* const out = reinterpret_cast<T*>(call.outputs[a.returns_state ? 1 : 0]);
-  make_blocks(a, counter, call.begin * kBlocks, std::min(a.blocks, call.end * kBlocks), out);
+  make_blocks(a, counter, call.begin * kBlocksOfUnit, std::min(a.blocks, call.end * kBlocksOfUnit),
+              out);
   if (!a.returns_state || call.begin != 0) return;
   std::uint64_t next[3] = {state[0], state[1] + std::uint64_t(a.blocks), 0};
   next[2] = counter.high_part(next[1]);
@@ -122,7 +123,7 @@ KernelDescriptor random_bits_kernel(const ir::Instruction& generator) {
     a.blocks = ((bytes == 8 ? 2 : 1) * a.count + 3) / 4;
   }
   KernelDescriptor kernel;
-  kernel.units = std::max<std::int64_t>(1, (a.blocks + kBlocks - 1) / kBlocks);
+  kernel.units = std::max<std::int64_t>(1, (a.blocks + kBlocksOfUnit - 1) / kBlocksOfUnit);
   kernel.nanoseconds = 50 + 20 * double(a.blocks);
   kernel.key = kernel_key("random-bits", out.dtype, a.three_fry, a.has_high_part, a.returns_state,
                           a.count, a.blocks, a.n, a.inner);
