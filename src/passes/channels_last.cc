@@ -293,17 +293,17 @@ Instruction* rotated_reshape(const Instruction& i, ir::Builder& b) {
 }  // namespace
 
 std::size_t put_channels_last(ir::Module* module) {
-  static const auto convolutions =
-      ir::PatternSet("channels-last").add(Opcode::convolution, features_last);
-  static const auto followers =
-      ir::PatternSet("channels-last")
-          .add(Opcode::convolution, rotated_convolution)
-          .add(Opcode::transpose, rotated_transpose)
-          .add(Opcode::reshape, rotated_reshape)
-          .add(Opcode::reduce, rotated_reduce)
-          .add(Opcode::concatenate, rotated_concatenate)
-          .add({Opcode::reduce_window, Opcode::pad, Opcode::slice}, rotated_by_dim)
-          .add_if(ir::is_elementwise, rotated_elementwise);
+  static const auto& convolutions =
+      ir::keep(ir::PatternSet("channels-last").add(Opcode::convolution, features_last));
+  static const auto& followers =
+      ir::keep(ir::PatternSet("channels-last")
+                   .add(Opcode::convolution, rotated_convolution)
+                   .add(Opcode::transpose, rotated_transpose)
+                   .add(Opcode::reshape, rotated_reshape)
+                   .add(Opcode::reduce, rotated_reduce)
+                   .add(Opcode::concatenate, rotated_concatenate)
+                   .add({Opcode::reduce_window, Opcode::pad, Opcode::slice}, rotated_by_dim)
+                   .add_if(ir::is_elementwise, rotated_elementwise));
   const std::size_t n = ir::walk_and_apply_patterns(module, convolutions);
   if (n > 0) ir::apply_patterns_greedily(module, followers);
   return n;

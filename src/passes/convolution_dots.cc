@@ -202,8 +202,8 @@ Instruction* convolution_as_dot(const Instruction& conv, ir::Builder& b) {
 }  // namespace
 
 std::size_t convolutions_as_dots(ir::Module* module) {
-  static const auto patterns =
-      ir::PatternSet("convolutions-as-dots").add(Opcode::convolution, convolution_as_dot);
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("convolutions-as-dots").add(Opcode::convolution, convolution_as_dot));
   return ir::walk_and_apply_patterns(module, patterns);
 }
 

@@ -127,10 +127,10 @@ Instruction* gradient_norm(const Instruction& i, ir::Builder& b) {
 }  // namespace
 
 std::size_t expand_batch_norms(ir::Module* module) {
-  static const auto patterns = ir::PatternSet("expand-batch-norms")
-                                   .add(Opcode::batch_norm_inference, inference_norm)
-                                   .add(Opcode::batch_norm_training, training_norm)
-                                   .add(Opcode::batch_norm_grad, gradient_norm);
+  static const auto& patterns = ir::keep(ir::PatternSet("expand-batch-norms")
+                                             .add(Opcode::batch_norm_inference, inference_norm)
+                                             .add(Opcode::batch_norm_training, training_norm)
+                                             .add(Opcode::batch_norm_grad, gradient_norm));
   return ir::walk_and_apply_patterns(module, patterns);
 }
 

@@ -92,9 +92,9 @@ Instruction* padded_windows(const Instruction& i, ir::Builder& b) {
 }  // namespace
 
 std::size_t fold_pads(ir::Module* module) {
-  static const auto patterns = ir::PatternSet("fold-pads")
-                                   .add(Opcode::convolution, padded_convolution)
-                                   .add(Opcode::reduce_window, padded_windows);
+  static const auto& patterns = ir::keep(ir::PatternSet("fold-pads")
+                                             .add(Opcode::convolution, padded_convolution)
+                                             .add(Opcode::reduce_window, padded_windows));
   return ir::apply_patterns_greedily(module, patterns);
 }
 

@@ -123,7 +123,8 @@ Instruction* shared_factor(const Instruction& dot, ir::Builder& b) {
 }  // namespace
 
 std::size_t share_factors(ir::Module* module) {
-  static const auto patterns = ir::PatternSet("share-factors").add(Opcode::dot, shared_factor);
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("share-factors").add(Opcode::dot, shared_factor));
   return ir::apply_patterns_greedily(module, patterns);
 }
 
