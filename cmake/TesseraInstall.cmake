@@ -14,7 +14,7 @@ if(TESSERA_JIT)
   install(TARGETS tessera_llvm LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/tessera" COMPONENT llvm)
 endif()
 install(TARGETS tessera_accelerators
-  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/tessera" COMPONENT accelerators)
 if(TESSERA_HAVE_MPI)
   install(TARGETS tessera_mpi LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/tessera" COMPONENT mpi)
 endif()

@@ -55,7 +55,7 @@ differentiated, batched, partitioned and run on all of them.
 .
 This package has the library that such programs are linked with.")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libtessera-llvm")
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libtessera-mpi")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libtessera-mpi, libtessera-accelerators")
 set(dev_depends "libtessera${minor}" libstdc++-12-dev)
 tessera_package(development libtessera-dev libdevel "${dev_depends}"
 "sharded array programs in C++20, files for development
@@ -71,6 +71,10 @@ checkpoints. It comes with pages of the manual and completions for bash,
 zsh and fish.")
   set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "libtessera-llvm")
 endif()
+tessera_package(accelerators libtessera-accelerators libs "libtessera${minor}"
+"sharded array programs, accelerators
+The module by which a program of Tessera's runs on GPUs and other
+accelerators: a client of PJRT plugins.")
 if(TESSERA_JIT)
   tessera_package(llvm libtessera-llvm libs "libtessera${minor}"
 "sharded array programs, compiled kernels
