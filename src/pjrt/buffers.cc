@@ -4,18 +4,76 @@
 #include <utility>
 
 #include "src/pjrt/dtypes.h"
+#include "src/pjrt/ffi/python_lock.h"
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {
 
+namespace {
+
+[[noreturn]] void fail_deleted(const PJRT_Buffer& b) {
+  throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                "Array has been deleted or donated: " + b.shape.to_string());
+}
+
+}  // namespace
+
 DeviceBuffer data_of(PJRT_Buffer* buffer) {
   PJRT_Buffer& b = checked(buffer, "buffer");
-  const std::lock_guard hold(b.lock);
-  if (!b.data) {
-    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                  "Array has been deleted or donated: " + b.shape.to_string());
+  std::shared_ptr<Pending> pending;
+  {
+    const std::lock_guard hold(b.lock);
+    if (b.data) return b.data;
+    if (!b.pending) fail_deleted(b);
+    pending = b.pending;
   }
+  if (pending->done->is_complete()) {
+    pending->done->wait();
+  } else {
+    const ffi::WithoutPythonLock without;
+    pending->done->wait();
+  }
+  const std::lock_guard hold(b.lock);
+  // Whoever waits for the same result takes a handle from there; the last one leaves none behind,
+  // so that memory can be donated.
+  if (b.pending == pending) {
+    b.pending.reset();
+    b.data = pending.use_count() == 1 ? std::move(pending->data) : pending->data;
+  }
+  if (!b.data) fail_deleted(b);
   return b.data;
+}
+
+std::shared_ptr<Pending> pending_of(PJRT_Buffer* buffer) {
+  PJRT_Buffer& b = checked(buffer, "buffer");
+  const std::lock_guard hold(b.lock);
+  return b.pending != nullptr && !b.pending->done->is_complete() ? b.pending : nullptr;
+}
+
+std::shared_ptr<Event> with_data(PJRT_Buffer* buffer,
+                                 std::function<void(const DeviceBuffer&)> work) {
+  std::shared_ptr<Pending> pending = pending_of(buffer);
+  if (pending == nullptr) {
+    work(data_of(buffer));
+    return nullptr;
+  }
+  auto done = std::make_shared<Event>();
+  const std::shared_ptr<Event> before = pending->done;
+  before->when_complete([pending = std::move(pending), done,
+                         work = std::move(work)](const std::exception_ptr& error) mutable {
+    std::exception_ptr failed = error;
+    if (!failed) {
+      try {
+        work(pending->data);
+      } catch (...) {
+        failed = std::current_exception();
+      }
+    }
+    pending.reset();
+    work = nullptr;
+    failed ? done->fail(failed) : done->complete();
+  });
+  return done;
 }
 
 std::byte* address_of(PJRT_Buffer* buffer) {
@@ -35,6 +93,15 @@ PJRT_Buffer* make_buffer(DeviceBuffer data, const Shape& shape, PJRT_Memory* mem
   return out.release();
 }
 
+PJRT_Buffer* make_buffer(std::shared_ptr<Pending> pending, const Shape& shape,
+                         PJRT_Memory* memory) {
+  auto out = std::make_unique<PJRT_Buffer>();
+  out->memory = memory;
+  out->shape = shape;
+  out->pending = std::move(pending);
+  return out.release();
+}
+
 namespace {
 
 const std::int64_t* dims_of(const PJRT_Buffer& b) { return b.shape.dims.data(); }
@@ -48,8 +115,10 @@ PJRT_Error* buffer_delete(PJRT_Buffer_Delete_Args* args) {
   return guarded([&] {
     PJRT_Buffer& b = checked(args->buffer, "buffer");
     DeviceBuffer gone;
+    std::shared_ptr<Pending> never;
     const std::lock_guard hold(b.lock);
     gone = std::exchange(b.data, {});
+    never = std::exchange(b.pending, {});
   });
 }
 
@@ -57,7 +126,7 @@ PJRT_Error* buffer_is_deleted(PJRT_Buffer_IsDeleted_Args* args) {
   return guarded([&] {
     PJRT_Buffer& b = checked(args->buffer, "buffer");
     const std::lock_guard hold(b.lock);
-    args->is_deleted = !b.data;
+    args->is_deleted = !b.data && !b.pending;
   });
 }
 
@@ -104,7 +173,11 @@ PJRT_Error* buffer_layout(PJRT_Buffer_GetMemoryLayout_Args* args) {
 }
 
 PJRT_Error* buffer_bytes(PJRT_Buffer_OnDeviceSizeInBytes_Args* args) {
-  return guarded([&] { args->on_device_size_in_bytes = data_of(args->buffer).bytes(); });
+  return guarded([&] {
+    args->on_device_size_in_bytes = pending_of(args->buffer) != nullptr
+                                        ? std::size_t(args->buffer->shape.byte_count())
+                                        : data_of(args->buffer).bytes();
+  });
 }
 
 PJRT_Error* buffer_device(PJRT_Buffer_Device_Args* args) {
@@ -155,8 +228,16 @@ PJRT_Error* buffer_decrease(PJRT_Buffer_DecreaseExternalReferenceCount_Args* arg
 
 PJRT_Error* buffer_ready(PJRT_Buffer_ReadyEvent_Args* args) {
   return guarded([&] {
-    const DeviceBuffer data = data_of(args->buffer);
-    args->event = new PJRT_Event{data.memory->ready()};
+    PJRT_Buffer& b = checked(args->buffer, "buffer");
+    {
+      const std::lock_guard hold(b.lock);
+      // Also if it has failed: the event says why.
+      if (b.pending != nullptr) {
+        args->event = new PJRT_Event{b.pending->done};
+        return;
+      }
+    }
+    args->event = new PJRT_Event{data_of(&b).memory->ready()};
   });
 }
 

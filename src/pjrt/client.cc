@@ -18,6 +18,8 @@ struct Wishes {
   std::optional<std::int64_t> devices;
   /// As jax.distributed knows of processes.
   std::optional<std::int64_t> process, processes;
+  /// Whether runs may go on after the call.
+  bool asynchronous = true;
 };
 
 std::int64_t number_of(const PJRT_NamedValue& option, std::int64_t least) {
@@ -41,7 +43,12 @@ Wishes read_options(const PJRT_Client_Create_Args& args) {
       out.process = number_of(option, 0);
     } else if (name == "num_nodes") {
       out.processes = number_of(option, 1);
-    } else if (name != "asynchronous" && name != "partition_index") {
+    } else if (name == "asynchronous") {
+      if (option.type != PJRT_NamedValue_kBool) {
+        throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, "option 'asynchronous' is true or false");
+      }
+      out.asynchronous = option.bool_value;
+    } else if (name != "partition_index") {
       throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
                     "unknown option '" + std::string(name) +
                         "'; there are cpu_device_count, asynchronous, node_id, num_nodes, "
@@ -66,8 +73,7 @@ void check_processes(const Wishes& wishes) {
 }
 
 /// The devices of all processes, as a client asks for them.
-std::vector<Device> wanted_devices(const PJRT_Client_Create_Args& args) {
-  const Wishes wishes = read_options(args);
+std::vector<Device> wanted_devices(const Wishes& wishes) {
   if (wishes.devices) {
     try {
       set_num_devices(*wishes.devices);
@@ -146,7 +152,8 @@ PJRT_Error* plugin_attributes(PJRT_Plugin_Attributes_Args* args) {
 PJRT_Error* client_create(PJRT_Client_Create_Args* args) {
   return guarded([&] {
     // First of all: it says how many devices there are to be.
-    const std::vector<Device> devices = wanted_devices(*args);
+    const Wishes wishes = read_options(*args);
+    const std::vector<Device> devices = wanted_devices(wishes);
     auto client = std::make_unique<PJRT_Client>();
     client->engine = compiler::find_engine(virtual_platform());
     client->platform = virtual_platform();
@@ -154,6 +161,8 @@ PJRT_Error* client_create(PJRT_Client_Create_Args* args) {
     client->process = std::int32_t(process_index());
     for (const Device& d : devices) add_device(*client, d);
     client->topology = topology_of(*client);
+    client->asynchronous = wishes.asynchronous;
+    client->runs = std::make_unique<RunQueue>(client->devices.size() + 1);
     args->client = client.release();
   });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the API on errors and events.
+#include "src/pjrt/ffi/python_lock.h"
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {
@@ -66,7 +67,11 @@ PJRT_Error* event_is_ready(PJRT_Event_IsReady_Args* args) {
 
 PJRT_Error* event_await(PJRT_Event_Await_Args* args) {
   return guarded([&] {
-    if (const std::shared_ptr<Event>& event = checked(args->event, "event").event) event->wait();
+    const std::shared_ptr<Event> event = checked(args->event, "event").event;
+    if (event == nullptr) return;
+    if (event->is_complete()) return event->wait();
+    const ffi::WithoutPythonLock without;
+    event->wait();
   });
 }
 

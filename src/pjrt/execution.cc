@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the API that run programs.
 #include <algorithm>
+#include <chrono>
+#include <set>
 #include <string>
 #include <utility>
 
+#include "src/base/processes.h"
 #include "src/pjrt/ffi/user_data.h"
 #include "src/pjrt/program.h"
 
@@ -21,8 +24,23 @@ std::vector<bool> donated_by(const Program& p, const PJRT_ExecuteOptions* option
   return out;
 }
 
+/// What a run is given. Arguments that an earlier run makes still come when that is done.
+struct Given {
+  struct Late {
+    std::size_t parameter, place;
+    std::shared_ptr<Pending> value;
+  };
+  compiler::DeviceArrays arrays;
+  std::vector<Late> late;
+
+  bool is_there() const {
+    return std::all_of(late.begin(), late.end(),
+                       [](const Late& l) { return l.value->done->is_complete(); });
+  }
+};
+
 /// The argument's memory, a handle of the run's own.
-DeviceBuffer argument(const Program& p, PJRT_Buffer* given, std::size_t i) {
+void take(const Program& p, PJRT_Buffer* given, std::size_t i, std::size_t place, Given* to) {
   PJRT_Buffer& b = checked(given, "argument");
   const Shape& want = p.parameter_shards[i];
   // Clients have empty arrays for tokens.
@@ -33,33 +51,38 @@ DeviceBuffer argument(const Program& p, PJRT_Buffer* given, std::size_t i) {
                       " on a device, and the program takes " + want.to_string());
   }
   const std::lock_guard hold(b.lock);
-  if (!b.data) {
+  if (b.data) {
+    to->arrays[i][place] = b.data;
+  } else if (b.pending) {
+    to->late.push_back({i, place, b.pending});
+  } else {
     throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
                   "argument " + std::to_string(i) + " of " + p.name +
                       " has been deleted or donated: " + b.shape.to_string());
   }
-  return b.data;
 }
 
 /// The client's handle is empty from now on.
 void give_away(const Program& p, PJRT_Buffer& b, std::size_t i) {
   DeviceBuffer gone;
+  std::shared_ptr<Pending> pending;
   const std::lock_guard hold(b.lock);
   gone = std::exchange(b.data, {});
-  if (gone) return;
+  pending = std::exchange(b.pending, {});
+  if (gone || pending) return;
   throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
                 "argument " + std::to_string(i) + " of " + p.name +
                     " is donated twice, in this call or by another thread: " + b.shape.to_string());
 }
 
-compiler::DeviceArrays take_arguments(const Program& p,
-                                      const PJRT_LoadedExecutable_Execute_Args& args,
-                                      const std::vector<bool>& donated) {
-  compiler::DeviceArrays out(args.num_args);
+Given take_arguments(const Program& p, const PJRT_LoadedExecutable_Execute_Args& args,
+                     const std::vector<bool>& donated) {
+  Given out;
+  out.arrays.resize(args.num_args);
   for (std::size_t i = 0; i < args.num_args; ++i) {
-    out[i].resize(p.devices.size());
+    out.arrays[i].resize(p.devices.size());
     for (std::size_t d = 0; d < args.num_devices; ++d) {
-      out[i][p.places[d]] = argument(p, args.argument_lists[d][i], i);
+      take(p, args.argument_lists[d][i], i, p.places[d], &out);
     }
   }
   // Not before all of them fit: a call that is refused takes nothing.
@@ -124,34 +147,159 @@ void copy_shared(const Program& p, const std::vector<const DeviceMemory*>& kept,
   }
 }
 
+/// Waits for arguments that earlier runs make. Throws what happened if one of those failed.
+void settle(const Program& p, Given* given) {
+  try {
+    for (Given::Late& l : given->late) {
+      l.value->done->wait();
+      // The last handle is passed on, so that it can be donated.
+      given->arrays[l.parameter][l.place] =
+          l.value.use_count() == 1 ? std::move(l.value->data) : l.value->data;
+      l.value.reset();
+    }
+  } catch (const std::exception& e) {
+    if (p.addressable.size() == p.devices.size()) throw;
+    // The other processes wait for this one's part: they fail with it.
+    std::set<int> members;
+    for (const PJRT_Device* d : p.devices) members.insert(int(d->device.process_index));
+    Processes::Turn turn(processes(), {"run", p.name, {}},
+                         processes()->group({members.begin(), members.end()}));
+    turn.fails_by(e.what());
+    throw;
+  }
+  given->late.clear();
+}
+
+compiler::DeviceArrays run(const Program& p, Given given, const std::vector<bool>& donated) {
+  settle(p, &given);
+  std::vector<const DeviceMemory*> kept;
+  for (std::size_t i = 0; i < given.arrays.size(); ++i) {
+    if (donated[i]) continue;
+    for (const DeviceBuffer& b : given.arrays[i]) kept.push_back(b.memory.get());
+  }
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  compiler::DeviceArrays results = p.executable->run(std::move(given.arrays), donated);
+  copy_shared(p, kept, &results);
+  // The shortest run counts most: others waited for processors, or were the first ones.
+  const float took = std::chrono::duration<float>(Clock::now() - begin).count();
+  const float before = p.seconds.load(std::memory_order_relaxed);
+  p.seconds.store(took < before ? took : before + (took - before) / 8, std::memory_order_relaxed);
+  return results;
+}
+
+/// A run that waits for its turn, and the results that it will have.
+struct QueuedRun {
+  std::shared_ptr<Program> program;
+  ffi::UserData user_data;
+  Given given;
+  std::vector<bool> donated;
+  /// By device of the call, then number.
+  std::vector<std::vector<std::shared_ptr<Pending>>> results;
+  std::shared_ptr<Event> done;
+
+  void operator()(ffi::HostCallObserver* observer) noexcept {
+    std::exception_ptr error;
+    try {
+      const ffi::ScopedRun scope(&user_data, observer);
+      compiler::DeviceArrays made = run(*program, std::move(given), donated);
+      for (std::size_t d = 0; d < results.size(); ++d) {
+        for (std::size_t r = 0; r < made.size(); ++r) {
+          results[d][r]->data = std::move(made[r][program->places[d]]);
+        }
+      }
+    } catch (...) {
+      error = std::current_exception();
+    }
+    // No handle is left here when clients hear of it.
+    given = {};
+    results.clear();
+    program.reset();
+    error ? done->fail(error) : done->complete();
+  }
+};
+
+const PJRT_Device& device_of(const Program& p, const PJRT_LoadedExecutable_Execute_Args& args,
+                             std::size_t d) {
+  return args.execute_device != nullptr ? *args.execute_device : *p.addressable[d];
+}
+
+/// Gives the call results that come when the event happens. `to`, if any, holds them, too.
+void promise(const Program& p, const PJRT_LoadedExecutable_Execute_Args& args,
+             const std::shared_ptr<Event>& done,
+             std::vector<std::vector<std::shared_ptr<Pending>>>* to) {
+  for (std::size_t d = 0; d < args.num_devices; ++d) {
+    if (to != nullptr) to->emplace_back();
+    for (std::size_t r = 0; r < p.result_shards.size(); ++r) {
+      const auto pending = std::make_shared<Pending>(Pending{done, {}});
+      args.output_lists[d][r] = make_buffer(pending, p.result_shards[r],
+                                            memory_of(device_of(p, args, d), p.result_memory[r]));
+      if (to != nullptr) to->back().push_back(pending);
+    }
+    if (args.device_complete_events != nullptr) {
+      args.device_complete_events[d] = new PJRT_Event{done};
+    }
+  }
+}
+
+/// Where a thread of the queue takes over from the caller, and the caller from it: about what that
+/// costs together.
+constexpr float kSmallSeconds = 50e-6F;
+
 PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
   return guarded([&] {
     check_call(*args);
-    const Program& p = *args->executable->program;
+    const std::shared_ptr<Program>& program = args->executable->program;
+    const Program& p = *program;
     if (p.addressable.empty()) return;  // it is for other processes
+    RunQueue& queue = *p.client->runs;
     const std::vector<bool> donated = donated_by(p, args->options);
     const PJRT_ExecuteContext* const context =
         args->options == nullptr ? nullptr : args->options->context;
-    const ffi::ScopedRun run(context == nullptr ? nullptr : &context->user_data);
-    compiler::DeviceArrays given = take_arguments(p, *args, donated);
-    std::vector<const DeviceMemory*> kept;
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      if (donated[i]) continue;
-      for (const DeviceBuffer& b : given[i]) kept.push_back(b.memory.get());
-    }
-    compiler::DeviceArrays results = p.executable->run(std::move(given), donated);
-    copy_shared(p, kept, &results);
-    for (std::size_t d = 0; d < args->num_devices; ++d) {
-      const PJRT_Device& device =
-          args->execute_device != nullptr ? *args->execute_device : *p.addressable[d];
-      for (std::size_t r = 0; r < results.size(); ++r) {
-        args->output_lists[d][r] = make_buffer(results[r][p.places[d]], p.result_shards[r],
-                                               memory_of(device, p.result_memory[r]));
+    const std::vector<std::size_t> one =
+        args->execute_device == nullptr
+            ? std::vector<std::size_t>()
+            : std::vector<std::size_t>{std::size_t(args->execute_device->device.id)};
+    const std::vector<std::size_t>& lines = one.empty() ? p.lines : one;
+    // A function that a run calls can't wait for what may wait for that run.
+    const bool at_once = !p.client->asynchronous || ffi::is_in_run();
+    if (!at_once) queue.wait_for_room(lines);
+    Given given = take_arguments(p, *args, donated);
+    if (at_once || (!p.calls_host && p.seconds.load(std::memory_order_relaxed) <= kSmallSeconds &&
+                    queue.is_free(lines) && given.is_there())) {
+      compiler::DeviceArrays results;
+      try {
+        const ffi::ScopedRun scope(context == nullptr ? nullptr : &context->user_data);
+        results = run(p, std::move(given), donated);
+      } catch (...) {
+        const auto failed = std::make_shared<Event>();
+        failed->fail(std::current_exception());
+        return promise(p, *args, failed, nullptr);
       }
-      if (args->device_complete_events != nullptr) {
-        args->device_complete_events[d] = new PJRT_Event{};
+      for (std::size_t d = 0; d < args->num_devices; ++d) {
+        for (std::size_t r = 0; r < results.size(); ++r) {
+          args->output_lists[d][r] =
+              make_buffer(results[r][p.places[d]], p.result_shards[r],
+                          memory_of(device_of(p, *args, d), p.result_memory[r]));
+        }
+        if (args->device_complete_events != nullptr) {
+          args->device_complete_events[d] = new PJRT_Event{};
+        }
       }
+      return;
     }
+    auto queued = std::make_shared<QueuedRun>();
+    queued->program = program;
+    if (context != nullptr) queued->user_data = context->user_data;
+    queued->donated = donated;
+    queued->done = std::make_shared<Event>();
+    promise(p, *args, queued->done, &queued->results);
+    std::vector<std::shared_ptr<Event>> after;
+    for (const Given::Late& l : given.late) {
+      if (!l.value->done->is_complete()) after.push_back(l.value->done);
+    }
+    queued->given = std::move(given);
+    queue.add(lines, after, [queued](ffi::HostCallObserver* observer) { (*queued)(observer); });
   });
 }
 

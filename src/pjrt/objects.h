@@ -16,6 +16,7 @@
 #include "src/compiler/engine.h"
 #include "src/pjrt/abi/api.h"
 #include "src/pjrt/ffi/user_data.h"
+#include "src/pjrt/run_queue.h"
 #include "src/pjrt/status.h"
 
 /// Null: it has happened.
@@ -68,13 +69,28 @@ struct PJRT_Client {
   std::vector<PJRT_Device*> devices, addressable_devices;
   std::vector<PJRT_Memory*> addressable_memories;
   std::unique_ptr<PJRT_TopologyDescription> topology;
+  /// Whether programs may be run after Execute has returned.
+  bool asynchronous = true;
+  /// Programs that wait for their turn. The last member: the others are there until all have run.
+  std::unique_ptr<tessera::pjrt::RunQueue> runs;
 };
+
+namespace tessera::pjrt {
+
+/// What a buffer will hold. `data` is set before `done` happens; if that fails, it stays empty.
+struct Pending {
+  std::shared_ptr<Event> done;
+  DeviceBuffer data;
+};
+
+}  // namespace tessera::pjrt
 
 struct PJRT_Buffer {
   PJRT_Memory* memory = nullptr;
   tessera::Shape shape;
-  /// Empty once it was deleted or donated, which `lock` guards.
+  /// One of both, none once it was deleted or donated, which `lock` guards.
   tessera::DeviceBuffer data;
+  std::shared_ptr<tessera::pjrt::Pending> pending;
   std::mutex lock;
   /// Held while the count of external references isn't 0.
   tessera::DeviceBuffer external;
@@ -89,14 +105,24 @@ struct PJRT_ExecuteContext {
 
 namespace tessera::pjrt {
 
-/// The buffer's memory, a handle of the caller's own. A Failure if it was deleted or donated.
+/// The buffer's memory, a handle of the caller's own. Waits for what makes it, and throws what
+/// happened if that failed. A Failure if it was deleted or donated.
 DeviceBuffer data_of(PJRT_Buffer* buffer);
+
+/// What the buffer waits for; null: its memory is there, or it was deleted.
+std::shared_ptr<Pending> pending_of(PJRT_Buffer* buffer);
+
+/// Does `work` with the buffer's memory, later if something makes that still; then the event says
+/// when it is done, or why not. Null: it is done.
+std::shared_ptr<Event> with_data(PJRT_Buffer* buffer,
+                                 std::function<void(const DeviceBuffer&)> work);
 
 /// Where the host can read it. A Failure if it can't.
 std::byte* address_of(PJRT_Buffer* buffer);
 
 /// A new handle on the client's side.
 PJRT_Buffer* make_buffer(DeviceBuffer data, const Shape& shape, PJRT_Memory* memory);
+PJRT_Buffer* make_buffer(std::shared_ptr<Pending> pending, const Shape& shape, PJRT_Memory* memory);
 
 /// Null pointers in place of arguments are errors of the client, and said as such.
 template <class T>

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "src/base/processes.h"
+#include "src/base/task_pool.h"
 #include "src/compiler/read_module.h"
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/auto_sharding.h"
@@ -175,6 +176,31 @@ std::string hexadecimal(XXH128_hash_t h) {
   return text;
 }
 
+/// What the first run is expected to take, on the caller's processors.
+double first_seconds(const Program& p) {
+  Network here;
+  here.other = {5e9, 1e-6};
+  here.flops_per_second = 5e9;
+  here.memory_bytes_per_second = 5e9;
+  const double devices = double(p.addressable.size());
+  return p.executable->cost_analysis(here).overlapped_seconds * devices /
+         std::min(devices, double(worker_count()));
+}
+
+/// How runs are queued.
+void plan_runs(Program& p) {
+  for (const PJRT_Device* d : p.addressable) p.lines.push_back(std::size_t(d->device.id));
+  if (p.addressable.size() != p.devices.size()) p.lines.push_back(p.client->devices.size());
+  p.seconds = float(first_seconds(p));
+  for (const auto& c : p.executable->partitioned().computations()) {
+    for (const auto& i : c->instructions()) {
+      p.calls_host = p.calls_host || ffi::is_handler(*i);
+      const auto* loop = i->attrs.get_if<ir::WhileAttrs>();
+      if (loop != nullptr && !loop->known_trip_count) p.seconds = 1;
+    }
+  }
+}
+
 /// With the version of the format.
 constexpr std::string_view kMagic = "TESSERA-PROGRAM-1\n";
 
@@ -241,6 +267,7 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
   }
   p->executable = client.engine->compile(std::move(module), options);
   describe(*p, donors);
+  plan_runs(*p);
   return p;
 }
 

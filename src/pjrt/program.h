@@ -2,6 +2,7 @@
 // Programs that clients compile: what is known of them, and what runs them.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,6 +25,12 @@ struct Program {
   std::vector<PJRT_Device*> devices, addressable;
   std::vector<PJRT_LogicalDeviceIds> logical_ids;
   std::vector<std::size_t> places;
+  /// Those of the client's queue that a run waits on.
+  std::vector<std::size_t> lines;
+  /// What a run is expected to take: an estimate before the first one, later what they took.
+  mutable std::atomic<float> seconds = 0;
+  /// Runs call functions of the host, which may take any time.
+  bool calls_host = false;
 
   /// Of one device.
   std::vector<Shape> parameter_shards, result_shards;

@@ -141,8 +141,7 @@ PJRT_Error* uninitialized(PJRT_Client_CreateUninitializedBuffer_Args* args) {
 
 PJRT_Error* to_host(PJRT_Buffer_ToHostBuffer_Args* args) {
   return guarded([&] {
-    auto* const buffer = static_cast<PJRT_Buffer*>(args->src);
-    const DeviceBuffer data = data_of(buffer);
+    auto* const buffer = &checked(static_cast<PJRT_Buffer*>(args->src), "buffer");
     const auto size = std::size_t(buffer->shape.byte_count());
     if (args->dst == nullptr) {
       args->dst_size = size;
@@ -154,10 +153,13 @@ PJRT_Error* to_host(PJRT_Buffer_ToHostBuffer_Args* args) {
                         buffer->shape.to_string() + " takes " + std::to_string(size));
     }
     const Box all = Box::entire(buffer->shape.dims);
-    buffer->device()->client->engine->copy_out(
-        data, all, static_cast<std::byte*>(args->dst),
-        {buffer->shape.dtype, all, strides_of_layout(buffer->shape, args->host_layout)});
-    args->event = new PJRT_Event{};
+    const HostLayout requested{buffer->shape.dtype, all,
+                               strides_of_layout(buffer->shape, args->host_layout)};
+    args->event = new PJRT_Event{
+        with_data(buffer, [engine = buffer->device()->client->engine, requested,
+                           to = static_cast<std::byte*>(args->dst)](const DeviceBuffer& data) {
+          engine->copy_out(data, requested.box, to, requested);
+        })};
   });
 }
 
@@ -181,11 +183,15 @@ PJRT_Error* raw_to_host(PJRT_Buffer_CopyRawToHost_Args* args) {
 }
 
 PJRT_Buffer* copied_to(PJRT_Buffer* buffer, PJRT_Memory* to) {
-  const DeviceBuffer data = data_of(buffer);
   const compiler::Engine& engine = *checked(to, "memory").device->client->engine;
-  DeviceBuffer there = engine.on_device(data, to->device->device);
-  if (to->kind != buffer->memory->kind) there = engine.copy({&there, 1}, to->kind).front();
-  return make_buffer(std::move(there), buffer->shape, to);
+  const auto made = std::make_shared<Pending>();
+  made->done = with_data(
+      buffer, [made, to, &engine, moves = to->kind != buffer->memory->kind](const DeviceBuffer& b) {
+        DeviceBuffer there = engine.on_device(b, to->device->device);
+        made->data = moves ? engine.copy({&there, 1}, to->kind).front() : std::move(there);
+      });
+  return made->done == nullptr ? make_buffer(std::move(made->data), buffer->shape, to)
+                               : make_buffer(made, buffer->shape, to);
 }
 
 PJRT_Error* to_device(PJRT_Buffer_CopyToDevice_Args* args) {

@@ -174,6 +174,7 @@ class Site {
     context.data = user_data_of_run();
     context.run_id = id_of_run();
     const XLA_FFI_Args a = args.args(), r = rets.args();
+    tell_of_host_call();
     call_stage(bundle_.prepare, XLA_FFI_ExecutionStage_PREPARE, &context, a, r);
     call_stage(bundle_.initialize, XLA_FFI_ExecutionStage_INITIALIZE, &context, a, r);
     call_stage(bundle_.execute, XLA_FFI_ExecutionStage_EXECUTE, &context, a, r);

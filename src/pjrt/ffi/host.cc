@@ -250,9 +250,9 @@ void* find(const UserData& data, std::int64_t type_id) {
   return nullptr;
 }
 
-ScopedRun::ScopedRun(const UserData* data) {
+ScopedRun::ScopedRun(const UserData* data, HostCallObserver* observer) {
   static std::atomic<std::int64_t> runs{0};
-  run_ = {data, ++runs};
+  run_ = {data, ++runs, observer};
 }
 
 const UserData* user_data_of_run() {
@@ -262,6 +262,10 @@ const UserData* user_data_of_run() {
 std::int64_t id_of_run() {
   const auto* run = static_cast<const ScopedRun::Run*>(run_context());
   return run == nullptr ? 0 : run->id;
+}
+void tell_of_host_call() {
+  const auto* run = static_cast<const ScopedRun::Run*>(run_context());
+  if (run != nullptr && run->observer != nullptr) run->observer->calls_host();
 }
 
 }  // namespace tessera::pjrt::ffi

@@ -13,6 +13,8 @@
 #include "src/pjrt/dtypes.h"
 #include "src/pjrt/ffi/handlers.h"
 #include "src/pjrt/ffi/host.h"
+#include "src/pjrt/ffi/python_lock.h"
+#include "src/pjrt/run_queue.h"
 
 namespace tessera::pjrt::ffi {
 namespace {
@@ -38,7 +40,6 @@ struct Python {
   const char* (*text)(PyObject*) = nullptr;
   void (*clear)() = nullptr;
   void (*decrement)(PyObject*) = nullptr;
-  int (*initialized)() = nullptr;
   bool complete = true;
 
   Python() {
@@ -59,7 +60,6 @@ struct Python {
     find(&text, "PyUnicode_AsUTF8");
     find(&clear, "PyErr_Clear");
     find(&decrement, "Py_DecRef");
-    find(&initialized, "Py_IsInitialized");
   }
   template <class F>
   void find(F* function, const char* name) {
@@ -227,7 +227,7 @@ XLA_FFI_Error* take(const Python& p, PyObject* made, const XLA_FFI_Args& rets) {
 XLA_FFI_Error* call_function(const XLA_FFI_CallFrame& frame, const Functions& functions,
                              std::uint64_t index) {
   static const Python p;
-  if (!p.complete || p.initialized() == 0) {
+  if (!p.complete || !python_runs()) {
     return error("this program calls a function of Python, which is not in this process", 9);
   }
   Session session(p);
@@ -297,6 +297,22 @@ class OnHost : public ir::HostCallback {
   }
 };
 
+/// Has Python wait for what runs before it ends: afterwards nobody could call its functions.
+void wait_at_exit() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    const Python p;
+    if (!p.complete || !python_runs()) return;
+    Session session(p);
+    constexpr int kFile = 257;  // Py_file_input
+    PyObject* const names = p.dict(p.module("_tessera_pjrt"));
+    const std::string code =
+        "import atexit as _a, ctypes as _c\n_a.register(_c.CFUNCTYPE(None)(" +
+        std::to_string(reinterpret_cast<std::uintptr_t>(&RunQueue::wait_for_all)) + "))\n";
+    if (session.own(p.run(code.c_str(), kFile, names, names)) == nullptr) p.clear();
+  });
+}
+
 void collect(const ir::Computation* c, std::set<const ir::Computation*>* out) {
   if (!out->insert(c).second) return;
   for (const auto& i : c->instructions()) {
@@ -338,9 +354,10 @@ bool prepare_callbacks(ir::Module* module) {
         i->shape = Shape(DType::token, {});
         i->sharding.clear();
       }
-      if (per_device.count(c.get()) > 0) continue;
       const auto& attrs = i->get<ir::CustomCallAttrs>();
       if (attrs.target != kWhole && attrs.target != kParts) continue;
+      wait_at_exit();
+      if (per_device.count(c.get()) > 0) continue;
       // What JAX says of where it runs, on the first device, is so that it runs once.
       i->sharding.clear();
       if (attrs.target == kParts) {
