@@ -17,6 +17,7 @@
 #include "src/pjrt/ffi/handlers.h"
 #include "src/pjrt/op_sharding.h"
 #include "src/pjrt/partitioner/custom_partitioner.h"
+#include "src/pjrt/partitioner/inspect_sharding.h"
 #include "src/spmd/submeshes.h"
 
 namespace tessera::pjrt {
@@ -239,6 +240,7 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
   p->name = module->name;
   const bool sees_parts = ffi::prepare_callbacks(module.get());
   attach_custom_partitioners(module.get());
+  const auto inspections = attach_inspections(module.get());
   module->replica_count = p->options.replicas;
   if (p->options.partitions == 1) {
     module->num_partitions = 1;
@@ -266,6 +268,7 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
     if (index.empty()) donors.push_back(std::size_t(parameter));
   }
   p->executable = client.engine->compile(std::move(module), options);
+  for (const auto& i : inspections) i->report();
   describe(*p, donors);
   plan_runs(*p);
   return p;
