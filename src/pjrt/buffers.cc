@@ -135,15 +135,17 @@ PJRT_Error* buffer_type(PJRT_Buffer_ElementType_Args* args) {
 }
 
 PJRT_Error* buffer_dims(PJRT_Buffer_Dimensions_Args* args) {
-  args->dims = dims_of(*args->buffer);
-  args->num_dims = args->buffer->shape.dims.size();
-  return nullptr;
+  return guarded([&] {
+    args->dims = dims_of(checked(args->buffer, "buffer"));
+    args->num_dims = checked(args->buffer, "buffer").shape.dims.size();
+  });
 }
 
 PJRT_Error* buffer_unpadded_dims(PJRT_Buffer_UnpaddedDimensions_Args* args) {
-  args->unpadded_dims = dims_of(*args->buffer);
-  args->num_dims = args->buffer->shape.dims.size();
-  return nullptr;
+  return guarded([&] {
+    args->unpadded_dims = dims_of(checked(args->buffer, "buffer"));
+    args->num_dims = checked(args->buffer, "buffer").shape.dims.size();
+  });
 }
 
 PJRT_Error* buffer_dynamic_dims(PJRT_Buffer_DynamicDimensionIndices_Args* args) {
@@ -181,13 +183,11 @@ PJRT_Error* buffer_bytes(PJRT_Buffer_OnDeviceSizeInBytes_Args* args) {
 }
 
 PJRT_Error* buffer_device(PJRT_Buffer_Device_Args* args) {
-  args->device = args->buffer->device();
-  return nullptr;
+  return guarded([&] { args->device = checked(args->buffer, "buffer").device(); });
 }
 
 PJRT_Error* buffer_memory(PJRT_Buffer_Memory_Args* args) {
-  args->memory = args->buffer->memory;
-  return nullptr;
+  return guarded([&] { args->memory = checked(args->buffer, "buffer").memory; });
 }
 
 PJRT_Error* buffer_on_cpu(PJRT_Buffer_IsOnCpu_Args* args) {

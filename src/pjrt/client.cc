@@ -153,16 +153,8 @@ PJRT_Error* client_create(PJRT_Client_Create_Args* args) {
   return guarded([&] {
     // First of all: it says how many devices there are to be.
     const Wishes wishes = read_options(*args);
-    const std::vector<Device> devices = wanted_devices(wishes);
-    auto client = std::make_unique<PJRT_Client>();
-    client->engine = compiler::find_engine(virtual_platform());
-    client->platform = virtual_platform();
-    client->version = "tessera";
-    client->process = std::int32_t(process_index());
-    for (const Device& d : devices) add_device(*client, d);
-    client->topology = topology_of(*client);
+    std::unique_ptr<PJRT_Client> client = make_client(wanted_devices(wishes));
     client->asynchronous = wishes.asynchronous;
-    client->runs = std::make_unique<RunQueue>(client->devices.size() + 1);
     args->client = client.release();
   });
 }
@@ -173,20 +165,21 @@ PJRT_Error* client_destroy(PJRT_Client_Destroy_Args* args) {
 }
 
 PJRT_Error* platform_name(PJRT_Client_PlatformName_Args* args) {
-  args->platform_name = args->client->platform.data();
-  args->platform_name_size = args->client->platform.size();
-  return nullptr;
+  return guarded([&] {
+    args->platform_name = checked(args->client, "client").platform.data();
+    args->platform_name_size = checked(args->client, "client").platform.size();
+  });
 }
 
 PJRT_Error* platform_version(PJRT_Client_PlatformVersion_Args* args) {
-  args->platform_version = args->client->version.data();
-  args->platform_version_size = args->client->version.size();
-  return nullptr;
+  return guarded([&] {
+    args->platform_version = checked(args->client, "client").version.data();
+    args->platform_version_size = checked(args->client, "client").version.size();
+  });
 }
 
 PJRT_Error* client_process(PJRT_Client_ProcessIndex_Args* args) {
-  args->process_index = args->client->process;
-  return nullptr;
+  return guarded([&] { args->process_index = checked(args->client, "client").process; });
 }
 
 /// What jax.distributed hears of processes. Here their connections tell who is there.
@@ -195,21 +188,24 @@ PJRT_Error* client_process_info(PJRT_Client_UpdateGlobalProcessInfo_Args* args) 
 }
 
 PJRT_Error* client_devices(PJRT_Client_Devices_Args* args) {
-  args->devices = args->client->devices.data();
-  args->num_devices = args->client->devices.size();
-  return nullptr;
+  return guarded([&] {
+    args->devices = checked(args->client, "client").devices.data();
+    args->num_devices = checked(args->client, "client").devices.size();
+  });
 }
 
 PJRT_Error* addressable_devices(PJRT_Client_AddressableDevices_Args* args) {
-  args->addressable_devices = args->client->addressable_devices.data();
-  args->num_addressable_devices = args->client->addressable_devices.size();
-  return nullptr;
+  return guarded([&] {
+    args->addressable_devices = checked(args->client, "client").addressable_devices.data();
+    args->num_addressable_devices = checked(args->client, "client").addressable_devices.size();
+  });
 }
 
 PJRT_Error* addressable_memories(PJRT_Client_AddressableMemories_Args* args) {
-  args->addressable_memories = args->client->addressable_memories.data();
-  args->num_addressable_memories = args->client->addressable_memories.size();
-  return nullptr;
+  return guarded([&] {
+    args->addressable_memories = checked(args->client, "client").addressable_memories.data();
+    args->num_addressable_memories = checked(args->client, "client").addressable_memories.size();
+  });
 }
 
 template <class T>
@@ -221,32 +217,45 @@ T* found(const std::vector<T*>& all, std::int64_t number, const char* what) {
 }
 
 PJRT_Error* lookup_device(PJRT_Client_LookupDevice_Args* args) {
-  return guarded([&] { args->device = found(args->client->devices, args->id, "device"); });
+  return guarded(
+      [&] { args->device = found(checked(args->client, "client").devices, args->id, "device"); });
 }
 
 PJRT_Error* lookup_addressable_device(PJRT_Client_LookupAddressableDevice_Args* args) {
   return guarded([&] {
-    args->addressable_device =
-        found(args->client->addressable_devices, args->local_hardware_id, "addressable device");
+    args->addressable_device = found(checked(args->client, "client").addressable_devices,
+                                     args->local_hardware_id, "addressable device");
   });
 }
 
 PJRT_Error* default_device_assignment(PJRT_Client_DefaultDeviceAssignment_Args* args) {
   return guarded([&] {
     const std::int64_t n = std::int64_t(args->num_replicas) * args->num_partitions;
-    if (n < 1 || n > std::int64_t(args->client->devices.size()) ||
+    if (n < 1 || n > std::int64_t(checked(args->client, "client").devices.size()) ||
         args->default_assignment_size < std::size_t(n)) {
       throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
                     std::to_string(args->num_replicas) + " replicas of " +
                         std::to_string(args->num_partitions) + " partitions need " +
                         std::to_string(n) + " devices; there are " +
-                        std::to_string(args->client->devices.size()));
+                        std::to_string(checked(args->client, "client").devices.size()));
     }
     for (std::int64_t k = 0; k < n; ++k) args->default_assignment[k] = std::int32_t(k);
   });
 }
 
 }  // namespace
+
+std::unique_ptr<PJRT_Client> make_client(const std::vector<Device>& devices) {
+  auto client = std::make_unique<PJRT_Client>();
+  client->engine = compiler::find_engine(virtual_platform());
+  client->platform = virtual_platform();
+  client->version = "tessera";
+  client->process = std::int32_t(process_index());
+  for (const Device& d : devices) add_device(*client, d);
+  client->topology = topology_of(*client);
+  client->runs = std::make_unique<RunQueue>(client->devices.size() + 1);
+  return client;
+}
 
 PJRT_DeviceDescription describe_device(const Device& device) {
   const std::string id = std::to_string(device.id);

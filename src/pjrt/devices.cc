@@ -10,13 +10,13 @@ namespace tessera::pjrt {
 namespace {
 
 PJRT_Error* description_id(PJRT_DeviceDescription_Id_Args* args) {
-  args->id = args->device_description->id;
-  return nullptr;
+  return guarded([&] { args->id = checked(args->device_description, "device description").id; });
 }
 
 PJRT_Error* description_process(PJRT_DeviceDescription_ProcessIndex_Args* args) {
-  args->process_index = args->device_description->process;
-  return nullptr;
+  return guarded([&] {
+    args->process_index = checked(args->device_description, "device description").process;
+  });
 }
 
 PJRT_Error* description_attributes(PJRT_DeviceDescription_Attributes_Args* args) {
@@ -26,47 +26,49 @@ PJRT_Error* description_attributes(PJRT_DeviceDescription_Attributes_Args* args)
 }
 
 PJRT_Error* description_kind(PJRT_DeviceDescription_Kind_Args* args) {
-  args->device_kind = args->device_description->kind.data();
-  args->device_kind_size = args->device_description->kind.size();
-  return nullptr;
+  return guarded([&] {
+    args->device_kind = checked(args->device_description, "device description").kind.data();
+    args->device_kind_size = checked(args->device_description, "device description").kind.size();
+  });
 }
 
 PJRT_Error* description_debug(PJRT_DeviceDescription_DebugString_Args* args) {
-  args->debug_string = args->device_description->debug_text.data();
-  args->debug_string_size = args->device_description->debug_text.size();
-  return nullptr;
+  return guarded([&] {
+    args->debug_string = checked(args->device_description, "device description").debug_text.data();
+    args->debug_string_size =
+        checked(args->device_description, "device description").debug_text.size();
+  });
 }
 
 PJRT_Error* description_text(PJRT_DeviceDescription_ToString_Args* args) {
-  args->to_string = args->device_description->text.data();
-  args->to_string_size = args->device_description->text.size();
-  return nullptr;
+  return guarded([&] {
+    args->to_string = checked(args->device_description, "device description").text.data();
+    args->to_string_size = checked(args->device_description, "device description").text.size();
+  });
 }
 
 PJRT_Error* device_description(PJRT_Device_GetDescription_Args* args) {
-  args->device_description = &args->device->description;
-  return nullptr;
+  return guarded([&] { args->device_description = &checked(args->device, "device").description; });
 }
 
 PJRT_Error* device_addressable(PJRT_Device_IsAddressable_Args* args) {
-  args->is_addressable = args->device->local;
-  return nullptr;
+  return guarded([&] { args->is_addressable = checked(args->device, "device").local; });
 }
 
 PJRT_Error* device_hardware_id(PJRT_Device_LocalHardwareId_Args* args) {
-  args->local_hardware_id = args->device->local_hardware_id;
-  return nullptr;
+  return guarded(
+      [&] { args->local_hardware_id = checked(args->device, "device").local_hardware_id; });
 }
 
 PJRT_Error* device_memories(PJRT_Device_AddressableMemories_Args* args) {
-  args->memories = args->device->memories.data();
-  args->num_memories = args->device->memories.size();
-  return nullptr;
+  return guarded([&] {
+    args->memories = checked(args->device, "device").memories.data();
+    args->num_memories = checked(args->device, "device").memories.size();
+  });
 }
 
 PJRT_Error* device_default_memory(PJRT_Device_DefaultMemory_Args* args) {
-  args->memory = args->device->memories.front();
-  return nullptr;
+  return guarded([&] { args->memory = checked(args->device, "device").memories.front(); });
 }
 
 /// There are none beside those of the description; nothing is to be freed.
@@ -80,13 +82,15 @@ PJRT_Error* device_attributes(PJRT_Device_GetAttributes_Args* args) {
 
 PJRT_Error* device_memory_stats(PJRT_Device_MemoryStats_Args* args) {
   return guarded([&] {
-    const MemoryStats stats = args->device->client->engine->memory_stats(MemoryKind::device);
+    const MemoryStats stats =
+        checked(args->device, "device").client->engine->memory_stats(MemoryKind::device);
     args->bytes_in_use = stats.current;
     args->peak_bytes_in_use = stats.peak;
     args->peak_bytes_in_use_is_set = true;
     // Devices share the memory of the machine: each has as much of it as the others.
-    const std::int64_t share = std::int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) /
-                               std::int64_t(args->device->client->addressable_devices.size());
+    const std::int64_t share =
+        std::int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) /
+        std::int64_t(checked(args->device, "device").client->addressable_devices.size());
     args->bytes_limit = args->bytes_reservable_limit = share;
     args->bytes_limit_is_set = args->bytes_reservable_limit_is_set = share > 0;
     args->num_allocs_is_set = args->largest_alloc_size_is_set = args->bytes_reserved_is_set =
@@ -104,37 +108,39 @@ PJRT_Error* device_clear_memory_stats(PJRT_Device_ClearMemoryStats_Args* args) {
 }
 
 PJRT_Error* memory_id(PJRT_Memory_Id_Args* args) {
-  args->id = args->memory->id;
-  return nullptr;
+  return guarded([&] { args->id = checked(args->memory, "memory").id; });
 }
 
 PJRT_Error* memory_kind(PJRT_Memory_Kind_Args* args) {
-  args->kind = args->memory->kind_name.data();
-  args->kind_size = args->memory->kind_name.size();
-  return nullptr;
+  return guarded([&] {
+    args->kind = checked(args->memory, "memory").kind_name.data();
+    args->kind_size = checked(args->memory, "memory").kind_name.size();
+  });
 }
 
 PJRT_Error* memory_kind_id(PJRT_Memory_Kind_Id_Args* args) {
-  args->kind_id = std::int32_t(args->memory->kind);
-  return nullptr;
+  return guarded([&] { args->kind_id = std::int32_t(checked(args->memory, "memory").kind); });
 }
 
 PJRT_Error* memory_debug(PJRT_Memory_DebugString_Args* args) {
-  args->debug_string = args->memory->text.data();
-  args->debug_string_size = args->memory->text.size();
-  return nullptr;
+  return guarded([&] {
+    args->debug_string = checked(args->memory, "memory").text.data();
+    args->debug_string_size = checked(args->memory, "memory").text.size();
+  });
 }
 
 PJRT_Error* memory_text(PJRT_Memory_ToString_Args* args) {
-  args->to_string = args->memory->text.data();
-  args->to_string_size = args->memory->text.size();
-  return nullptr;
+  return guarded([&] {
+    args->to_string = checked(args->memory, "memory").text.data();
+    args->to_string_size = checked(args->memory, "memory").text.size();
+  });
 }
 
 PJRT_Error* memory_devices(PJRT_Memory_AddressableByDevices_Args* args) {
-  args->devices = &args->memory->device;
-  args->num_devices = 1;
-  return nullptr;
+  return guarded([&] {
+    args->devices = &checked(args->memory, "memory").device;
+    args->num_devices = 1;
+  });
 }
 
 }  // namespace

@@ -14,19 +14,38 @@ namespace {
 Program& program_of(PJRT_Executable* e) { return *checked(e, "executable").program; }
 Program& program_of(PJRT_LoadedExecutable* e) { return *checked(e, "executable").program; }
 
+std::string_view code_of(const PJRT_Program* given) {
+  const PJRT_Program& program = checked(given, "program");
+  const std::string_view format(program.format, program.format_size);
+  if (format != "mlir" && format != "hlo_text") {
+    throw Failure(PJRT_Error_Code_UNIMPLEMENTED,
+                  "programs of format '" + std::string(format) +
+                      "'; there is 'mlir': StableHLO as text or bytecode");
+  }
+  return {program.code, program.code_size};
+}
+
 PJRT_Error* compile(PJRT_Client_Compile_Args* args) {
   return guarded([&] {
-    const PJRT_Program& program = checked(args->program, "program");
-    const std::string_view format(program.format, program.format_size);
-    if (format != "mlir" && format != "hlo_text") {
-      throw Failure(PJRT_Error_Code_UNIMPLEMENTED,
-                    "programs of format '" + std::string(format) +
-                        "'; there is 'mlir': StableHLO as text or bytecode");
-    }
     auto made = std::make_unique<PJRT_LoadedExecutable>();
-    made->program =
-        compile_program(checked(args->client, "client"), {program.code, program.code_size},
-                        {args->compile_options, args->compile_options_size});
+    made->program = compile_program(checked(args->client, "client"), code_of(args->program),
+                                    {args->compile_options, args->compile_options_size});
+    args->executable = made.release();
+  });
+}
+
+/// For devices that nobody has a client for: to be serialized.
+PJRT_Error* compile_for_topology(PJRT_Compile_Args* args) {
+  return guarded([&] {
+    std::vector<Device> devices;
+    for (const PJRT_DeviceDescription& d : checked(args->topology, "topology").devices) {
+      devices.push_back(Device{.id = d.id, .process_index = d.process});
+    }
+    const std::shared_ptr<PJRT_Client> client = make_client(devices);
+    auto made = std::make_unique<PJRT_Executable>();
+    made->program = compile_program(*client, code_of(args->program),
+                                    {args->compile_options, args->compile_options_size});
+    made->program->own_client = client;
     args->executable = made.release();
   });
 }
@@ -51,13 +70,11 @@ PJRT_Error* loaded_destroy(PJRT_LoadedExecutable_Destroy_Args* args) {
 }
 
 PJRT_Error* loaded_delete(PJRT_LoadedExecutable_Delete_Args* args) {
-  args->executable->deleted = true;
-  return nullptr;
+  return guarded([&] { checked(args->executable, "executable").deleted = true; });
 }
 
 PJRT_Error* loaded_is_deleted(PJRT_LoadedExecutable_IsDeleted_Args* args) {
-  args->is_deleted = args->executable->deleted;
-  return nullptr;
+  return guarded([&] { args->is_deleted = checked(args->executable, "executable").deleted; });
 }
 
 PJRT_Error* get_executable(PJRT_LoadedExecutable_GetExecutable_Args* args) {
@@ -67,56 +84,60 @@ PJRT_Error* get_executable(PJRT_LoadedExecutable_GetExecutable_Args* args) {
 }
 
 PJRT_Error* name(PJRT_Executable_Name_Args* args) {
-  const Program& p = program_of(args->executable);
-  args->executable_name = p.name.data();
-  args->executable_name_size = p.name.size();
-  return nullptr;
+  return guarded([&] {
+    const Program& p = program_of(args->executable);
+    args->executable_name = p.name.data();
+    args->executable_name_size = p.name.size();
+  });
 }
 
 PJRT_Error* replicas(PJRT_Executable_NumReplicas_Args* args) {
-  args->num_replicas = std::size_t(program_of(args->executable).options.replicas);
-  return nullptr;
+  return guarded(
+      [&] { args->num_replicas = std::size_t(program_of(args->executable).options.replicas); });
 }
 
 PJRT_Error* partitions(PJRT_Executable_NumPartitions_Args* args) {
-  args->num_partitions = std::size_t(program_of(args->executable).options.partitions);
-  return nullptr;
+  return guarded(
+      [&] { args->num_partitions = std::size_t(program_of(args->executable).options.partitions); });
 }
 
 PJRT_Error* num_outputs(PJRT_Executable_NumOutputs_Args* args) {
-  args->num_outputs = program_of(args->executable).result_shards.size();
-  return nullptr;
+  return guarded([&] { args->num_outputs = program_of(args->executable).result_shards.size(); });
 }
 
 PJRT_Error* output_types(PJRT_Executable_OutputElementTypes_Args* args) {
-  Program& p = program_of(args->executable);
-  args->output_types = p.result_types.data();
-  args->num_output_types = p.result_types.size();
-  return nullptr;
+  return guarded([&] {
+    Program& p = program_of(args->executable);
+    args->output_types = p.result_types.data();
+    args->num_output_types = p.result_types.size();
+  });
 }
 
 PJRT_Error* output_dims(PJRT_Executable_OutputDimensions_Args* args) {
-  Program& p = program_of(args->executable);
-  args->num_outputs = p.result_ranks.size();
-  args->dims = p.result_dims.data();
-  args->dim_sizes = p.result_ranks.data();
-  return nullptr;
+  return guarded([&] {
+    Program& p = program_of(args->executable);
+    args->num_outputs = p.result_ranks.size();
+    args->dims = p.result_dims.data();
+    args->dim_sizes = p.result_ranks.data();
+  });
 }
 
 PJRT_Error* output_kinds(PJRT_Executable_OutputMemoryKinds_Args* args) {
-  Program& p = program_of(args->executable);
-  args->num_outputs = p.result_kinds.size();
-  args->memory_kinds = p.result_kinds.data();
-  args->memory_kind_sizes = p.result_kind_sizes.data();
-  return nullptr;
+  return guarded([&] {
+    Program& p = program_of(args->executable);
+    args->num_outputs = p.result_kinds.size();
+    args->memory_kinds = p.result_kinds.data();
+    args->memory_kind_sizes = p.result_kind_sizes.data();
+  });
 }
 
 PJRT_Error* parameter_kinds(PJRT_Executable_ParameterMemoryKinds_Args* args) {
-  Program& p = program_of(args->executable);
-  args->num_parameters = p.parameter_kinds.size();
-  args->memory_kinds = p.parameter_kinds.data();
-  args->memory_kind_sizes = p.parameter_kind_sizes.data();
-  return nullptr;
+  return guarded([&] {
+    Program& p = program_of(args->executable);
+    args->num_parameters = p.parameter_kinds.size();
+    args->memory_kinds = p.parameter_kinds.data();
+    args->memory_kind_sizes = p.parameter_kind_sizes.data();
+  });
 }
 
 /// Its code isn't the program's alone: equal kernels of several programs are one.
@@ -126,17 +147,19 @@ PJRT_Error* code_size(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args* args) {
 }
 
 PJRT_Error* fingerprint(PJRT_Executable_Fingerprint_Args* args) {
-  const Program& p = program_of(args->executable);
-  args->executable_fingerprint = p.fingerprint.data();
-  args->executable_fingerprint_size = p.fingerprint.size();
-  return nullptr;
+  return guarded([&] {
+    const Program& p = program_of(args->executable);
+    args->executable_fingerprint = p.fingerprint.data();
+    args->executable_fingerprint_size = p.fingerprint.size();
+  });
 }
 
 PJRT_Error* loaded_fingerprint(PJRT_LoadedExecutable_Fingerprint_Args* args) {
-  const Program& p = program_of(args->executable);
-  args->executable_fingerprint = p.fingerprint.data();
-  args->executable_fingerprint_size = p.fingerprint.size();
-  return nullptr;
+  return guarded([&] {
+    const Program& p = program_of(args->executable);
+    args->executable_fingerprint = p.fingerprint.data();
+    args->executable_fingerprint_size = p.fingerprint.size();
+  });
 }
 
 /// Called twice: for the size, then with memory for the text.
@@ -248,23 +271,26 @@ PJRT_Error* device_assignment(PJRT_LoadedExecutable_GetDeviceAssignment_Args* ar
 }
 
 PJRT_Error* addressable_devices(PJRT_LoadedExecutable_AddressableDevices_Args* args) {
-  const Program& p = program_of(args->executable);
-  args->addressable_devices = p.addressable.data();
-  args->num_addressable_devices = p.addressable.size();
-  return nullptr;
+  return guarded([&] {
+    const Program& p = program_of(args->executable);
+    args->addressable_devices = p.addressable.data();
+    args->num_addressable_devices = p.addressable.size();
+  });
 }
 
 PJRT_Error* logical_ids(PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args* args) {
-  Program& p = program_of(args->executable);
-  args->addressable_device_logical_ids = p.logical_ids.data();
-  args->num_addressable_device_logical_ids = p.logical_ids.size();
-  return nullptr;
+  return guarded([&] {
+    Program& p = program_of(args->executable);
+    args->addressable_device_logical_ids = p.logical_ids.data();
+    args->num_addressable_device_logical_ids = p.logical_ids.size();
+  });
 }
 
 }  // namespace
 
 void fill_executables(PJRT_Api& api) {
   api.PJRT_Client_Compile = compile;
+  api.PJRT_Compile = compile_for_topology;
   api.PJRT_Executable_DeserializeAndLoad = deserialize_and_load;
   api.PJRT_Executable_Destroy = executable_destroy;
   api.PJRT_LoadedExecutable_Destroy = loaded_destroy;

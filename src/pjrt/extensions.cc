@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Extensions of the API that tell more of programs.
-#include "src/pjrt/abi/extensions.h"
+#include "src/pjrt/extensions.h"
 
 #include "src/pjrt/ffi/extension.h"
 #include "src/pjrt/ffi/handlers.h"
@@ -36,10 +36,13 @@ PJRT_Extension_Base* extensions() {
       parameter_shardings,
       output_shardings};
   static const bool linked = [] {
-    PJRT_Extension_Base& partitioners = custom_partitioner_extension()->base;
-    PJRT_Extension_Base& handlers = ffi::extension()->base;
-    shardings.base.next = &handlers;
-    handlers.next = &partitioners;
+    PJRT_Extension_Base* last = &shardings.base;
+    for (PJRT_Extension_Base* e :
+         {&ffi::extension()->base, &custom_partitioner_extension()->base,
+          memory_descriptions_extension(), abi_version_extension(), profiler_extension()}) {
+      last->next = e;
+      last = e;
+    }
     ffi::register_python_callbacks();
     return true;
   }();

@@ -135,6 +135,7 @@ T& checked(T* pointer, const char* what) {
 
 PJRT_DeviceDescription describe_device(const Device& device);
 std::unique_ptr<PJRT_TopologyDescription> topology_of(const PJRT_Client& client);
+std::unique_ptr<PJRT_Client> make_client(const std::vector<Device>& devices);
 
 // Each fills in its part of the table.
 void fill_errors_and_events(PJRT_Api& api);

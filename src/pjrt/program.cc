@@ -9,15 +9,18 @@
 
 #include "src/base/processes.h"
 #include "src/base/task_pool.h"
+#include "src/compiler/pipeline.h"
 #include "src/compiler/read_module.h"
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/auto_sharding.h"
+#include "src/ir/hlo/hlo_text.h"
 #include "src/ir/rewrite/drop_shardings.h"
 #include "src/pjrt/dtypes.h"
 #include "src/pjrt/ffi/handlers.h"
 #include "src/pjrt/op_sharding.h"
 #include "src/pjrt/partitioner/custom_partitioner.h"
 #include "src/pjrt/partitioner/inspect_sharding.h"
+#include "src/pjrt/stored_program.h"
 #include "src/spmd/submeshes.h"
 
 namespace tessera::pjrt {
@@ -35,13 +38,16 @@ void settle_shardings(ir::Module& module, const CompileOptions& options) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     ir::Instruction* p = module.entry()->parameter(i);
     if (!p->shape.is_array()) continue;
+    // Those of a group are found by propagation.
+    const int group = p->sharding.empty() ? -1 : p->sharding[0].shard_group;
     const bool stated = !p->sharding.empty() &&
                         (p->sharding[0].kind != TensorSharding::Kind::axes || p->sharding[0].mesh);
     if (stated && !p->sharding[0].fully_open()) {
       p->sharding[0] = p->sharding[0].closed();
     } else if (is_free(options.free_parameters, i)) {
-      ir::set_auto_sharding(p);
+      if (group < 0) ir::set_auto_sharding(p);
       p->sharding = {TensorSharding::open_on(module.mesh, p->shape.rank())};
+      p->sharding[0].shard_group = group;
     } else {
       p->sharding = {TensorSharding::replicated_on(module.mesh, p->shape.rank())};
     }
@@ -106,17 +112,34 @@ void name_kinds(const std::vector<MemoryKind>& kinds, std::vector<const char*>* 
   }
 }
 
-void write_shardings(const std::vector<TensorSharding>& shardings, std::size_t count,
-                     std::vector<std::string>* bytes, std::vector<const char*>* texts,
-                     std::vector<std::size_t>* sizes) {
+std::vector<std::string> write_shardings(const std::vector<TensorSharding>& shardings,
+                                         std::size_t count) {
+  std::vector<std::string> out;
   for (std::size_t i = 0; i < count; ++i) {
-    const Tiling t = i < shardings.size() ? to_tiling(shardings[i]) : Tiling();
-    bytes->push_back(write_op_sharding(t));
+    out.push_back(write_op_sharding(i < shardings.size() ? to_tiling(shardings[i]) : Tiling()));
   }
-  for (const std::string& b : *bytes) {
+  return out;
+}
+
+void point_to(const std::vector<std::string>& bytes, std::vector<const char*>* texts,
+              std::vector<std::size_t>* sizes) {
+  for (const std::string& b : bytes) {
     texts->push_back(b.data());
     sizes->push_back(b.size());
   }
+}
+
+/// What is known of the program, as the API wants it.
+void hand_out(Program& p) {
+  for (const Shape& s : p.result_shards) {
+    p.result_types.push_back(type_of(s.dtype));
+    p.result_dims.insert(p.result_dims.end(), s.dims.begin(), s.dims.end());
+    p.result_ranks.push_back(s.dims.size());
+  }
+  name_kinds(p.result_memory, &p.result_kinds, &p.result_kind_sizes);
+  name_kinds(p.parameter_memory, &p.parameter_kinds, &p.parameter_kind_sizes);
+  point_to(p.parameter_shardings, &p.parameter_sharding_texts, &p.parameter_sharding_sizes);
+  point_to(p.result_shardings, &p.result_sharding_texts, &p.result_sharding_sizes);
 }
 
 /// As clients expect of XLA: memory that may be taken is taken where a result of as many bytes, in
@@ -152,22 +175,17 @@ void describe(Program& p, const std::vector<std::size_t>& donors) {
   for (std::size_t i = 0; i < e.result_shapes().size(); ++i) {
     const Shape s = shard(e.result_shapes()[i], e.result_shardings(), i);
     p.result_shards.push_back(s);
-    p.result_types.push_back(type_of(s.dtype));
-    p.result_dims.insert(p.result_dims.end(), s.dims.begin(), s.dims.end());
-    p.result_ranks.push_back(s.dims.size());
   }
   p.donated.assign(p.parameter_shards.size(), false);
   for (const ir::Alias& a : e.partitioned().input_output_alias) {
     p.donated.at(std::size_t(a.parameter)) = true;
   }
   donate_by_size(p, donors);
-  name_kinds(p.result_memory, &p.result_kinds, &p.result_kind_sizes);
-  name_kinds(p.parameter_memory, &p.parameter_kinds, &p.parameter_kind_sizes);
   const std::vector<TensorSharding> none;
-  write_shardings(split ? e.parameter_shardings() : none, p.parameter_shards.size(),
-                  &p.parameter_shardings, &p.parameter_sharding_texts, &p.parameter_sharding_sizes);
-  write_shardings(split ? e.result_shardings() : none, p.result_shards.size(), &p.result_shardings,
-                  &p.result_sharding_texts, &p.result_sharding_sizes);
+  p.parameter_shardings =
+      write_shardings(split ? e.parameter_shardings() : none, p.parameter_shards.size());
+  p.result_shardings = write_shardings(split ? e.result_shardings() : none, p.result_shards.size());
+  hand_out(p);
 }
 
 std::string hexadecimal(XXH128_hash_t h) {
@@ -183,7 +201,7 @@ double first_seconds(const Program& p) {
   here.other = {5e9, 1e-6};
   here.flops_per_second = 5e9;
   here.memory_bytes_per_second = 5e9;
-  const double devices = double(p.addressable.size());
+  const double devices = double(std::max<std::size_t>(1, p.addressable.size()));
   return p.executable->cost_analysis(here).overlapped_seconds * devices /
          std::min(devices, double(worker_count()));
 }
@@ -202,32 +220,16 @@ void plan_runs(Program& p) {
   }
 }
 
-/// With the version of the format.
-constexpr std::string_view kMagic = "TESSERA-PROGRAM-1\n";
-
-std::string_view take(std::string_view* bytes, std::size_t n) {
-  if (n > bytes->size()) {
-    throw Failure(PJRT_Error_Code_DATA_LOSS, "a serialized program ends too early");
-  }
-  const std::string_view out = bytes->substr(0, n);
-  bytes->remove_prefix(n);
+/// The program's own devices are of several processes: which.
+std::vector<std::int32_t> processes_of(const Program& p) {
+  std::vector<std::int32_t> out;
+  if (p.addressable.size() == p.devices.size()) return out;
+  for (const PJRT_Device* d : p.devices) out.push_back(std::int32_t(d->device.process_index));
   return out;
 }
 
-std::uint64_t take_number(std::string_view* bytes) {
-  std::uint64_t out = 0;
-  std::memcpy(&out, take(bytes, sizeof out).data(), sizeof out);
-  return out;
-}
-
-void put_number(std::string* bytes, std::uint64_t n) {
-  bytes->append(reinterpret_cast<const char*>(&n), sizeof n);
-}
-
-}  // namespace
-
-std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view source,
-                                         std::string_view option_bytes) {
+std::shared_ptr<Program> begin_program(PJRT_Client& client, std::string_view source,
+                                       std::string_view option_bytes) {
   auto p = std::make_shared<Program>();
   p->client = &client;
   p->options = read_compile_options(option_bytes);
@@ -236,6 +238,32 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
   p->option_bytes = option_bytes;
   p->fingerprint = hexadecimal(XXH3_128bits_withSeed(
       source.data(), source.size(), XXH3_64bits(option_bytes.data(), option_bytes.size())));
+  return p;
+}
+
+/// From one device's finished program, by the target alone.
+std::shared_ptr<const compiler::Executable> load_device_program(const Program& p,
+                                                                const StoredProgram& stored) {
+  compiler::Compilation c;
+  c.options.keep_stages = false;
+  c.options.process_of = processes_of(p);
+  c.next = compiler::Phase::done;
+  c.module = ir::parse_hlo(stored.device_program, p.name);
+  c.assignment.num_replicas = p.options.replicas;
+  c.assignment.num_partitions = p.options.partitions;
+  for (const auto& v : stored.parameters) c.parameter_shapes.push_back(v.shard);
+  for (const auto& v : stored.results) c.result_shapes.push_back(v.shard);
+  compiler::StageRecorder stages(p.name, /*all=*/true);
+  auto out = compiler::cpu_target().load(std::move(c), &stages);
+  stages.finish();
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view source,
+                                         std::string_view option_bytes) {
+  std::shared_ptr<Program> p = begin_program(client, source, option_bytes);
   std::unique_ptr<ir::Module> module = compiler::read_module(source, "<program>");
   p->name = module->name;
   const bool sees_parts = ffi::prepare_callbacks(module.get());
@@ -258,11 +286,7 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
   options.keep_stages = false;
   // Such functions are to see what annotations make of arrays, as in XLA.
   if (sees_parts) options.layouts = Layouts::propagated;
-  if (p->addressable.size() != p->devices.size()) {
-    for (const PJRT_Device* d : p->devices) {
-      options.process_of.push_back(std::int32_t(d->device.process_index));
-    }
-  }
+  options.process_of = processes_of(*p);
   std::vector<std::size_t> donors;
   for (const auto& [parameter, index] : module->buffer_donor) {
     if (index.empty()) donors.push_back(std::size_t(parameter));
@@ -275,29 +299,51 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
 }
 
 std::string serialize(const Program& program) {
-  std::string body;
-  put_number(&body, program.option_bytes.size());
-  body += program.option_bytes;
-  put_number(&body, program.source.size());
-  body += program.source;
-  std::string out(kMagic);
-  put_number(&out, XXH3_64bits(body.data(), body.size()));
-  return out + body;
+  StoredProgram out;
+  out.option_bytes = program.option_bytes;
+  out.source = program.source;
+  out.name = program.name;
+  // What functions of this process compute, text doesn't say.
+  if (!program.calls_host) out.device_program = ir::to_string(program.executable->partitioned());
+  for (std::size_t i = 0; i < program.parameter_shards.size(); ++i) {
+    out.parameters.push_back({program.parameter_shards[i], program.parameter_memory[i],
+                              program.donated[i], program.parameter_shardings[i]});
+  }
+  for (std::size_t i = 0; i < program.result_shards.size(); ++i) {
+    out.results.push_back(
+        {program.result_shards[i], program.result_memory[i], false, program.result_shardings[i]});
+  }
+  return write_stored_program(out);
 }
 
 std::shared_ptr<Program> deserialize(PJRT_Client& client, std::string_view bytes) {
-  if (!bytes.starts_with(kMagic)) {
-    throw Failure(PJRT_Error_Code_FAILED_PRECONDITION,
-                  "this is no program that this version of Tessera serialized");
+  const StoredProgram stored = read_stored_program(bytes);
+  if (stored.device_program.empty()) {
+    return compile_program(client, stored.source, stored.option_bytes);
   }
-  bytes.remove_prefix(kMagic.size());
-  const std::uint64_t checksum = take_number(&bytes);
-  if (checksum != XXH3_64bits(bytes.data(), bytes.size())) {
-    throw Failure(PJRT_Error_Code_DATA_LOSS, "a serialized program is damaged");
+  std::shared_ptr<Program> p = begin_program(client, stored.source, stored.option_bytes);
+  p->name = stored.name;
+  for (const auto& v : stored.parameters) {
+    p->parameter_shards.push_back(v.shard);
+    p->parameter_memory.push_back(v.memory);
+    p->donated.push_back(v.donated);
+    p->parameter_shardings.push_back(v.sharding);
   }
-  const std::string_view options = take(&bytes, take_number(&bytes));
-  const std::string_view source = take(&bytes, take_number(&bytes));
-  return compile_program(client, source, options);
+  for (const auto& v : stored.results) {
+    p->result_shards.push_back(v.shard);
+    p->result_memory.push_back(v.memory);
+    p->result_shardings.push_back(v.sharding);
+  }
+  p->executable = load_device_program(*p, stored);
+  if (p->executable->partitioned().entry()->parameters().size() != p->parameter_shards.size() ||
+      flatten(p->executable->partitioned().entry()->root()->shape).size() !=
+          p->result_shards.size()) {
+    throw Failure(PJRT_Error_Code_DATA_LOSS,
+                  "a stored program has another number of parameters or results than it says");
+  }
+  hand_out(*p);
+  plan_runs(*p);
+  return p;
 }
 
 }  // namespace tessera::pjrt

@@ -15,6 +15,8 @@ namespace tessera::pjrt {
 
 /// A compiled program. Both handles of the API share it.
 struct Program {
+  /// Of a program that was compiled without a client: one that has the topology's devices.
+  std::shared_ptr<PJRT_Client> own_client;
   PJRT_Client* client = nullptr;
   std::string name, fingerprint;
   /// What it was made of, to be stored.
@@ -57,9 +59,9 @@ struct Program {
 std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view source,
                                          std::string_view option_bytes);
 
-/// With what it was made of, a version and a checksum.
+/// One device's program, with what it was made of, a version and a checksum.
 std::string serialize(const Program& program);
-/// Compiles it again. A Failure for bytes that serialize of this version didn't write.
+/// Without partitioning it again. A Failure for bytes that serialize of this version didn't write.
 std::shared_ptr<Program> deserialize(PJRT_Client& client, std::string_view bytes);
 
 }  // namespace tessera::pjrt

@@ -7,33 +7,21 @@
 
 #include "src/base/env.h"
 #include "src/pjrt/objects.h"
+#include "src/pjrt/stored_topology.h"
 
 namespace tessera::pjrt {
 namespace {
 
-constexpr std::string_view kHeader = "tessera topology 1\n";
-
 std::unique_ptr<PJRT_TopologyDescription> make(std::vector<PJRT_DeviceDescription> devices) {
   auto out = std::make_unique<PJRT_TopologyDescription>();
   out->devices = std::move(devices);
-  out->text = kHeader;
+  StoredTopology stored;
   for (PJRT_DeviceDescription& d : out->devices) {
     out->pointers.push_back(&d);
-    out->text += std::to_string(d.id) + " " + std::to_string(d.process) + "\n";
+    stored.processes.push_back(d.process);
   }
+  out->text = write_stored_topology(stored);
   out->fingerprint = XXH3_64bits(out->text.data(), out->text.size());
-  return out;
-}
-
-/// A number and the character that must follow it, both taken off the text.
-std::int32_t take_number(std::string_view& text, char end) {
-  std::int32_t out = 0;
-  const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  const auto length = std::size_t(at - text.data());
-  if (error != std::errc() || out < 0 || length >= text.size() || text[length] != end) {
-    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, "the serialized topology is damaged");
-  }
-  text.remove_prefix(length + 1);
   return out;
 }
 
@@ -66,18 +54,12 @@ PJRT_Error* create(PJRT_TopologyDescription_Create_Args* args) {
 
 PJRT_Error* deserialize(PJRT_TopologyDescription_Deserialize_Args* args) {
   return guarded([&] {
-    std::string_view text(args->serialized_topology, args->serialized_topology_size);
-    if (text.substr(0, kHeader.size()) != kHeader) {
-      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                    "this is no serialized topology of this version of Tessera");
-    }
-    text.remove_prefix(kHeader.size());
+    const StoredTopology stored =
+        read_stored_topology({args->serialized_topology, args->serialized_topology_size});
     std::vector<PJRT_DeviceDescription> devices;
-    while (!text.empty()) {
-      Device device;
-      device.id = take_number(text, ' ');
-      device.process_index = take_number(text, '\n');
-      devices.push_back(describe_device(device));
+    for (const std::int32_t process : stored.processes) {
+      devices.push_back(
+          describe_device(Device{.id = std::int64_t(devices.size()), .process_index = process}));
     }
     args->topology = make(std::move(devices)).release();
   });

@@ -9,6 +9,40 @@
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {
+
+/// Buffers that the host writes in pieces.
+struct Transfers {
+  struct Target {
+    std::mutex lock;
+    Shape shape;
+    PJRT_Memory* memory = nullptr;
+    /// Written until the last piece is there; then the buffer has it.
+    DeviceBuffer data;
+    std::shared_ptr<Pending> pending;
+    /// Until it is retrieved.
+    std::unique_ptr<PJRT_Buffer> buffer;
+
+    /// Unless all is there.
+    void fail(Failure failure) {
+      const std::lock_guard hold(lock);
+      if (!data) return;
+      data = {};
+      const std::shared_ptr<Event> done = pending->done;
+      pending.reset();
+      done->fail(std::make_exception_ptr(std::move(failure)));
+    }
+  };
+  PJRT_Memory* memory = nullptr;
+  std::vector<std::unique_ptr<Target>> targets;
+};
+
+}  // namespace tessera::pjrt
+
+struct PJRT_AsyncHostToDeviceTransferManager {
+  tessera::pjrt::Transfers transfers;
+};
+
+namespace tessera::pjrt {
 namespace {
 
 using OnDelete = void (*)(void* device_buffer_ptr, void* user_arg);
@@ -205,9 +239,170 @@ PJRT_Error* to_memory(PJRT_Buffer_CopyToMemory_Args* args) {
   return guarded([&] { args->dst_buffer = copied_to(args->buffer, args->dst_memory); });
 }
 
+/// One that is written in pieces.
+Transfers::Target& target_of(PJRT_AsyncHostToDeviceTransferManager* manager, std::int32_t index) {
+  Transfers& t = checked(manager, "transfer manager").transfers;
+  if (index < 0 || std::size_t(index) >= t.targets.size()) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                  "there is no buffer " + std::to_string(index) + " among the " +
+                      std::to_string(t.targets.size()) + " of a transfer manager");
+  }
+  return *t.targets[std::size_t(index)];
+}
+
+PJRT_Error* create_transfers(PJRT_Client_CreateBuffersForAsyncHostToDevice_Args* args) {
+  return guarded([&] {
+    PJRT_Client& client = checked(args->client, "client");
+    auto made = std::make_unique<PJRT_AsyncHostToDeviceTransferManager>();
+    Transfers& t = made->transfers;
+    t.memory = args->memory != nullptr ? args->memory
+                                       : client.addressable_devices.front()->memories.front();
+    for (std::size_t i = 0; i < args->num_shape_specs; ++i) {
+      const PJRT_ShapeSpec& spec = args->shape_specs[i];
+      const Shape shape = shape_of(spec.element_type, spec.dims, spec.num_dims);
+      if (args->device_layouts != nullptr && i < args->num_device_layouts &&
+          !HostLayout{shape.dtype, Box::entire(shape.dims),
+                      strides_of_layout(shape, args->device_layouts[i])}
+               .is_plain()) {
+        throw Failure(PJRT_Error_Code_UNIMPLEMENTED,
+                      "layouts other than row-major: " + shape.to_string());
+      }
+      auto target = std::make_unique<Transfers::Target>();
+      const Dims none(shape.dims.size(), 0);
+      target->data = copied_in(nullptr, {shape.dtype, Box{none, none}}, shape, *t.memory);
+      target->pending = std::make_shared<Pending>(Pending{std::make_shared<tessera::Event>(), {}});
+      target->buffer.reset(make_buffer(target->pending, shape, t.memory));
+      target->shape = shape;
+      target->memory = t.memory;
+      t.targets.push_back(std::move(target));
+    }
+    args->transfer_manager = made.release();
+  });
+}
+
+/// Copies at once; the buffer is there after the last piece.
+void write_piece(Transfers::Target& target, const void* from, std::int64_t offset,
+                 std::int64_t size, bool last) {
+  const std::lock_guard hold(target.lock);
+  if (!target.data) {
+    throw Failure(PJRT_Error_Code_FAILED_PRECONDITION,
+                  "all of " + target.shape.to_string() + " has been transferred, or it has failed");
+  }
+  const auto bytes = std::int64_t(target.data.bytes());
+  if (offset < 0 || size < 0 || offset > bytes || size > bytes - offset) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, std::to_string(size) + " bytes to byte " +
+                                                        std::to_string(offset) +
+                                                        " of a buffer of " + std::to_string(bytes));
+  }
+  if (size > 0) {
+    std::byte* const to = target.memory->device->client->engine->host_address(target.data);
+    std::memcpy(to + offset, from, std::size_t(size));
+  }
+  if (!last) return;
+  target.pending->data = std::move(target.data);
+  target.data = {};
+  const std::shared_ptr<tessera::Event> done = target.pending->done;
+  target.pending.reset();
+  done->complete();
+}
+
+PJRT_Error* transfer_data(PJRT_AsyncHostToDeviceTransferManager_TransferData_Args* args) {
+  return guarded([&] {
+    Transfers::Target& target = target_of(args->transfer_manager, args->buffer_index);
+    auto done = std::make_unique<PJRT_Event>();
+    write_piece(target, args->data, args->offset, args->transfer_size, args->is_last_transfer);
+    args->done_with_h2d_transfer = done.release();
+  });
+}
+
+PJRT_Error* transfer_literal(PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args* args) {
+  return guarded([&] {
+    Transfers::Target& target = target_of(args->transfer_manager, args->buffer_index);
+    const Shape shape = shape_of(args->shape_element_type, args->shape_dims, args->shape_num_dims);
+    const HostLayout held{
+        shape.dtype, Box::entire(shape.dims),
+        strides_of_layout(shape, static_cast<const PJRT_Buffer_MemoryLayout*>(args->shape_layout))};
+    if (shape != target.shape || !held.is_plain()) {
+      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "a literal of shape " + shape.to_string() + " for a buffer of " +
+                        target.shape.to_string() + "; valid: the same shape, row-major");
+    }
+    auto done = std::make_unique<PJRT_Event>();
+    write_piece(target, args->data, 0, shape.byte_count(), true);
+    args->done_with_h2d_transfer = done.release();
+  });
+}
+
+PJRT_Error* retrieve(PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args* args) {
+  return guarded([&] {
+    Transfers::Target& target = target_of(args->transfer_manager, args->buffer_index);
+    const std::lock_guard hold(target.lock);
+    if (target.buffer == nullptr) {
+      throw Failure(PJRT_Error_Code_FAILED_PRECONDITION,
+                    "buffer " + std::to_string(args->buffer_index) + " has been retrieved");
+    }
+    args->buffer_out = target.buffer.release();
+  });
+}
+
+PJRT_Error* device_of_transfers(PJRT_AsyncHostToDeviceTransferManager_Device_Args* args) {
+  return guarded([&] {
+    args->device_out = checked(args->transfer_manager, "transfer manager").transfers.memory->device;
+  });
+}
+
+PJRT_Error* count_of_transfers(PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args* args) {
+  return guarded([&] {
+    args->buffer_count =
+        checked(args->transfer_manager, "transfer manager").transfers.targets.size();
+  });
+}
+
+PJRT_Error* size_of_transfer(PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args* args) {
+  return guarded([&] {
+    args->buffer_size =
+        std::size_t(target_of(args->transfer_manager, args->buffer_index).shape.byte_count());
+  });
+}
+
+PJRT_Error* fail_transfer(PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args* args) {
+  return guarded([&] {
+    target_of(args->transfer_manager, args->buffer_index)
+        .fail(Failure(PJRT_Error_Code(args->error_code),
+                      std::string(args->error_message, args->error_message_size)));
+  });
+}
+
+/// Nobody asks for it again.
+PJRT_Error* add_metadata(PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args*) {
+  return nullptr;
+}
+
+PJRT_Error* destroy_transfers(PJRT_AsyncHostToDeviceTransferManager_Destroy_Args* args) {
+  return guarded([&] {
+    if (args->transfer_manager == nullptr) return;
+    for (const auto& target : args->transfer_manager->transfers.targets) {
+      target->fail(Failure(
+          PJRT_Error_Code_CANCELLED,
+          "the transfer manager is gone before the last piece of " + target->shape.to_string()));
+    }
+    delete args->transfer_manager;
+  });
+}
+
 }  // namespace
 
 void fill_transfers(PJRT_Api& api) {
+  api.PJRT_Client_CreateBuffersForAsyncHostToDevice = create_transfers;
+  api.PJRT_AsyncHostToDeviceTransferManager_TransferData = transfer_data;
+  api.PJRT_AsyncHostToDeviceTransferManager_TransferLiteral = transfer_literal;
+  api.PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer = retrieve;
+  api.PJRT_AsyncHostToDeviceTransferManager_Device = device_of_transfers;
+  api.PJRT_AsyncHostToDeviceTransferManager_BufferCount = count_of_transfers;
+  api.PJRT_AsyncHostToDeviceTransferManager_BufferSize = size_of_transfer;
+  api.PJRT_AsyncHostToDeviceTransferManager_SetBufferError = fail_transfer;
+  api.PJRT_AsyncHostToDeviceTransferManager_AddMetadata = add_metadata;
+  api.PJRT_AsyncHostToDeviceTransferManager_Destroy = destroy_transfers;
   api.PJRT_Client_BufferFromHostBuffer = from_host;
   api.PJRT_Client_CreateViewOfDeviceBuffer = view_of_memory;
   api.PJRT_Client_CreateUninitializedBuffer = uninitialized;

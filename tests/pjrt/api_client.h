@@ -123,6 +123,7 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
+  PJRT_Client* get() const { return client_; }
   const std::vector<PJRT_Device*>& devices() const { return devices_; }
 
   Loaded compile(std::string code, const std::string& options, Answer* out = nullptr,
@@ -234,8 +235,7 @@ inline Answer run(const Loaded& loaded, const std::vector<std::vector<PJRT_Buffe
   return a;
 }
 
-inline std::string serialized(const Loaded& loaded) {
-  const Executable e = executable_of(loaded);
+inline std::string serialized(const Executable& e) {
   auto args = make<PJRT_Executable_Serialize_Args>();
   args.executable = e.get();
   EXPECT_TRUE(answer(api().PJRT_Executable_Serialize(&args)).ok());
@@ -245,6 +245,8 @@ inline std::string serialized(const Loaded& loaded) {
       reinterpret_cast<void*>(args.serialized_executable));
   return out;
 }
+
+inline std::string serialized(const Loaded& loaded) { return serialized(executable_of(loaded)); }
 
 /// CompileOptionsProto for that many partitions, whose results' shardings are free.
 inline std::string options_for(int partitions, int replicas = 1) {

@@ -240,3 +240,138 @@ struct PJRT_Shardings_PJRT_Executable_ParameterShardings_Args {
   const char* const* shardings;
   const size_t* sharding_sizes;
 };
+
+struct PJRT_Client_RuntimeAbiVersion_Args {
+  size_t struct_size;
+  PJRT_Client* client;
+  void* abi_version;
+};
+
+struct PJRT_Executable_GetAbiVersion_Args {
+  size_t struct_size;
+  PJRT_Executable* executable;
+  void* abi_version;
+};
+
+struct PJRT_RuntimeAbiVersion_Destroy_Args {
+  size_t struct_size;
+  void* abi_version;
+};
+
+struct PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args {
+  size_t struct_size;
+  void* abi_version;
+  void* other_abi_version;
+};
+
+struct PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args {
+  size_t struct_size;
+  void* abi_version;
+  void* executable_abi_version;
+};
+
+struct PJRT_RuntimeAbiVersion_ToProto_Args {
+  size_t struct_size;
+  void* abi_version;
+  const char* serialized_proto;
+  size_t serialized_proto_size;
+  void* serialized_proto_holder;
+  void* serialized_proto_deleter;
+};
+
+struct PJRT_RuntimeAbiVersion_PlatformId_Args {
+  size_t struct_size;
+  void* abi_version;
+  uint64_t platform_id;
+};
+
+struct PJRT_RuntimeAbiVersion_FromProto_Args {
+  size_t struct_size;
+  const char* serialized_proto;
+  size_t serialized_proto_size;
+  void* abi_version;
+};
+
+struct PJRT_AbiVersion_Extension {
+  PJRT_Extension_Base base;
+  PJRT_Error* (*client_runtime_abi_version)(PJRT_Client_RuntimeAbiVersion_Args*);
+  PJRT_Error* (*executable_get_abi_version)(PJRT_Executable_GetAbiVersion_Args*);
+  PJRT_Error* (*runtime_abi_version_destroy)(PJRT_RuntimeAbiVersion_Destroy_Args*);
+  PJRT_Error* (*runtime_abi_version_is_compatible_with_runtime)(
+      PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args*);
+  PJRT_Error* (*runtime_abi_version_is_compatible_with_executable)(
+      PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args*);
+  PJRT_Error* (*runtime_abi_version_to_proto)(PJRT_RuntimeAbiVersion_ToProto_Args*);
+  PJRT_Error* (*runtime_abi_version_platform_id)(PJRT_RuntimeAbiVersion_PlatformId_Args*);
+  PJRT_Error* (*executable_abi_version_destroy)(PJRT_RuntimeAbiVersion_Destroy_Args*);
+  PJRT_Error* (*executable_abi_version_to_proto)(PJRT_RuntimeAbiVersion_ToProto_Args*);
+  PJRT_Error* (*executable_abi_version_platform_id)(PJRT_RuntimeAbiVersion_PlatformId_Args*);
+  PJRT_Error* (*runtime_abi_version_from_proto)(PJRT_RuntimeAbiVersion_FromProto_Args*);
+  PJRT_Error* (*executable_abi_version_from_proto)(PJRT_RuntimeAbiVersion_FromProto_Args*);
+};
+
+struct PLUGIN_Profiler_Api {
+  size_t struct_size;
+  void* priv;
+  void* error_destroy;
+  void* error_message;
+  void* error_get_code;
+  void* create;
+  void* destroy;
+  void* start;
+  void* stop;
+  void* collect_data;
+  void* consume;
+  void* consume_result_destroy;
+  void* serialize;
+};
+
+struct PLUGIN_Profiler_CollectData_Args {
+  size_t struct_size;
+  void* profiler;
+  void* buffer;
+  size_t buffer_size_in_bytes;
+};
+
+struct PLUGIN_Profiler_Create_Args {
+  size_t struct_size;
+  void* options;
+  size_t options_size;
+  void* profiler;
+};
+
+struct PLUGIN_Profiler_Destroy_Args {
+  size_t struct_size;
+  void* profiler;
+};
+
+struct PLUGIN_Profiler_Start_Args {
+  size_t struct_size;
+  void* profiler;
+};
+
+struct PLUGIN_Profiler_Stop_Args {
+  size_t struct_size;
+  void* profiler;
+};
+
+struct PLUGIN_Profiler_Error_Destroy_Args {
+  size_t struct_size;
+  void* priv;
+  void* error;
+};
+
+struct PLUGIN_Profiler_Error_Message_Args {
+  size_t struct_size;
+  void* priv;
+  void* error;
+  const char* message;
+  size_t message_size;
+};
+
+struct PLUGIN_Profiler_Error_GetCode_Args {
+  size_t struct_size;
+  void* priv;
+  void* error;
+  int32_t code;
+};
