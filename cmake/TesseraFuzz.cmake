@@ -19,7 +19,11 @@ add_library(tessera_part_rule OBJECT "${PROJECT_SOURCE_DIR}/src/frontend/custom/
 add_library(tessera_part_flags OBJECT "${PROJECT_SOURCE_DIR}/tools/tessera/placement.cc"
   "${PROJECT_SOURCE_DIR}/src/runtime/small_blocks.cc" "${PROJECT_SOURCE_DIR}/src/runtime/storage.cc")
 add_library(tessera_part_facts OBJECT "${PROJECT_SOURCE_DIR}/tools/tessera/sharding_facts.cc")
-foreach(part IN ITEMS rule flags facts)
+add_library(tessera_part_pjrt OBJECT "${PROJECT_SOURCE_DIR}/src/pjrt/compile_options.cc"
+  "${PROJECT_SOURCE_DIR}/src/pjrt/dtypes.cc" "${PROJECT_SOURCE_DIR}/src/pjrt/op_sharding.cc"
+  "${PROJECT_SOURCE_DIR}/src/pjrt/proto.cc" "${PROJECT_SOURCE_DIR}/src/pjrt/stored_program.cc"
+  "${PROJECT_SOURCE_DIR}/src/pjrt/stored_topology.cc")
+foreach(part IN ITEMS rule flags facts pjrt)
   target_link_libraries(tessera_part_${part} PRIVATE tessera_build_flags ${tessera_private_deps}
     CLI11::CLI11 nlohmann_json::nlohmann_json)
   target_compile_options(tessera_part_${part} PRIVATE ${tessera_fuzz_options})
@@ -50,6 +54,7 @@ tessera_fuzzer(sharding_text base sharding)
 tessera_fuzzer(sharding_rule base sharding ir part_rule)
 tessera_fuzzer(sharding_facts base sharding part_facts)
 tessera_fuzzer(flags base sharding ir part_flags)
+tessera_fuzzer(pjrt base sharding part_pjrt)
 tessera_fuzzer(hlo base sharding ir text)
 tessera_fuzzer(stablehlo base sharding ir text)
 tessera_fuzzer(bytecode base sharding ir text)
