@@ -23,5 +23,5 @@ foreach(name IN LISTS tessera_jax_tests)
                    "$<TARGET_FILE:tessera_pjrt>" ${name}
            WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
   set_tests_properties(pjrt_${name} PROPERTIES LABELS pjrt TIMEOUT 1200 SKIP_RETURN_CODE 77
-    ENVIRONMENT "TESSERA_MPIRUN=${MPIEXEC_EXECUTABLE}")
+    ENVIRONMENT "MPIRUN_OF_TESTS=${MPIEXEC_EXECUTABLE}")
 endforeach()

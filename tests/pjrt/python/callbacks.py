@@ -38,6 +38,7 @@ def case_small_dtypes():
       return (np.flip(a, 2).astype(np.float32) - 3).astype(a.dtype)
     y = jax.jit(lambda v: jax.pure_callback(look, shape_of(v), v))(x)
     out.append((y.astype(np.float32), x.astype(np.float32)))
+  jax.block_until_ready(out)
   return out, seen
 
 

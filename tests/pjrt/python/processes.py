@@ -16,7 +16,7 @@ import time
 import support
 
 HERE = pathlib.Path(__file__).resolve().parent
-MPIRUN = os.environ.get("TESSERA_MPIRUN") or "mpirun"
+MPIRUN = os.environ.get("MPIRUN_OF_TESTS") or "mpirun"
 
 
 def launcher():
