@@ -54,6 +54,8 @@ of them are distributed over a mesh of devices, and is traced,
 differentiated, batched, partitioned and run on all of them.
 .
 This package has the library that such programs are linked with.")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA
+    "${PROJECT_SOURCE_DIR}/packaging/debian/triggers")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libtessera-llvm")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libtessera-mpi, libtessera-accelerators")
 set(dev_depends "libtessera${minor}" libstdc++-12-dev)
