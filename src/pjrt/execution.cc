@@ -75,6 +75,24 @@ void give_away(const Program& p, PJRT_Buffer& b, std::size_t i) {
                     " is donated twice, in this call or by another thread: " + b.shape.to_string());
 }
 
+/// An array that a call both takes the memory of and reads as another argument has no contents.
+void check_donations(const Program& p, PJRT_Buffer* const* arguments,
+                     const std::vector<bool>& donated) {
+  std::vector<const PJRT_Buffer*> given;
+  for (std::size_t i = 0; i < donated.size(); ++i) {
+    if (donated[i]) given.push_back(arguments[i]);
+  }
+  if (given.empty()) return;
+  std::sort(given.begin(), given.end());
+  for (std::size_t i = 0; i < donated.size(); ++i) {
+    if (donated[i] || !std::binary_search(given.begin(), given.end(), arguments[i])) continue;
+    throw Failure(
+        PJRT_Error_Code_INVALID_ARGUMENT,
+        "argument " + std::to_string(i) + " of " + p.name +
+            " is the same array as one that is donated: " + arguments[i]->shape.to_string());
+  }
+}
+
 Given take_arguments(const Program& p, const PJRT_LoadedExecutable_Execute_Args& args,
                      const std::vector<bool>& donated) {
   Given out;
@@ -84,6 +102,9 @@ Given take_arguments(const Program& p, const PJRT_LoadedExecutable_Execute_Args&
     for (std::size_t d = 0; d < args.num_devices; ++d) {
       take(p, args.argument_lists[d][i], i, p.places[d], &out);
     }
+  }
+  for (std::size_t d = 0; d < args.num_devices; ++d) {
+    check_donations(p, args.argument_lists[d], donated);
   }
   // Not before all of them fit: a call that is refused takes nothing.
   for (std::size_t i = 0; i < args.num_args; ++i) {

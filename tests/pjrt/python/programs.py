@@ -99,6 +99,17 @@ def case_constraint():
   return f(numbers(8, 8))
 
 
+def case_donated_and_kept():
+  x = jnp.arange(8.0)
+  f = jax.jit(lambda a, b: a + b, donate_argnums=0)
+  try:
+    f(x, x).block_until_ready()
+  except RuntimeError:
+    # The call was refused before anything was taken.
+    return f(x, x + 1)
+  raise AssertionError("one array was taken and read")
+
+
 def case_donation():
   x = jnp.asarray(numbers(64, 64))
   y = jax.jit(lambda v: v + 1, donate_argnums=0)(x)
