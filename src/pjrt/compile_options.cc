@@ -12,23 +12,8 @@
 namespace tessera::pjrt {
 namespace {
 
-// Numbers of fields, as in xla/pjrt/proto/compile_options.proto and xla/xla_data.proto.
-enum CompileOptionsField : std::uint32_t { kBuildOptions = 3, kPortable = 4, kOverrides = 7 };
 enum MapField : std::uint32_t { kKey = 1, kValue = 2 };
 constexpr std::uint32_t kTextOption = 1;  // of OptionOverrideProto: else a number of some kind
-enum BuildOptionsField : std::uint32_t {
-  kReplicas = 4,
-  kPartitions = 5,
-  kDeviceAssignment = 9,
-  kFreeResults = 12,
-  kFreeParameters = 18,
-};
-enum DeviceAssignmentField : std::uint32_t {
-  kReplicaCount = 1,
-  kComputationCount = 2,
-  kDevices = 3
-};
-constexpr std::uint32_t kReplicaDevices = 1;
 
 std::int64_t count(std::int64_t n, const char* what) {
   if (n < 0 || n > kMaxDevices) {
@@ -47,7 +32,7 @@ void read_assignment(std::string_view bytes, CompileOptions* to) {
   while (const std::uint32_t field = in.next()) {
     if (field == kReplicaCount) replicas = count(in.number(), "replica_count");
     if (field == kComputationCount) partitions = count(in.number(), "computation_count");
-    if (field != kDevices) continue;
+    if (field != kComputationDevices) continue;
     ProtoReader list(in.text(), "DeviceAssignmentProto.computation_devices");
     lists.emplace_back();
     while (const std::uint32_t f = list.next()) {
@@ -155,7 +140,7 @@ std::string write_device_assignment(std::int64_t replicas, std::int64_t partitio
     }
     ProtoWriter one;
     one.numbers(kReplicaDevices, list);
-    out.text(kDevices, one.bytes());
+    out.text(kComputationDevices, one.bytes());
   }
   return out.bytes();
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "src/base/processes.h"
 #include "src/base/task_pool.h"
@@ -259,10 +260,37 @@ std::shared_ptr<const compiler::Executable> load_device_program(const Program& p
   return out;
 }
 
-}  // namespace
+/// Results whose place the client leaves open, and which are to be somewhere after all.
+using SettledResults = std::map<std::size_t, TensorSharding>;
 
-std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view source,
-                                         std::string_view option_bytes) {
+/// The sharding without the last axes of dims that aren't multiples of their numbers of shards.
+TensorSharding split_evenly(TensorSharding s, const Dims& dims) {
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    while (!s.dims[d].axes.empty() && dims[d] % s.shards(std::int64_t(d)) != 0) {
+      s.dims[d].axes.pop_back();
+    }
+  }
+  return s;
+}
+
+/// Clients want all results to be split evenly. Where the compiler chose otherwise, what is to be
+/// instead is added; whether there is such a result.
+bool settle_uneven_results(const compiler::Executable& e, const std::vector<bool>& free,
+                           SettledResults* settled) {
+  const std::size_t before = settled->size();
+  for (std::size_t i = 0; e.num_partitions() > 1 && i < e.result_shapes().size(); ++i) {
+    const TensorSharding& s = e.result_shardings().at(i);
+    const Dims& dims = e.result_shapes()[i].dims;
+    if (!is_free(free, i) || s.kind != TensorSharding::Kind::axes || s.splits_evenly(dims))
+      continue;
+    settled->emplace(i, split_evenly(s, dims));
+  }
+  return settled->size() > before;
+}
+
+/// Null if some results must be elsewhere, which is added to those that are settled.
+std::shared_ptr<Program> try_to_compile(PJRT_Client& client, std::string_view source,
+                                        std::string_view option_bytes, SettledResults* settled) {
   std::shared_ptr<Program> p = begin_program(client, source, option_bytes);
   std::unique_ptr<ir::Module> module = compiler::read_module(source, "<program>");
   p->name = module->name;
@@ -275,6 +303,7 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
     ir::drop_shardings_for_one_device(module.get());
   } else {
     settle_shardings(*module, p->options);
+    for (const auto& [i, sharding] : *settled) module->entry()->root()->sharding[i] = sharding;
     spmd::extend_submeshes(module.get());
   }
   for (const ir::Instruction* q : module->entry()->parameters()) {
@@ -292,10 +321,21 @@ std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view s
     if (index.empty()) donors.push_back(std::size_t(parameter));
   }
   p->executable = client.engine->compile(std::move(module), options);
+  if (settle_uneven_results(*p->executable, p->options.free_results, settled)) return nullptr;
   for (const auto& i : inspections) i->report();
   describe(*p, donors);
   plan_runs(*p);
   return p;
+}
+
+}  // namespace
+
+std::shared_ptr<Program> compile_program(PJRT_Client& client, std::string_view source,
+                                         std::string_view option_bytes) {
+  SettledResults settled;
+  for (;;) {
+    if (auto p = try_to_compile(client, source, option_bytes, &settled)) return p;
+  }
 }
 
 std::string serialize(const Program& program) {

@@ -79,34 +79,4 @@ void ProtoReader::numbers(std::vector<std::int64_t>* to) {
   while (packed.at_ < packed.bytes_.size()) to->push_back(std::int64_t(packed.varint()));
 }
 
-void ProtoWriter::varint(std::uint64_t value) {
-  while (value >= 0x80) {
-    bytes_ += char(value | 0x80);
-    value >>= 7;
-  }
-  bytes_ += char(value);
-}
-
-void ProtoWriter::number(std::uint32_t field, std::int64_t value) {
-  if (value == 0) return;
-  varint(field << 3 | kVarint);
-  varint(std::uint64_t(value));
-}
-
-void ProtoWriter::text(std::uint32_t field, std::string_view value) {
-  if (!value.empty()) message(field, value);
-}
-
-void ProtoWriter::message(std::uint32_t field, std::string_view value) {
-  varint(field << 3 | kBytes);
-  varint(value.size());
-  bytes_ += value;
-}
-
-void ProtoWriter::numbers(std::uint32_t field, const std::vector<std::int64_t>& values) {
-  ProtoWriter packed;
-  for (const std::int64_t v : values) packed.varint(std::uint64_t(v));
-  text(field, packed.bytes_);
-}
-
 }  // namespace tessera::pjrt

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/pjrt/abi/messages.h"
+
 namespace tessera::pjrt {
 
 /// Reads the fields of a message. What the caller doesn't ask for is skipped. A Failure
@@ -34,22 +36,6 @@ class ProtoReader {
   std::uint32_t field_ = 0, wire_ = 0;
   std::uint64_t value_ = 0;
   std::string_view text_;
-};
-
-/// Writes one. Numbers that are 0 and texts that are empty are left out, as they are the defaults.
-class ProtoWriter {
- public:
-  void number(std::uint32_t field, std::int64_t value);
-  void text(std::uint32_t field, std::string_view value);
-  /// Written also if it is empty: that it is there says something.
-  void message(std::uint32_t field, std::string_view value);
-  /// Packed.
-  void numbers(std::uint32_t field, const std::vector<std::int64_t>& values);
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  void varint(std::uint64_t value);
-  std::string bytes_;
 };
 
 }  // namespace tessera::pjrt

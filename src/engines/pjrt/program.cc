@@ -5,38 +5,10 @@
 #include <utility>
 
 #include "src/engines/pjrt/event.h"
+#include "src/pjrt/abi/messages.h"
 
 namespace tessera::engines::pjrt {
 namespace {
-
-// Fields of xla/pjrt/proto/compile_options.proto and xla/xla_data.proto.
-enum CompileOptionsField : std::uint32_t { kBuildOptions = 3 };
-enum BuildOptionsField : std::uint32_t {
-  kDeviceOrdinal = 1,
-  kReplicas = 4,
-  kPartitions = 5,
-  kDeviceAssignment = 9,
-};
-enum DeviceAssignmentField : std::uint32_t {
-  kReplicaCount = 1,
-  kComputationCount = 2,
-  kComputationDevices = 3
-};
-constexpr std::uint32_t kReplicaDevices = 1;
-
-void append_varint(std::string* to, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) to->push_back(char(value | 0x80));
-  to->push_back(char(value));
-}
-void append_number(std::string* to, std::uint32_t field, std::int64_t value) {
-  append_varint(to, field << 3);
-  append_varint(to, std::uint64_t(value));
-}
-void append_bytes(std::string* to, std::uint32_t field, const std::string& bytes) {
-  append_varint(to, field << 3 | 2);
-  append_varint(to, bytes.size());
-  *to += bytes;
-}
 
 class Program final : public ClientProgram {
  public:
@@ -136,18 +108,18 @@ class Program final : public ClientProgram {
 }  // namespace
 
 std::string compile_options(const std::vector<std::int64_t>& device_ids) {
-  std::string list, devices, assignment, build, out;
-  for (const std::int64_t id : device_ids) append_varint(&list, std::uint64_t(id));
-  append_bytes(&devices, kReplicaDevices, list);
-  append_number(&assignment, kReplicaCount, std::int64_t(device_ids.size()));
-  append_number(&assignment, kComputationCount, 1);
-  append_bytes(&assignment, kComputationDevices, devices);
-  append_number(&build, kDeviceOrdinal, -1);
-  append_number(&build, kReplicas, std::int64_t(device_ids.size()));
-  append_number(&build, kPartitions, 1);
-  append_bytes(&build, kDeviceAssignment, assignment);
-  append_bytes(&out, kBuildOptions, build);
-  return out;
+  using namespace tessera::pjrt;
+  ProtoWriter devices, assignment, build, out;
+  devices.numbers(kReplicaDevices, device_ids);
+  assignment.number(kReplicaCount, std::int64_t(device_ids.size()));
+  assignment.number(kComputationCount, 1);
+  assignment.message(kComputationDevices, devices.bytes());
+  build.number(kDeviceOrdinal, -1);
+  build.number(kReplicas, std::int64_t(device_ids.size()));
+  build.number(kPartitions, 1);
+  build.message(kDeviceAssignment, assignment.bytes());
+  out.message(kBuildOptions, build.bytes());
+  return out.bytes();
 }
 
 std::unique_ptr<ClientProgram> compile_program(const std::shared_ptr<const Api>& api,

@@ -7,7 +7,7 @@
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/execute.h"
 #include "src/frontend/run/shardings.h"
-#include "src/ir/hooks.h"
+#include "src/ir/custom_calls/identity_partitioner.h"
 
 namespace tessera {
 
@@ -16,9 +16,8 @@ using internal::impl_of;
 
 namespace {
 
-/// Gives its operand as it is, and remembers how that was sharded last: the search partitions a
-/// program several times, the last time as it stays.
-class Inspector : public ir::CustomPartitioner, public frontend::DeviceListener {
+/// Remembers how its operand was sharded last.
+class Inspector final : public ir::IdentityPartitioner, public frontend::DeviceListener {
  public:
   explicit Inspector(std::function<void(const Sharding&)> f) : f_(std::move(f)) {}
 
@@ -38,51 +37,13 @@ class Inspector : public ir::CustomPartitioner, public frontend::DeviceListener 
   }
 
   std::string name() const override { return "inspect_array_sharding"; }
-  std::optional<ir::FactorRuleSpec> rule(const MeshRef&,
-                                         const std::vector<ir::ShapeWithSharding>& args,
-                                         const std::vector<ir::ShapeWithSharding>&) override {
-    ir::FactorRuleSpec out;
-    std::vector<IndexList> dims;
-    for (const std::int64_t size : args[0].shape.dims) {
-      dims.push_back({int(dims.size())});
-      out.factor_names.push_back("f" + std::to_string(dims.size()));
-      out.factor_sizes.push_back(size);
-    }
-    out.operands = {dims};
-    out.results = {dims};
-    return out;
-  }
-  bool has_infer_callback() const override { return false; }
-  bool has_propagate_callback() const override { return false; }
-  std::vector<TensorSharding> infer_sharding_from_operands(
-      const MeshRef&, const std::vector<ir::ShapeWithSharding>&,
-      const std::vector<ir::ShapeWithSharding>&) override {
-    throw InternalError("an inspected array has a rule");
-  }
-  std::vector<TensorSharding> propagate_user_sharding(
-      const MeshRef&, const std::vector<ir::ShapeWithSharding>&) override {
-    throw InternalError("an inspected array has a rule");
-  }
-  Partition partition(ir::Module* module, const MeshRef& mesh,
-                      const std::vector<ir::ShapeWithSharding>& args,
-                      const std::vector<ir::ShapeWithSharding>&) override {
-    const Shape& shape = args[0].shape;
-    const TensorSharding s =
-        args[0].sharding ? *args[0].sharding : TensorSharding::replicated_on(mesh, shape.rank());
-    {
-      const std::lock_guard lock(mutex_);
-      seen_ = frontend::sharding_of_result(s, devices_, mesh_);
-    }
-    ir::Builder b(module->add_computation(name()));
-    ir::Instruction* p = b.parameter(0, Shape(shape.dtype, s.shard_dims(shape.dims)));
-    b.computation()->set_root(b.tuple({p}));
-    return {{s}, {s}, b.computation()};
-  }
-  std::shared_ptr<ir::CustomPartitioner> on_batch(const Batch&) override {
-    return shared_from_this();
-  }
 
  private:
+  void see(const TensorSharding& sharding) override {
+    const std::lock_guard lock(mutex_);
+    seen_ = frontend::sharding_of_result(sharding, devices_, mesh_);
+  }
+
   std::function<void(const Sharding&)> f_;
   std::mutex mutex_;
   Mesh mesh_;

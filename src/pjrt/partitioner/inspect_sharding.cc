@@ -7,9 +7,9 @@
 #include <set>
 #include <string>
 
-#include "src/ir/hooks.h"
-#include "src/ir/rewrite/builder.h"
+#include "src/ir/custom_calls/identity_partitioner.h"
 #include "src/pjrt/op_sharding.h"
+#include "src/text/write/text.h"
 
 namespace tessera::pjrt {
 namespace {
@@ -30,34 +30,11 @@ struct Callback {
   void* data;
 };
 
-/// What HLO text has between quotes.
-std::string unquoted_bytes(std::string_view text) {
-  if (text.size() >= 2 && text.front() == '"' && text.back() == '"') {
-    text = text.substr(1, text.size() - 2);
-  }
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\\' || i + 1 == text.size()) {
-      out += text[i];
-      continue;
-    }
-    const char c = text[++i];
-    if (c >= '0' && c <= '3' && i + 2 < text.size()) {
-      out += char((c - '0') << 6 | (text[i + 1] - '0') << 3 | (text[i + 2] - '0'));
-      i += 2;
-    } else {
-      out += c == 'n' ? '\n' : c == 't' ? '\t' : c == 'r' ? '\r' : c;
-    }
-  }
-  return out;
-}
-
-/// Remembers how its operand was sharded last: the search partitions a program several times, the
-/// last time as it stays.
-class Inspector final : public ir::CustomPartitioner, public ShardingInspection {
+/// Remembers how its operand was sharded last.
+class Inspector final : public ir::IdentityPartitioner, public ShardingInspection {
  public:
   explicit Inspector(const ir::Instruction& call) : location_(call.location()) {
-    const std::string bytes = unquoted_bytes(*call.backend_config);
+    const std::string bytes = text::unquoted(*call.backend_config);
     if (bytes.size() != sizeof callback_) {
       throw ValueError("InspectSharding: its configuration has " + std::to_string(bytes.size()) +
                            " bytes; valid: the addresses of a function and of its data, " +
@@ -86,48 +63,10 @@ class Inspector final : public ir::CustomPartitioner, public ShardingInspection 
   }
 
   std::string name() const override { return "InspectSharding"; }
-  std::optional<ir::FactorRuleSpec> rule(const MeshRef&,
-                                         const std::vector<ir::ShapeWithSharding>& args,
-                                         const std::vector<ir::ShapeWithSharding>&) override {
-    ir::FactorRuleSpec out;
-    std::vector<IndexList> dims;
-    for (const std::int64_t size : args[0].shape.dims) {
-      dims.push_back({int(dims.size())});
-      out.factor_names.push_back("f" + std::to_string(dims.size()));
-      out.factor_sizes.push_back(size);
-    }
-    out.operands = {dims};
-    out.results = {dims};
-    return out;
-  }
-  bool has_infer_callback() const override { return false; }
-  bool has_propagate_callback() const override { return false; }
-  std::vector<TensorSharding> infer_sharding_from_operands(
-      const MeshRef&, const std::vector<ir::ShapeWithSharding>&,
-      const std::vector<ir::ShapeWithSharding>&) override {
-    throw InternalError("an inspected array has a rule");
-  }
-  std::vector<TensorSharding> propagate_user_sharding(
-      const MeshRef&, const std::vector<ir::ShapeWithSharding>&) override {
-    throw InternalError("an inspected array has a rule");
-  }
-  Partition partition(ir::Module* module, const MeshRef& mesh,
-                      const std::vector<ir::ShapeWithSharding>& args,
-                      const std::vector<ir::ShapeWithSharding>&) override {
-    const Shape& shape = args[0].shape;
-    const TensorSharding s =
-        args[0].sharding ? *args[0].sharding : TensorSharding::replicated_on(mesh, shape.rank());
-    see(to_tiling(s));
-    ir::Builder b(module->add_computation(name()));
-    ir::Instruction* p = b.parameter(0, Shape(shape.dtype, s.shard_dims(shape.dims)));
-    b.computation()->set_root(b.tuple({p}));
-    return {{s}, {s}, b.computation()};
-  }
-  std::shared_ptr<ir::CustomPartitioner> on_batch(const Batch&) override {
-    return shared_from_this();
-  }
 
  private:
+  void see(const TensorSharding& sharding) override { see(to_tiling(sharding)); }
+
   Location location_;
   Callback callback_{};
   std::mutex mutex_;

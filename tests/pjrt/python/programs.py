@@ -99,6 +99,20 @@ def case_constraint():
   return f(numbers(8, 8))
 
 
+def case_results_are_split_evenly():
+  """Eight devices, four elements: what is within a program is split unevenly, no result is."""
+  m = Mesh(np.array(jax.devices()).reshape(4, 2), ("i", "j"))
+  both = NamedSharding(m, P(("i", "j")))
+  @jax.jit
+  def f(v):
+    v = jax.lax.with_sharding_constraint(v, both)
+    return jax.lax.with_sharding_constraint(v.reshape(4, 2).sum(1), both), v * 2
+  x = jnp.arange(8.0)
+  small, large = f(x)
+  assert small.sharding.shard_shape((4,)) == small.addressable_data(0).shape
+  return small, large, f(x + 1)
+
+
 def case_donated_and_kept():
   x = jnp.arange(8.0)
   f = jax.jit(lambda a, b: a + b, donate_argnums=0)
