@@ -24,9 +24,9 @@ void expect_kernel(const std::string& text, Dice& dice) {
 
 TEST(RandomBits, EqualTheEvaluators) {
   Dice dice(20261128);
-  for (const char* algorithm : {"rng_threefry", "rng_philox", "rng_default"}) {
+  for (const char* algorithm : {"rng_three_fry", "rng_philox", "rng_default"}) {
     for (const char* result : {"u32[7]", "u32[3,5]", "u64[5]", "u8[13]", "u16[3,3]", "u32[4097]"}) {
-      const std::string state = std::string(algorithm) == "rng_threefry" ? "u64[2]" : "u64[3]";
+      const std::string state = std::string(algorithm) == "rng_three_fry" ? "u64[2]" : "u64[3]";
       expect_kernel("ENTRY main {\n  s = " + state + " parameter(0)\n  ROOT r = (" + state + ", " +
                         result + ") rng-bit-generator(s), algorithm=" + algorithm + "\n}\n",
                     dice);

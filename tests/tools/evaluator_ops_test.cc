@@ -12,9 +12,10 @@ namespace {
 
 TEST(EvaluatorOps, AreRefusedIfTheUserSaysSo) {
   const std::string slow =
-      "ENTRY main {\n  s = f16[3,3] parameter(0)\n  ROOT c = f16[3,3] cholesky(s), lower=true\n}\n";
+      "HloModule m\n\nENTRY main {\n  s = f16[3,3] parameter(0)\n  ROOT c = f16[3,3] cholesky(s), "
+      "lower=true\n}\n";
   const std::string fast =
-      "ENTRY main {\n  s = f32[3] parameter(0)\n  ROOT c = f32[3] add(s, s)\n}\n";
+      "HloModule m\n\nENTRY main {\n  s = f32[3] parameter(0)\n  ROOT c = f32[3] add(s, s)\n}\n";
   EXPECT_EQ(run_tool({"run", "-"}, slow).code, 0);
   const WithVariable error("TESSERA_EVALUATOR_OPS", "error");
   const Ran ran = run_tool({"run", "-"}, slow);
