@@ -386,7 +386,7 @@ void Emitter::emit(const ir::Instruction& i) {
   if (calls) ir::need_custom_call(i);
   task(i, kernel_of_op(i), std::move(inputs), results(i));
   if (!i.is(Opcode::custom_call) && !has_solver_kernel(i)) {
-    state_->built->evaluator_ops.push_back(i.describe());
+    state_->built->evaluator_ops.push_back(std::string(ir::name(i.opcode)) + " " + i.describe());
   }
 }
 
