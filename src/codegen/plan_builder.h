@@ -18,7 +18,7 @@ struct BuiltPlan {
   runtime::Plan plan;
   /// The kernels of its steps before they were tiled, by number, and how often each is run.
   std::map<std::int32_t, int> kernels;
-  /// "sort.3 (model.cc:12)": ops that run on the evaluator.
+  /// "sort sort.3 (model.cc:12)": ops that run on the evaluator.
   std::vector<std::string> evaluator_ops;
   /// What a chain of its steps makes by rows is held for others, and could be made again.
   bool holds_rows = false;
