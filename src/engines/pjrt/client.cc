@@ -114,7 +114,8 @@ class PluginClient final : public compiler::accelerators::Client {
   std::unique_ptr<ClientProgram> compile(const ProgramText& text) const override {
     std::vector<std::int64_t> ids;
     for (const std::size_t d : text.devices) ids.push_back(infos_.at(d).id);
-    return compile_program(api_, client_, &devices_, ids, text);
+    return compile_program(api_, client_, &devices_, ids, text,
+                           platform_ == "cpu" ? &turns_ : nullptr);
   }
 
   std::unique_ptr<ClientBuffer> copy_in(const std::byte* host, DType dtype,
@@ -209,6 +210,9 @@ class PluginClient final : public compiler::accelerators::Client {
   std::shared_ptr<const Api> api_;
   PJRT_Client* client_ = nullptr;
   std::string platform_, version_;
+  /// XLA's virtual CPUs share threads: programs of several devices that run at the same time may
+  /// wait for each other for ever.
+  mutable std::mutex turns_;
   Values attributes_;
   std::vector<ClientDevice> devices_;
   std::vector<DeviceInfo> infos_;

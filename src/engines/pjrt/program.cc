@@ -14,12 +14,13 @@ class Program final : public ClientProgram {
  public:
   Program(std::shared_ptr<const Api> api, PJRT_Client* client,
           const std::vector<ClientDevice>* devices, std::vector<std::size_t> runs_on,
-          PJRT_LoadedExecutable* handle)
+          PJRT_LoadedExecutable* handle, std::mutex* turns)
       : api_(std::move(api)),
         client_(client),
         devices_(devices),
         runs_on_(std::move(runs_on)),
-        handle_(handle) {}
+        handle_(handle),
+        turns_(runs_on_.size() > 1 ? turns : nullptr) {}
   ~Program() override {
     auto args = sized<PJRT_LoadedExecutable_Destroy_Args>();
     args.executable = handle_;
@@ -54,7 +55,14 @@ class Program final : public ClientProgram {
     args.num_devices = devices;
     args.num_args = count;
     args.output_lists = output_lists.data();
-    TESSERA_PJRT_CALL(*api_, PJRT_LoadedExecutable_Execute, &args);
+    std::vector<PJRT_Event*> ends(turns_ != nullptr ? devices : 0);
+    if (turns_ != nullptr) args.device_complete_events = ends.data();
+    {
+      const auto turn =
+          turns_ != nullptr ? std::unique_lock(*turns_) : std::unique_lock<std::mutex>();
+      TESSERA_PJRT_CALL(*api_, PJRT_LoadedExecutable_Execute, &args);
+      for (PJRT_Event* e : ends) wait_until_over(e);
+    }
     std::vector<std::vector<std::unique_ptr<ClientBuffer>>> out(devices);
     for (std::size_t d = 0; d < devices; ++d) {
       for (std::size_t r = 0; r < results; ++r) {
@@ -92,6 +100,14 @@ class Program final : public ClientProgram {
   }
 
  private:
+  /// Errors are those of the results, too.
+  void wait_until_over(PJRT_Event* run) const {
+    try {
+      wait_for(*api_, run, "PJRT_LoadedExecutable_Execute");
+    } catch (const PluginFailure&) {
+    }
+  }
+
   void destroy_executable(PJRT_Executable* executable) const noexcept {
     auto args = sized<PJRT_Executable_Destroy_Args>();
     args.executable = executable;
@@ -103,6 +119,7 @@ class Program final : public ClientProgram {
   const std::vector<ClientDevice>* devices_;
   std::vector<std::size_t> runs_on_;
   PJRT_LoadedExecutable* handle_;
+  std::mutex* turns_;
 };
 
 }  // namespace
@@ -126,7 +143,7 @@ std::unique_ptr<ClientProgram> compile_program(const std::shared_ptr<const Api>&
                                                PJRT_Client* client,
                                                const std::vector<ClientDevice>* devices,
                                                const std::vector<std::int64_t>& device_ids,
-                                               const ProgramText& text) {
+                                               const ProgramText& text, std::mutex* turns) {
   const std::string options = compile_options(device_ids);
   std::string code = text.code;  // the API wants to be able to write there
   auto program = sized<PJRT_Program>();
@@ -140,7 +157,7 @@ std::unique_ptr<ClientProgram> compile_program(const std::shared_ptr<const Api>&
   args.compile_options = options.data();
   args.compile_options_size = options.size();
   TESSERA_PJRT_CALL(*api, PJRT_Client_Compile, &args);
-  return std::make_unique<Program>(api, client, devices, text.devices, args.executable);
+  return std::make_unique<Program>(api, client, devices, text.devices, args.executable, turns);
 }
 
 }  // namespace tessera::engines::pjrt
