@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests of programs in several processes, which mpirun starts.
 
-add_executable(tessera_processes_tests "${PROJECT_SOURCE_DIR}/tests/processes/processes_test.cc"
-  "${PROJECT_SOURCE_DIR}/tests/support/process_cases.cc"
-  "${PROJECT_SOURCE_DIR}/tests/support/process_checkpoints.cc"
-  "${PROJECT_SOURCE_DIR}/tests/support/process_safetensors.cc")
+add_executable(tessera_processes_tests "${PROJECT_SOURCE_DIR}/tests/processes/processes_test.cc")
 add_executable(tessera_processes_failures "${PROJECT_SOURCE_DIR}/tests/processes/failures.cc")
 add_executable(tessera_processes_checkpoints "${PROJECT_SOURCE_DIR}/tests/processes/checkpoints.cc")
 add_executable(tessera_processes_random "${PROJECT_SOURCE_DIR}/tests/processes/random_programs.cc")
@@ -14,7 +11,9 @@ foreach(name IN ITEMS tessera_processes_tests tessera_processes_failures
   # Without a precompiled header: the targets that have one would be built first.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
 endforeach()
-target_link_libraries(tessera_processes_random PRIVATE tessera_test_support)
+foreach(name IN ITEMS tessera_processes_tests tessera_processes_random)
+  target_link_libraries(${name} PRIVATE tessera_test_support)
+endforeach()
 
 set(tessera_mpirun "${MPIEXEC_EXECUTABLE}")
 if(NOT tessera_mpirun)

@@ -17,6 +17,7 @@ target_link_libraries(tessera_test_support PRIVATE tessera_build_flags ${tessera
   GTest::gtest nlohmann_json::nlohmann_json)
 target_compile_definitions(tessera_test_support PRIVATE
   TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+target_compile_options(tessera_test_support PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
 
 # Layers that don't include the evaluator but whose tests compare with it.
 set(tessera_test_also_spmd evaluator)

@@ -35,6 +35,7 @@ endforeach()
 if(TESSERA_BUILD_TESTS AND TARGET tool_tessera)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/tools/*.cc")
   add_executable(tessera_tools_tests ${sources})
+  target_compile_options(tessera_tools_tests PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
   target_link_libraries(tessera_tools_tests PRIVATE tessera::tessera tessera_build_flags
     GTest::gtest GTest::gtest_main nlohmann_json::nlohmann_json)
   target_compile_definitions(tessera_tools_tests PRIVATE

@@ -62,6 +62,188 @@ template <class T>
 T structure_of(const T& tree) {
   return tree_unflatten(tree, std::vector<Array>(tree_leaves(tree).size()));
 }
+
+// What doesn't depend on the function itself stands apart from CustomPartitioning, so that it is
+// compiled once for all functions of the same parameters.
+
+/// The structures of the trees of one call.
+template <class Callbacks>
+struct CallTrees {
+  std::optional<typename Callbacks::ArgsLike> args;
+  std::optional<typename Callbacks::ResultLike> result;
+  const typename Callbacks::ArgsLike* args_or_null() const { return args ? &*args : nullptr; }
+  const typename Callbacks::ResultLike* result_or_null() const {
+    return result ? &*result : nullptr;
+  }
+};
+
+/// What `def_partition` has been given.
+template <class Callbacks>
+struct PartitioningState {
+  std::string name;
+  Location location;
+  bool defined = false;
+  Callbacks callbacks;
+  std::optional<ShardingRule> rule;
+
+  void define(Callbacks given, Location where) {
+    if (!given.partition) {
+      throw ValueError("def_partition of '" + name + "' needs a partition callback", where);
+    }
+    if (!given.sharding_rule.empty() && given.sharding_rule_fn) {
+      throw ValueError(
+          "def_partition of '" + name + "': sharding_rule and sharding_rule_fn exclude each other",
+          where);
+    }
+    rule.reset();
+    if (!given.sharding_rule.empty()) {
+      const ShardingRuleOptions options{given.reduction_factors, given.need_replication_factors,
+                                        given.permutation_factors, given.factor_sizes};
+      rule = ShardingRule(given.sharding_rule, options, where);
+    } else if (!given.factor_sizes.empty() || !given.reduction_factors.empty() ||
+               !given.need_replication_factors.empty() || !given.permutation_factors.empty()) {
+      throw ValueError(
+          "def_partition of '" + name + "': factors are listed and there is no sharding_rule",
+          where);
+    }
+    location = where;
+    callbacks = std::move(given);
+    defined = true;
+  }
+};
+
+/// The callbacks for one call.
+template <class Callbacks>
+class PartitioningBinder {
+ public:
+  using State = PartitioningState<Callbacks>;
+  using Statics = typename Callbacks::StaticTuple;
+  using Trees = std::shared_ptr<const CallTrees<Callbacks>>;
+
+  static BoundCallbacks bind(const State& state, const Statics& statics, const Trees& like) {
+    const Callbacks& given = state.callbacks;
+    BoundCallbacks bound;
+    bound.name = state.name;
+    bound.location = state.location;
+    bound.decode_shardings = given.decode_shardings;
+    bound.partition = bind_one(state, given.partition, statics, like);
+    if (given.infer_sharding_from_operands) {
+      bound.infer = bind_one(state, given.infer_sharding_from_operands, statics, like);
+    }
+    if (given.propagate_user_sharding) {
+      bound.propagate = [f = bind_one(state, given.propagate_user_sharding, statics, like)](
+                            const Mesh& mesh, const ShapeInfos& results) {
+        return f(mesh, {}, results);
+      };
+    }
+    if (state.rule) {
+      bound.rule = [rule = *state.rule](const Mesh&, const ShapeInfos&, const ShapeInfos&) {
+        return std::optional<ShardingRule>(rule);
+      };
+    } else if (given.sharding_rule_fn) {
+      bound.rule = [f = bind_one(state, given.sharding_rule_fn, statics, like),
+                    at = state.location](const Mesh& mesh, const ShapeInfos& in,
+                                         const ShapeInfos& out) {
+        const RuleAndOptions made = f(mesh, in, out);
+        return std::optional<ShardingRule>(ShardingRule(made.rule, made.options, at));
+      };
+    }
+    return bound;
+  }
+
+ private:
+  template <class Fn>
+  static auto bind_one(const State& state, const Fn& f, const Statics& statics, const Trees& like) {
+    return [f, statics, like, name = state.name, at = state.location](
+               const Mesh& mesh, const ShapeInfos& in, const ShapeInfos& out) {
+      return f(statics, mesh, in, out, like->args_or_null(), like->result_or_null(), name, at);
+    };
+  }
+};
+
+/// The arguments of a call, those at the positions of Statics being static.
+template <class Args, class Statics, class Seq = std::make_index_sequence<std::tuple_size_v<Args>>>
+struct PartitionedArguments;
+template <class Args, class Statics, std::size_t... I>
+struct PartitionedArguments<Args, Statics, std::index_sequence<I...>> {
+  static std::vector<Array> leaves(const Args& args) {
+    std::vector<Array> out;
+    (add_leaves<I>(std::get<I>(args), out), ...);
+    return out;
+  }
+  static auto statics(const Args& args) {
+    return std::tuple_cat(static_tuple<I>(std::get<I>(args))...);
+  }
+  static auto structures(const Args& args) {
+    return std::tuple_cat(structure_tuple<I>(std::get<I>(args))...);
+  }
+  /// A copy with other arrays.
+  static Args with_leaves(const Args& args, const std::vector<Array>& flat) {
+    Args copy = args;
+    [[maybe_unused]] std::size_t next = 0;
+    (take<I>(std::get<I>(copy), flat, next), ...);
+    return copy;
+  }
+  /// The trees that a call has of its leaves, long after it.
+  static auto rebuild(Args kept) {
+    (keep_texts(std::get<I>(kept)), ...);
+    return [kept = std::move(kept)](const std::vector<Array>& flat) {
+      Args copy = with_leaves(kept, flat);
+      std::vector<std::any> out;
+      (add_any<I>(std::get<I>(copy), out), ...);
+      return out;
+    };
+  }
+
+ private:
+  template <std::size_t J, class T>
+  static auto static_tuple(const T& value) {
+    if constexpr (Statics::contains(int(J))) {
+      T kept = value;
+      keep_texts(kept);
+      return std::tuple<T>(std::move(kept));
+    } else {
+      return std::tuple<>();
+    }
+  }
+  template <std::size_t J, class T>
+  static auto structure_tuple(const T& value) {
+    if constexpr (Statics::contains(int(J))) {
+      return std::tuple<>();
+    } else if constexpr (is_array_like<T>) {
+      return std::tuple<Array>();
+    } else {
+      T kept = structure_of(value);
+      keep_texts(kept);
+      return std::tuple<T>(std::move(kept));
+    }
+  }
+  template <std::size_t J, class T>
+  static void take(T& arg, const std::vector<Array>& leaves, std::size_t& next) {
+    if constexpr (!Statics::contains(int(J))) {
+      const std::size_t n = tree_leaves(arg).size();
+      const auto at = leaves.begin() + std::ptrdiff_t(next);
+      arg = tree_unflatten(arg, std::vector<Array>(at, at + std::ptrdiff_t(n)));
+      next += n;
+    }
+  }
+  template <std::size_t J, class T>
+  static void add_leaves(const T& arg, std::vector<Array>& leaves) {
+    if constexpr (!Statics::contains(int(J))) {
+      for (Array& leaf : tree_leaves(arg)) leaves.push_back(leaf);
+    }
+  }
+  template <std::size_t J, class T>
+  static void add_any(T& arg, std::vector<std::any>& out) {
+    if constexpr (!Statics::contains(int(J))) {
+      if constexpr (is_array_like<T>) {
+        out.emplace_back(Array(collect_leaves([&](TreeVisitor& v) { visit_tree(arg, v); })[0]));
+      } else {
+        out.emplace_back(arg);
+      }
+    }
+  }
+};
 }  // namespace internal
 
 /// A function with user-defined partitioning, made by `custom_partitioning`.
@@ -108,28 +290,7 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
   /// @throws ValueError if there is no partition callback, a rule is malformed, both kinds of rules
   ///   are given, or factors without a rule.
   PartitionFn def_partition(Callbacks callbacks, Location location = Location::current()) const {
-    if (!callbacks.partition) {
-      throw ValueError("def_partition of '" + state_->name + "' needs a partition callback",
-                       location);
-    }
-    if (!callbacks.sharding_rule.empty() && callbacks.sharding_rule_fn) {
-      throw ValueError("def_partition of '" + state_->name +
-                           "': sharding_rule and sharding_rule_fn exclude each other",
-                       location);
-    }
-    state_->rule.reset();
-    if (!callbacks.sharding_rule.empty()) {
-      state_->rule = ShardingRule(callbacks.sharding_rule, options_of(callbacks), location);
-    } else if (!callbacks.factor_sizes.empty() || !callbacks.reduction_factors.empty() ||
-               !callbacks.need_replication_factors.empty() ||
-               !callbacks.permutation_factors.empty()) {
-      throw ValueError("def_partition of '" + state_->name +
-                           "': factors are listed and there is no sharding_rule",
-                       location);
-    }
-    state_->location = location;
-    state_->callbacks = std::move(callbacks);
-    state_->defined = true;
+    state_->define(std::move(callbacks), location);
     return state_->callbacks.partition;
   }
   /// Sets the partition callback alone.
@@ -235,15 +396,7 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
  private:
   using Rules = typename internal::partitioned_rules<F, Statics>::type;
   using StaticTuple = typename Callbacks::StaticTuple;
-  using ArgsLike = typename Callbacks::ArgsLike;
-  using ResultLike = typename Callbacks::ResultLike;
-  struct State {
-    std::string name;
-    Location location;
-    bool defined = false;
-    Callbacks callbacks;
-    std::optional<ShardingRule> rule;
-  };
+  using State = internal::PartitioningState<Callbacks>;
 
   Rules& rules() {
     static_assert(internal::KnownSignature<F>,
@@ -258,59 +411,6 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
       callbacks.propagate_user_sharding = std::move(f);
     } else {
       callbacks.infer_sharding_from_operands = std::move(f);
-    }
-  }
-
-  static ShardingRuleOptions options_of(const Callbacks& c) {
-    return {c.reduction_factors, c.need_replication_factors, c.permutation_factors, c.factor_sizes};
-  }
-
-  template <std::size_t I, class T>
-  static auto static_tuple(const T& value) {
-    if constexpr (Statics::contains(int(I))) {
-      T kept = value;
-      internal::keep_texts(kept);
-      return std::tuple<T>(std::move(kept));
-    } else {
-      return std::tuple<>();
-    }
-  }
-  template <std::size_t I, class T>
-  static auto structure_tuple(const T& value) {
-    if constexpr (Statics::contains(int(I))) {
-      return std::tuple<>();
-    } else if constexpr (internal::is_array_like<T>) {
-      return std::tuple<Array>();
-    } else {
-      T kept = internal::structure_of(value);
-      internal::keep_texts(kept);
-      return std::tuple<T>(std::move(kept));
-    }
-  }
-  template <std::size_t I, class T>
-  static void take(T& arg, const std::vector<Array>& leaves, std::size_t& next) {
-    if constexpr (!Statics::contains(int(I))) {
-      const std::size_t n = tree_leaves(arg).size();
-      const auto at = leaves.begin() + std::ptrdiff_t(next);
-      arg = tree_unflatten(arg, std::vector<Array>(at, at + std::ptrdiff_t(n)));
-      next += n;
-    }
-  }
-  template <std::size_t I, class T>
-  static void add_leaves(const T& arg, std::vector<Array>& leaves) {
-    if constexpr (!Statics::contains(int(I))) {
-      for (Array& leaf : tree_leaves(arg)) leaves.push_back(leaf);
-    }
-  }
-  template <std::size_t I, class T>
-  static void add_any(T& arg, std::vector<std::any>& out) {
-    if constexpr (!Statics::contains(int(I))) {
-      if constexpr (internal::is_array_like<T>) {
-        out.emplace_back(Array(internal::collect_leaves(
-            [&](internal::TreeVisitor& v) { internal::visit_tree(arg, v); })[0]));
-      } else {
-        out.emplace_back(arg);
-      }
     }
   }
 
@@ -336,31 +436,17 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
                            "' has no callbacks: call def_partition first",
                        location.known() ? location : state_->location);
     }
-    std::vector<Array> leaves;
-    (add_leaves<I>(std::get<I>(args), leaves), ...);
+    using Arguments = internal::PartitionedArguments<Args, Statics>;
+    const std::vector<Array> leaves = Arguments::leaves(args);
     // What callbacks that take trees need to know of them; that of the result once it is traced.
-    const auto like = std::make_shared<Like>();
-    if constexpr (internal::KnownSignature<F>) {
-      like->args.emplace(std::tuple_cat(structure_tuple<I>(std::get<I>(args))...));
-    }
+    const auto like = std::make_shared<internal::CallTrees<Callbacks>>();
+    if constexpr (internal::KnownSignature<F>) like->args.emplace(Arguments::structures(args));
     internal::BoundCallbacks bound =
-        bind(std::tuple_cat(static_tuple<I>(std::get<I>(args))...), like);
-    // The callbacks may run long after this call.
-    Args kept = args;
-    (internal::keep_texts(std::get<I>(kept)), ...);
-    bound.rebuild = [kept](const std::vector<Array>& flat) {
-      Args copy = kept;
-      std::size_t next = 0;
-      (take<I>(std::get<I>(copy), flat, next), ...);
-      std::vector<std::any> out;
-      (add_any<I>(std::get<I>(copy), out), ...);
-      return out;
-    };
+        internal::PartitioningBinder<Callbacks>::bind(*state_, Arguments::statics(args), like);
+    bound.rebuild = Arguments::rebuild(args);
     std::shared_ptr<R> prototype;
-    auto body = [&, f = f_](const std::vector<Array>& flat) {
-      Args copy = args;
-      std::size_t next = 0;
-      (take<I>(std::get<I>(copy), flat, next), ...);
+    const auto body = [&, f = f_](const std::vector<Array>& flat) {
+      Args copy = Arguments::with_leaves(args, flat);
       prototype = std::make_shared<R>(std::invoke(*f, std::get<I>(copy)...));
       if constexpr (internal::KnownSignature<F>) {
         like->result.emplace(internal::structure_of(*prototype));
@@ -371,53 +457,6 @@ class CustomPartitioning : public internal::Calls<CustomPartitioning<F, Statics>
     const std::vector<Array> results =
         internal::call_custom_partitioning(leaves, std::move(bound), body, location);
     return tree_unflatten(*prototype, results);
-  }
-
-  /// The structures of one call.
-  struct Like {
-    std::optional<ArgsLike> args;
-    std::optional<ResultLike> result;
-    const ArgsLike* args_or_null() const { return args ? &*args : nullptr; }
-    const ResultLike* result_or_null() const { return result ? &*result : nullptr; }
-  };
-
-  template <class Fn>
-  auto bind_one(const Fn& f, const StaticTuple& statics,
-                const std::shared_ptr<const Like>& like) const {
-    return [f, statics, like, name = state_->name, at = state_->location](
-               const Mesh& mesh, const ShapeInfos& in, const ShapeInfos& out) {
-      return f(statics, mesh, in, out, like->args_or_null(), like->result_or_null(), name, at);
-    };
-  }
-  internal::BoundCallbacks bind(const StaticTuple& statics,
-                                const std::shared_ptr<const Like>& like) const {
-    const Callbacks& given = state_->callbacks;
-    internal::BoundCallbacks bound;
-    bound.name = state_->name;
-    bound.location = state_->location;
-    bound.decode_shardings = given.decode_shardings;
-    bound.partition = bind_one(given.partition, statics, like);
-    if (given.infer_sharding_from_operands) {
-      bound.infer = bind_one(given.infer_sharding_from_operands, statics, like);
-    }
-    if (given.propagate_user_sharding) {
-      bound.propagate = [f = bind_one(given.propagate_user_sharding, statics, like)](
-                            const Mesh& mesh, const ShapeInfos& results) {
-        return f(mesh, {}, results);
-      };
-    }
-    if (state_->rule) {
-      bound.rule = [rule = *state_->rule](const Mesh&, const ShapeInfos&, const ShapeInfos&) {
-        return std::optional<ShardingRule>(rule);
-      };
-    } else if (given.sharding_rule_fn) {
-      bound.rule = [f = bind_one(given.sharding_rule_fn, statics, like), at = state_->location](
-                       const Mesh& mesh, const ShapeInfos& in, const ShapeInfos& out) {
-        const RuleAndOptions made = f(mesh, in, out);
-        return std::optional<ShardingRule>(ShardingRule(made.rule, made.options, at));
-      };
-    }
-    return bound;
   }
 
   std::shared_ptr<F> f_;

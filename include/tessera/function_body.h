@@ -131,12 +131,29 @@ void walk_result(const Prototype& prototype, TreeVisitor& v) {
   visit_tree(prototype.as<R>(), v);
 }
 
+/// A function and the arguments of one call. It has no parameters of type: what each traced
+/// function brings of its own is `run` alone, which keeps programs with many of them quick to
+/// compile.
+struct TracedCall {
+  std::shared_ptr<void> function;
+  const void* args;
+  std::vector<Array> (*run)(void* function, const void* args, const std::vector<Array>& leaves,
+                            Prototype*);
+
+  /// Sets `info.trace`, which refers to this call.
+  void give(CallInfo& info) const {
+    info.trace = [this](const std::vector<Array>& leaves, Prototype* prototype) {
+      return run(function.get(), args, leaves, prototype);
+    };
+  }
+};
+
 /// A function to be traced, with the conversion of its C++ arguments and result to lists of arrays.
 /// Copies share the function.
 template <class F, class Statics>
 class FunctionBody {
  public:
-  explicit FunctionBody(F f) : f_(std::make_shared<F>(std::move(f))) {}
+  explicit FunctionBody(F f) : f_(static_cast<void*>(new F(std::move(f))), &destroy) {}
 
   /// Returns `then(info, std::type_identity<Result>)` for a call with these arguments.
   template <class Args, class Then, class... Given>
@@ -169,15 +186,28 @@ class FunctionBody {
   }
 
  private:
+  static void destroy(void* f) { delete static_cast<F*>(f); }
+
   /// A function that jit or shard_map has wrapped already is called without a location: its
   /// messages name the line that wrapped it.
   template <class... A>
   static decltype(auto) run(F& f, A&... args) {
     if constexpr (requires { f.call_at(Location(), args...); }) {
       return f.call_at(Location(), args...);
+    } else if constexpr (requires { f(args...); }) {
+      return f(args...);
     } else {
       return std::invoke(f, args...);
     }
+  }
+
+  /// TracedCall::run.
+  template <class R, class Args, std::size_t... I>
+  static std::vector<Array> trace(void* f, const void* args, const std::vector<Array>& leaves,
+                                  Prototype* prototype) {
+    [[maybe_unused]] Args copy =
+        ArgumentList<Args, Statics>::with_leaves(*static_cast<const Args*>(args), leaves);
+    return keep_result<R>(run(*static_cast<F*>(f), std::get<I>(copy)...), prototype);
   }
 
   template <class Then, class Args, std::size_t... I>
@@ -197,19 +227,15 @@ class FunctionBody {
         ArgumentList<Args, Statics>::describe(args, info);
         info.types = call_key<R, Args>();
         info.traced_types = call_key<R, typename traced_args<Args, Statics>::type>();
-        const std::shared_ptr<F> held = f_;
-        info.trace = [&args, f = held.get()](const std::vector<Array>& leaves,
-                                             Prototype* prototype) {
-          [[maybe_unused]] Args copy = ArgumentList<Args, Statics>::with_leaves(args, leaves);
-          return keep_result<R>(run(*f, std::get<I>(copy)...), prototype);
-        };
+        const TracedCall call{f_, &args, &trace<R, Args, I...>};
+        call.give(info);
         info.walk_result = &walk_result<R>;
         return then(info, std::type_identity<R>{});
       }
     }
   }
 
-  std::shared_ptr<F> f_;
+  std::shared_ptr<void> f_;  ///< an F
 };
 
 /// What a transformation makes of a function: called like it, and its results are those of

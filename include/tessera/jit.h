@@ -96,8 +96,7 @@ JitOptions with_names(JitOptions options, std::vector<std::string> names, Locati
 template <class F, class Statics>
 class JitBody : public FunctionBody<F, Statics> {
  public:
-  JitBody(F f, JitOptions options, Location location, bool pjit)
-      : FunctionBody<F, Statics>(std::move(f)), core_(std::move(options), location, pjit) {}
+  JitBody(F f, JitCore core) : FunctionBody<F, Statics>(std::move(f)), core_(std::move(core)) {}
 
   const JitCore& core() const { return core_; }
 
@@ -137,9 +136,8 @@ class JitFunction : public internal::Calls<JitFunction<F, Statics>, F> {
   using wrapped_function = F;
 
   /// For internal use; see `jit`.
-  JitFunction(F f, JitOptions options, Location location, bool pjit)
-      : JitFunction(
-            internal::JitBody<F, Statics>(std::move(f), std::move(options), location, pjit)) {}
+  JitFunction(F f, internal::JitCore core)
+      : JitFunction(internal::JitBody<F, Statics>(std::move(f), std::move(core))) {}
 
   /// `f.lower(arguments...)` traces the function without running it and returns a LoweredFunction
   /// (jax.stages). Arguments may be arrays or shape_dtype_structs.
@@ -230,15 +228,15 @@ void clear_caches();
 /// @throws CompileError if the program can't be compiled as requested.
 template <class F>
 auto jit(F f, JitOptions options = {}, Location location = Location::current()) {
-  return JitFunction<std::decay_t<F>, StaticArgnums<>>(std::move(f), std::move(options), location,
-                                                       false);
+  return JitFunction<std::decay_t<F>, StaticArgnums<>>(
+      std::move(f), internal::JitCore(std::move(options), location, false));
 }
 /// The same with static parameters: `jit(f, static_argnums<1>)`.
 template <class F, int... I>
 auto jit(F f, StaticArgnums<I...>, JitOptions options = {},
          Location location = Location::current()) {
-  return JitFunction<std::decay_t<F>, StaticArgnums<I...>>(std::move(f), std::move(options),
-                                                           location, false);
+  return JitFunction<std::decay_t<F>, StaticArgnums<I...>>(
+      std::move(f), internal::JitCore(std::move(options), location, false));
 }
 /// The same with static parameters by name: `jit(f, static_argnames<"n">, arg_names<"x", "n">)`.
 /// @throws ValueError if `options.arg_names` has other names.
@@ -259,15 +257,15 @@ auto jit(F f, StaticArgnames<Static...>, ArgNames<Name...>, JitOptions options =
 /// @endcode
 template <class F>
 auto pjit(F f, JitOptions options = {}, Location location = Location::current()) {
-  return JitFunction<std::decay_t<F>, StaticArgnums<>>(std::move(f), std::move(options), location,
-                                                       true);
+  return JitFunction<std::decay_t<F>, StaticArgnums<>>(
+      std::move(f), internal::JitCore(std::move(options), location, true));
 }
 /// The same with static parameters.
 template <class F, int... I>
 auto pjit(F f, StaticArgnums<I...>, JitOptions options = {},
           Location location = Location::current()) {
-  return JitFunction<std::decay_t<F>, StaticArgnums<I...>>(std::move(f), std::move(options),
-                                                           location, true);
+  return JitFunction<std::decay_t<F>, StaticArgnums<I...>>(
+      std::move(f), internal::JitCore(std::move(options), location, true));
 }
 /// The same with static parameters by name: `pjit(f, static_argnames<"n">, arg_names<"x", "n">)`.
 /// @throws ValueError if `options.arg_names` has other names.

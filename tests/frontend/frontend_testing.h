@@ -47,6 +47,26 @@ inline void expect_close(const Array& have, const Array& want, float tolerance =
 /// Among the parts of expect_error: the error's place is this file, within 15 lines of the check.
 inline constexpr const char* kNear = "\nnear";
 
+/// Checks the text and the place of an error.
+inline std::string check_error(const Error& e, const std::vector<std::string>& parts,
+                               const char* file, int line) {
+  note_error(e);
+  const std::string text = e.what();
+  for (const std::string& part : parts) {
+    if (part == kNear) {
+      EXPECT_EQ(std::string(e.location().known() ? e.location().file : "unknown"), file) << text;
+      EXPECT_LE(std::abs(int(e.location().line) - line), 15) << text << " checked at " << line;
+      continue;
+    }
+    EXPECT_NE(text.find(part), std::string::npos) << "lacks \"" << part << "\" in:\n  " << text;
+  }
+  return text;
+}
+inline std::string other_error(const char* what) {
+  ADD_FAILURE() << "another exception: " << what;
+  return what;
+}
+
 /// Runs f, which must throw exactly an E whose text has all parts; returns the text. In a test of a
 /// behaviour the table of errors must have it.
 template <class E, class F>
@@ -55,21 +75,10 @@ std::string expect_error(F&& f, const std::vector<std::string>& parts,
   try {
     f();
   } catch (const E& e) {
-    EXPECT_EQ(typeid(e).name(), typeid(E).name()) << e.what();
-    note_error(e);
-    const std::string text = e.what();
-    for (const std::string& part : parts) {
-      if (part == kNear) {
-        EXPECT_EQ(std::string(e.location().known() ? e.location().file : "unknown"), file) << text;
-        EXPECT_LE(std::abs(int(e.location().line) - line), 15) << text << " checked at " << line;
-        continue;
-      }
-      EXPECT_NE(text.find(part), std::string::npos) << "lacks \"" << part << "\" in:\n  " << text;
-    }
-    return text;
+    if (typeid(e) != typeid(E)) return other_error(e.what());
+    return check_error(e, parts, file, line);
   } catch (const std::exception& e) {
-    ADD_FAILURE() << "another exception: " << e.what();
-    return e.what();
+    return other_error(e.what());
   }
   ADD_FAILURE() << "no exception";
   return "";

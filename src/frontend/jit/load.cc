@@ -307,7 +307,7 @@ LoadedFunction load(const std::string& path, compiler::TextForm form, const Load
   jit_options.arg_names = {"args"};
   jit_options.layouts = options.layouts;
   state->eager = std::make_unique<const JitFunction<LoadedState::Stage, StaticArgnums<>>>(
-      LoadedState::Stage{state.get()}, jit_options, where, false);
+      LoadedState::Stage{state.get()}, internal::JitCore(jit_options, where, false));
   return LoadedFunction(std::move(state));
 }
 
