@@ -2,10 +2,8 @@
 // Groups, device numbers and shardings of a program whose replicas become partitions.
 #include "src/passes/flatten_replicas.h"
 
-#include <unordered_map>
-
 #include "src/ir/process_groups.h"
-#include "src/ir/rewrite/builder.h"
+#include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
 namespace {
@@ -22,36 +20,26 @@ class Flattening {
   std::size_t run() {
     module_.num_partitions = grid_.devices();
     module_.replica_count = 1;
-    for (const auto& c : module_.computations()) computation(c.get());
+    for (const auto& c : module_.computations()) collectives(c.get());
+    ir::PatternSet numbers("flatten-replicas");
+    numbers.add({Opcode::partition_id, Opcode::replica_id},
+                [this](const Instruction& id, ir::Builder& b) { return number(id, b); });
+    changed_ += ir::walk_and_apply_patterns(&module_, numbers);
     for (const auto& c : module_.computations()) shardings(c.get());
     module_.mesh = nullptr;
     return changed_;
   }
 
  private:
-  void computation(ir::Computation* c) {
-    std::vector<Instruction*> ids;
+  void collectives(ir::Computation* c) {
     for (const auto& i : c->instructions()) {
-      if (i->is(Opcode::partition_id) || i->is(Opcode::replica_id)) ids.push_back(i.get());
       if (i->attrs.get_if<ir::CollectiveAttrs>() != nullptr) groups(i.get());
       if (i->attrs.get_if<ir::PermuteAttrs>() != nullptr) pairs(i.get());
     }
-    if (ids.empty()) return;
-    std::unordered_map<Instruction*, Instruction*> replaced;
-    for (Instruction* id : ids) replaced[id] = number(c, *id);
-    changed_ += ids.size();
-    c->replace_all_uses(replaced);
-    if (const auto root = replaced.find(c->root()); root != replaced.end()) {
-      c->set_root(root->second);
-    }
-    c->sort_topologically();
-    c->remove_dead();
   }
 
   /// A replica's or a partition's number, from that of the device.
-  Instruction* number(ir::Computation* c, const Instruction& id) {
-    ir::Builder b(c);
-    b.metadata = id.metadata;
+  Instruction* number(const Instruction& id, ir::Builder& b) const {
     Instruction* device = b.partition_id();
     const bool of_replica = id.is(Opcode::replica_id);
     return b.binary(of_replica ? Opcode::divide : Opcode::remainder, device,

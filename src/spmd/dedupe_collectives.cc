@@ -3,7 +3,6 @@
 #include "src/spmd/dedupe_collectives.h"
 
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "src/ir/analysis/equivalence.h"
@@ -17,7 +16,6 @@ bool dedupe_collectives(ir::Module* module) {
     // Those of one operand are few: a chain of them, the latest first.
     constexpr std::int32_t kNone = -1;
     std::vector<std::int32_t> latest(all.size(), kNone), before(all.size(), kNone);
-    std::unordered_map<ir::Instruction*, ir::Instruction*> same;
     for (const auto& i : all) {
       if (!ir::is_collective(i->opcode) || i->operands().empty()) continue;
       std::int32_t& newest = latest[std::size_t(i->operand(0)->index)];
@@ -27,15 +25,14 @@ bool dedupe_collectives(ir::Module* module) {
       std::int32_t k = newest;
       while (k != kNone && !equals(*all[std::size_t(k)])) k = before[std::size_t(k)];
       if (k != kNone) {
-        same[i.get()] = all[std::size_t(k)].get();
+        // Users come later in the order, and see the first one.
+        i->replace_all_uses_with(all[std::size_t(k)].get());
+        any = true;
         continue;
       }
       before[std::size_t(i->index)] = newest;
       newest = std::int32_t(i->index);
     }
-    if (same.empty()) continue;
-    computation->replace_all_uses(same);
-    any = true;
   }
   return any;
 }

@@ -10,7 +10,7 @@
 #include "src/base/contains.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/process_groups.h"
-#include "src/ir/rewrite/builder.h"
+#include "src/ir/rewrite/rewriter.h"
 #include "src/spmd/bits.h"
 
 namespace tessera::spmd {
@@ -144,7 +144,7 @@ class Extender {
       ir::Builder b(body);
       b.metadata = id->metadata;
       Instruction* within = b.binary(Opcode::remainder, id, b.scalar(u32, double(count)));
-      body->replace_all_uses({{id, within}});
+      id->replace_all_uses_with(within);
       within->set_operand(0, id);
     }
     if (!ids.empty()) body->sort_topologically();
@@ -272,11 +272,10 @@ class OneDevice {
  private:
   void settle(ir::Computation* c) {
     if (c != module_->entry() && is_partly_manual_body(c)) return;
-    std::vector<Instruction*> all;
-    for (const auto& i : c->instructions()) all.push_back(i.get());
-    std::unordered_map<Instruction*, Instruction*> replaced;
+    ir::Rewriter rewriter(c);
     std::unordered_set<const Instruction*> varies;
-    for (Instruction* i : all) {
+    for (std::size_t n = 0; n < rewriter.size(); ++n) {
+      Instruction* i = rewriter.at(n);
       // What talks to the host has its own way to be on one device.
       if (i->has_side_effect()) continue;
       const bool about_devices =
@@ -289,27 +288,21 @@ class OneDevice {
           reads_varying || (about_devices && !joins_all(*i, module_->num_partitions));
       if (varying) varies.insert(i);
       const bool computes = about_devices || (reads_varying && !only_passes(*i));
-      if (computes) replaced[i] = per_device_.call_of(i);
-      if (std::none_of(i->sharding.begin(), i->sharding.end(), is_maximal)) continue;
-      if (varying && i->shape.is_array()) {
-        Instruction* value = computes ? replaced[i] : i->operand(0);
-        replaced[i] = per_device_.from_device(value, i->sharding.front().device);
-        varies.erase(i);
+      Instruction* made = computes ? per_device_.call_of(i) : nullptr;
+      if (std::any_of(i->sharding.begin(), i->sharding.end(), is_maximal)) {
+        if (varying && i->shape.is_array()) {
+          Instruction* value = computes ? made : i->operand(0);
+          made = per_device_.from_device(value, i->sharding.front().device);
+          varies.erase(i);
+        }
+        const std::vector<Shape> leaves = flatten(i->shape);
+        for (std::size_t k = 0; k < i->sharding.size() && k < leaves.size(); ++k) {
+          if (is_maximal(i->sharding[k])) i->sharding[k] = per_device_.whole(leaves[k]);
+        }
       }
-      const std::vector<Shape> leaves = flatten(i->shape);
-      for (std::size_t k = 0; k < i->sharding.size() && k < leaves.size(); ++k) {
-        if (is_maximal(i->sharding[k])) i->sharding[k] = per_device_.whole(leaves[k]);
-      }
+      if (made != nullptr) rewriter.replace(i, made);
     }
-    if (replaced.empty()) return;
-    changed_ = true;
-    c->replace_all_uses(replaced);
-    if (const auto root = replaced.find(c->root()); root != replaced.end()) {
-      root->second->sharding = c->root()->sharding;
-      c->set_root(root->second);
-    }
-    c->sort_topologically();
-    c->remove_dead();
+    changed_ = rewriter.finish() > 0 || changed_;
   }
 
   /// Gives its operands, or parts of them, as they are.

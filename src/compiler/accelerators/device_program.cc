@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <set>
-#include <unordered_map>
 
 #include "src/ir/analysis/memory_kinds.h"
-#include "src/ir/rewrite/builder.h"
+#include "src/ir/rewrite/patterns.h"
 
 namespace tessera::compiler::accelerators {
 namespace {
@@ -16,10 +15,8 @@ using ir::Instruction;
 using ir::Opcode;
 
 void join_replicas(ir::Computation* c) {
-  std::vector<Instruction*> numbers;
   for (const auto& i : c->instructions()) {
     i->sharding.clear();
-    if (i->is(Opcode::partition_id)) numbers.push_back(i.get());
     if (i->attrs.get_if<ir::CollectiveAttrs>() != nullptr) {
       auto& attrs = i->edit<ir::CollectiveAttrs>();
       attrs.channel_id.reset();
@@ -28,19 +25,6 @@ void join_replicas(ir::Computation* c) {
       i->edit<ir::PermuteAttrs>().channel_id.reset();
     }
   }
-  if (numbers.empty()) return;
-  std::unordered_map<Instruction*, Instruction*> replaced;
-  for (Instruction* n : numbers) {
-    ir::Builder b(c);
-    b.metadata = n->metadata;
-    replaced[n] = b.emit(Opcode::replica_id, {});
-  }
-  c->replace_all_uses(replaced);
-  if (const auto root = replaced.find(c->root()); root != replaced.end()) {
-    c->set_root(root->second);
-  }
-  c->sort_topologically();
-  c->remove_dead();
 }
 
 MemoryKind memory_of_result(const Instruction& result) {
@@ -56,6 +40,12 @@ void make_replicas(ir::Module* module) {
   module->mesh = nullptr;
   module->frontend_attributes.clear();
   for (const auto& c : module->computations()) join_replicas(c.get());
+  static const auto& numbers =
+      ir::keep(ir::PatternSet("make-replicas")
+                   .add(Opcode::partition_id, [](const Instruction&, ir::Builder& b) {
+                     return b.emit(Opcode::replica_id, {});
+                   }));
+  ir::walk_and_apply_patterns(module, numbers);
 }
 
 std::vector<bool> alias_donated(ir::Module* module) {

@@ -20,7 +20,7 @@ void complete(std::vector<TensorSharding>* shardings) {
 }
 
 void complete_parameters(Computation* entry) {
-  std::unordered_map<Instruction*, Instruction*> replaced;
+  bool any = false;
   for (Instruction* p : entry->parameters()) {
     if (!p->shape.is_array() || std::none_of(p->sharding.begin(), p->sharding.end(), is_partial)) {
       continue;
@@ -33,12 +33,12 @@ void complete_parameters(Computation* entry) {
     part->attrs = ShardingConstraintAttrs{};
     part->sharding = p->sharding;
     complete(&p->sharding);
-    replaced[p] = entry->add(std::move(part));
+    Instruction* made = entry->add(std::move(part));
+    p->replace_all_uses_with(made);
+    made->set_operands({p});
+    any = true;
   }
-  if (replaced.empty()) return;
-  entry->replace_all_uses(replaced);
-  for (const auto& [p, part] : replaced) part->set_operands({p});
-  entry->sort_topologically();
+  if (any) entry->sort_topologically();
 }
 
 /// What per-device code gives may be partial without the root saying so.

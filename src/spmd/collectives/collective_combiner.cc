@@ -218,23 +218,20 @@ class Combiner {
     std::unordered_map<const Instruction*, double> place;
     for (const auto& i : computation_->instructions())
       place[i.get()] = place_[std::size_t(i->index)];
-    std::unordered_map<Instruction*, Instruction*> replaced;
     ir::Builder b(computation_);
     for (const Group& g : all_) {
       const std::size_t before = computation_->instructions().size();
       const double at = place.at(g.members[0]);
       b.metadata = g.members[0]->metadata;
-      if (has_several_results(g.members[0]->opcode)) {
-        several(b, g, &replaced);
-      } else {
-        const auto parts = combined_collective(b, g.members, group_size(*g.members[0]));
-        for (std::size_t k = 0; k < parts.size(); ++k) replaced[g.members[k]] = parts[k];
-      }
+      const std::vector<Instruction*> parts =
+          has_several_results(g.members[0]->opcode)
+              ? several(b, g)
+              : combined_collective(b, g.members, group_size(*g.members[0]));
+      for (std::size_t k = 0; k < parts.size(); ++k) g.members[k]->replace_all_uses_with(parts[k]);
       for (std::size_t n = before; n < computation_->instructions().size(); ++n) {
         place[computation_->instructions()[n].get()] = at;
       }
     }
-    computation_->replace_all_uses(replaced);
     computation_->remove_dead();
     std::vector<Instruction*> order;
     for (const auto& i : computation_->instructions()) order.push_back(i.get());
@@ -246,7 +243,7 @@ class Combiner {
 
   /// Arrays are gathered flat: only of those does XLA's CPU backend know how they are laid out in
   /// memory.
-  void several(ir::Builder& b, const Group& g, std::unordered_map<Instruction*, Instruction*>* to) {
+  static std::vector<Instruction*> several(ir::Builder& b, const Group& g) {
     const bool flat = g.members[0]->is(Opcode::all_gather);
     std::vector<Instruction*> operands;
     std::vector<Shape> shapes;
@@ -260,11 +257,13 @@ class Combiner {
     const Shape shape = Shape::tuple(shapes);
     Instruction* all = flat ? flat_gather(b, *g.members[0], operands, shape)
                             : same_collective(b, *g.members[0], operands, shape);
+    std::vector<Instruction*> parts;
     for (std::size_t k = 0; k < g.members.size(); ++k) {
       b.metadata = g.members[k]->metadata;
       Instruction* mine = b.get_tuple_element(all, std::int64_t(k));
-      (*to)[g.members[k]] = flat ? b.reshape(mine, g.members[k]->shape.dims) : mine;
+      parts.push_back(flat ? b.reshape(mine, g.members[k]->shape.dims) : mine);
     }
+    return parts;
   }
 
   ir::Computation* computation_;

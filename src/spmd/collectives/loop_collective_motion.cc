@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "src/ir/analysis/loop_invariance.h"
@@ -167,7 +166,7 @@ class Loop {
     }
     if (ir::as_binary_reducer(*all->called().at(0)) != op) return false;
     // Its own part in the loop, the sum of all devices' parts behind it.
-    replaced_[all] = all->operand(0);
+    postponed_.push_back(all);
     gone_.insert(all);
     Instruction* first = inits_[k];
     outside_.metadata = all->metadata;
@@ -193,16 +192,16 @@ class Loop {
     for (const auto& [collective, value] : added_) values.push_back(value);
     ir::set_inits(loop_, inits_);
     const std::vector<Instruction*> reads = ir::add_carries(loop_, values);
-    for (std::size_t n = 0; n < reads.size(); ++n) replaced_[added_[n].first] = reads[n];
-    body->replace_all_uses(replaced_);
-    std::unordered_map<Instruction*, Instruction*> results;
+    for (std::size_t n = 0; n < reads.size(); ++n) {
+      added_[n].first->replace_all_uses_with(reads[n]);
+    }
+    for (Instruction* all : postponed_) all->replace_all_uses_with(all->operand(0));
     for (Instruction* user : loop_->users()) {
       const auto it = results_.find(std::size_t(user->get<ir::GetTupleElementAttrs>().index));
       if (it == results_.end() || parts_.count(user) > 0) continue;
       if (around->root() == user) it->second->sharding = user->sharding;
-      results[user] = it->second;
+      user->replace_all_uses_with(it->second);
     }
-    around->replace_all_uses(results);
     for (Computation* c : {body, around}) {
       c->sort_topologically();
       c->remove_dead();
@@ -218,7 +217,7 @@ class Loop {
   ir::Cloner hoisted_;
   std::vector<std::pair<Instruction*, Instruction*>> added_;  ///< what is hoisted, and its copy
   std::unordered_set<const Instruction*> gone_;               ///< from the body
-  std::unordered_map<Instruction*, Instruction*> replaced_;   ///< in the body
+  std::vector<Instruction*> postponed_;                       ///< in the body: own parts are added
   std::map<std::size_t, Instruction*> results_;               ///< after the loop
   std::unordered_set<const Instruction*> parts_;              ///< each device's own of these
 };

@@ -130,12 +130,10 @@ void raise_sdy_calls(ir::Module* module) {
     }
     if (calls.empty()) continue;
     const ir::NamedMeshes meshes = ir::named_meshes(*module);
-    std::unordered_map<Instruction*, Instruction*> replaced;
     for (Instruction* call : calls) {
       auto [from, to] = Raise(c.get(), call, meshes).run();
-      if (from) replaced[from] = to;
+      if (from) from->replace_all_uses_with(to);
     }
-    c->replace_all_uses(replaced);
     c->sort_topologically();
     c->remove_dead();
   }

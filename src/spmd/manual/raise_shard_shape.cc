@@ -51,9 +51,9 @@ class Regions {
     for (std::size_t k = 0; k < n_; ++k) {
       if (local_[k] || leaves(*at(k))) pieces[find(k)].push_back(at(k));
     }
-    std::unordered_map<Instruction*, Instruction*> replaced;
-    for (const auto& [representative, members] : pieces) build(members, &replaced);
-    c_->replace_all_uses(replaced);
+    for (const auto& [representative, members] : pieces) build(members);
+    // Only now: what a piece reads of another one has its sharding from that one's markers.
+    for (const auto& [marker, result] : results_) marker->replace_all_uses_with(result);
     c_->sort_topologically();
     c_->remove_dead();
   }
@@ -121,8 +121,7 @@ class Regions {
     }
   }
 
-  void build(const std::vector<Instruction*>& members,
-             std::unordered_map<Instruction*, Instruction*>* replaced) {
+  void build(const std::vector<Instruction*>& members) {
     check_order(members);
     std::vector<Instruction*> inputs, outputs;
     const Instruction* marker = nullptr;  // says which axes are manual
@@ -180,7 +179,7 @@ class Regions {
     ir::Builder outside(c_);
     for (std::size_t k = 0; k < outputs.size(); ++k) {
       outside.metadata = outputs[k]->metadata;
-      (*replaced)[outputs[k]] = outside.get_tuple_element(call, std::int64_t(k));
+      results_.emplace_back(outputs[k], outside.get_tuple_element(call, std::int64_t(k)));
     }
     for (Instruction* i : inputs) i->drop_side_effect();
   }
@@ -221,6 +220,7 @@ class Regions {
   const std::size_t n_;
   std::vector<char> local_, global_;
   std::vector<std::size_t> parent_;
+  std::vector<std::pair<Instruction*, Instruction*>> results_;  ///< a marker, what it gives now
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ void make_parts(ir::Builder& b, Instruction* parameter, const TensorSharding& s)
   Instruction* others =
       b.splat(b.constant(ir::neutral_of(Opcode::add, parameter->shape.dtype)), dims);
   Instruction* part = b.select(b.splat(is_first(b, *s.mesh, s.unreduced), dims), parameter, others);
-  b.computation()->replace_all_uses({{parameter, part}});
+  parameter->replace_all_uses_with(part);
   part->set_operand(1, parameter);
 }
 

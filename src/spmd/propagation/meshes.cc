@@ -90,8 +90,11 @@ ir::Instruction* constrained(ir::Computation* c, ir::Instruction* x, TensorShard
 void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine, StandIns* stand_ins) {
   std::vector<ir::Instruction*> all;
   for (const auto& i : c->instructions()) all.push_back(i.get());
-  std::unordered_map<ir::Instruction*, ir::Instruction*> replaced;
-  std::vector<ir::Instruction*> made;
+  bool any = false;
+  const auto constrain = [&](ir::Instruction* x, TensorSharding to) {
+    any = true;
+    return constrained(c, x, std::move(to));
+  };
   for (ir::Instruction* i : all) {
     if (!any_foreign(*i, fine) || ir::is_manual_computation(*i)) continue;
     const ir::UserList of_i = i->users();
@@ -104,31 +107,22 @@ void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine, Sta
         if (foreign(s, fine)) s = stand_in(s, stand_ins);
       }
     } else if (i->is(ir::Opcode::parameter) && i->shape.is_array() && i != c->root()) {
-      made.push_back(constrained(c, i, stand_in(i->sharding[0], stand_ins)));
-      replaced[i] = made.back();
+      ir::Instruction* inside = constrain(i, stand_in(i->sharding[0], stand_ins));
+      i->replace_all_uses_with(inside);
+      inside->set_operand(0, i);
     } else if (i == c->root() && i->is(ir::Opcode::tuple)) {
       for (std::size_t k = 0;
            k < i->operands().size() && i->sharding.size() == i->operands().size(); ++k) {
         if (!i->operand(k)->shape.is_array() || !foreign(i->sharding[k], fine)) continue;
-        made.push_back(constrained(c, i->operand(k), stand_in(i->sharding[k], stand_ins)));
-        i->set_operand(k, made.back());
+        i->set_operand(k, constrain(i->operand(k), stand_in(i->sharding[k], stand_ins)));
       }
     } else if (i == c->root() && i->shape.is_array() && !i->is(ir::Opcode::parameter)) {
       const TensorSharding stated = i->sharding[0];
       i->sharding[0] = stand_in(stated, stand_ins);
-      made.push_back(constrained(c, i, stated));
-      c->set_root(made.back());
+      c->set_root(constrain(i, stated));
     }
   }
-  if (made.empty()) return;
-  std::unordered_map<ir::Instruction*, ir::Instruction*> operand_of;
-  for (ir::Instruction* m : made) operand_of[m] = m->operands()[0];
-  c->replace_all_uses(replaced);
-  for (auto& [m, x] : operand_of) {
-    // The constraint itself goes on reading the parameter.
-    if (auto it = replaced.find(x); it != replaced.end() && it->second == m) m->set_operand(0, x);
-  }
-  c->sort_topologically();
+  if (any) c->sort_topologically();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Duplicates constant expressions per user, as Shardy's constant splitter does.
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "src/ir/analysis/device_computations.h"
 #include "src/spmd/propagation/graph.h"
@@ -61,27 +62,27 @@ class Splitter {
     for (ir::Instruction* user : users) {
       // Members of an expression get theirs with the whole.
       if (sizes_[std::size_t(user->index)] > 0) continue;
-      std::unordered_map<const ir::Instruction*, ir::Instruction*> copies;
+      Copies copies;
       give_own_operands(user, &copies);
     }
     if (added_) computation_->sort_topologically();
   }
 
  private:
-  void give_own_operands(ir::Instruction* x,
-                         std::unordered_map<const ir::Instruction*, ir::Instruction*>* copies) {
+  using Copies = std::unordered_map<const ir::Instruction*, ir::Instruction*>;
+
+  void give_own_operands(ir::Instruction* x, Copies* copies) {
     for (std::size_t k = 0; k < x->operands().size(); ++k) {
       x->set_operand(k, own(x->operand(k), copies));
     }
   }
 
-  ir::Instruction* own(ir::Instruction* x,
-                       std::unordered_map<const ir::Instruction*, ir::Instruction*>* copies) {
+  ir::Instruction* own(ir::Instruction* x, Copies* copies) {
     auto at = std::size_t(x->index);
     if (at >= sizes_.size() || sizes_[at] == 0 || x->shape.is_scalar()) return x;
     if (auto it = copies->find(x); it != copies->end()) return it->second;
     // The first user keeps the original.
-    if (x != computation_->root() && taken_.insert({x, true}).second) {
+    if (x != computation_->root() && taken_.insert(x).second) {
       give_own_operands(x, copies);
       return (*copies)[x] = x;
     }
@@ -96,7 +97,7 @@ class Splitter {
 
   ir::Computation* computation_;
   std::vector<int> sizes_;
-  std::unordered_map<const ir::Instruction*, bool> taken_;
+  std::unordered_set<const ir::Instruction*> taken_;
   bool added_ = false;
 };
 
