@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "src/base/contains.h"
-#include "src/base/task_pool.h"
+#include "src/codegen/kernels/kept_code.h"
 #include "src/codegen/kernels/row_sums.h"
 #include "src/codegen/steps_peak.h"
 
@@ -104,7 +104,7 @@ bool ChainFinder::add(const Block& block, std::size_t n, Chain* chain) const {
     largest = std::max(largest, bytes(s));
   }
   const std::int64_t fewest = chain->matrices > 0
-                                  ? std::max<std::int64_t>(kFewestMatrices, 2 * worker_count())
+                                  ? std::max<std::int64_t>(kFewestMatrices, 2 * planned_workers())
                                   : kFewestRows;
   const std::int64_t count = plan_.classes[std::size_t(mine)].count();
   if (rows * count < fewest) return false;

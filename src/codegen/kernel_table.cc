@@ -4,6 +4,7 @@
 
 #include "src/base/check.h"
 #include "src/base/task_pool.h"
+#include "src/codegen/kernels/kept_code.h"
 
 namespace tessera::codegen {
 
@@ -52,7 +53,9 @@ class Used {
   template <class Descriptor, class Made>
   void make(const std::vector<Descriptor>& all, std::vector<Made>* made) const {
     made->resize(numbers_.size());
+    const CodeSource* const source = code_source();
     parallel_for(std::int64_t(numbers_.size()), [&](std::int64_t n) {
+      const CodeScope scope(source);
       (*made)[std::size_t(n)] = all[numbers_[std::size_t(n)]].make();
     });
   }

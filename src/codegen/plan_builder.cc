@@ -143,6 +143,7 @@ class Trials {
     if (best_.mattered.any() || built_.holds_rows) compare();
   }
   const FusionPlan& settled() const { return best_; }
+  bool remakes() const { return remakes_; }
   BuiltPlan& built() { return built_; }
   const passes::UniformityFacts& facts() const { return facts_; }
   const passes::ClassesTable& table() const { return table_; }
@@ -186,6 +187,7 @@ class Trials {
     if (!for_little && !faster && (less >= worth || slower > most_slower)) return false;
     failed_.clear();  // they were compared with another one
     if (other != nullptr) best_ = std::move(*other);
+    remakes_ = other == nullptr;
     built_ = std::move(its_plan);
     measured_.peak = its.peak;
     measured_.nanoseconds = its.nanoseconds;
@@ -234,6 +236,7 @@ class Trials {
   FusionPlanner planner_;
   FusionPlan best_;
   BuiltPlan built_;
+  bool remakes_ = false;
   Measured measured_;
   std::vector<decltype(FusionPlan::runs)> failed_;
 };
@@ -252,7 +255,8 @@ PlannedProgram plan_program(const ir::Module& module) {
   return plan(module, module.num_partitions);
 }
 
-std::unique_ptr<ir::Module> fuse_program(const ir::Module& module, std::int64_t devices) {
+std::unique_ptr<ir::Module> fuse_program(const ir::Module& module, std::int64_t devices,
+                                         bool* remakes) {
   KernelTable kernels;
   Trials trials(module, devices, &kernels);
   trials.run();
@@ -260,14 +264,15 @@ std::unique_ptr<ir::Module> fuse_program(const ir::Module& module, std::int64_t 
   const BuiltPlan built = build(*fused.module, fused.facts, trials.table(), &kernels, nullptr);
   TESSERA_CHECK(built.kernels == trials.built().kernels,
                 "the fusions of " + module.name + " are not those of its plan");
+  if (remakes != nullptr) *remakes = trials.remakes();
   return std::move(fused.module);
 }
 
-PlannedProgram plan_fused_program(const ir::Module& fused) {
+PlannedProgram plan_fused_program(const ir::Module& fused, bool remakes) {
   PlannedProgram out;
   passes::ClassesTable table(fused.num_partitions);
   const passes::UniformityFacts facts = passes::analyze_uniformity(fused, &table);
-  out.built = build(fused, facts, table, &out.kernels, nullptr);
+  out.built = build(fused, facts, table, &out.kernels, nullptr, remakes);
   return out;
 }
 

@@ -34,10 +34,12 @@ struct PlannedProgram {
 PlannedProgram plan_program(const ir::Module& module);
 /// The program with those fusions as instructions, each of them one loop of the plan. Their plan
 /// has the same kernels (InternalError if not). `devices`: of the plan, all of them or one.
-std::unique_ptr<ir::Module> fuse_program(const ir::Module& module, std::int64_t devices);
+/// `remakes`: whether the settled plan makes again what its chains would hold for others.
+std::unique_ptr<ir::Module> fuse_program(const ir::Module& module, std::int64_t devices,
+                                         bool* remakes = nullptr);
 /// Without a choice: each fusion that the module has is one loop, and no other op is in one. The
-/// module is one that fuse_program gave.
-PlannedProgram plan_fused_program(const ir::Module& fused);
+/// module is one that fuse_program gave, and so is `remakes`.
+PlannedProgram plan_fused_program(const ir::Module& fused, bool remakes = false);
 
 /// Makes the kernels. The plan owns what they read: the module may go, or be changed.
 BuiltPlan materialize(PlannedProgram planned);

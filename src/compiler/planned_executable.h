@@ -13,6 +13,8 @@ struct Compilation;
 
 /// Takes from the stages what is known of the program.
 std::shared_ptr<const CompiledProgram> record_of(Compilation* c);
+/// NotImplementedError for one that another engine has loaded, or that doesn't run.
+void check_planned(const Executable& executable);
 std::shared_ptr<const Executable> planned_executable(Compilation c, codegen::BuiltPlan built);
 
 }  // namespace tessera::compiler

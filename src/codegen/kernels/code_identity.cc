@@ -113,4 +113,43 @@ std::string machine_identity() {
 #endif
 }
 
+std::string machine_name() {
+#if defined(__x86_64__)
+  std::string out;
+  for (unsigned leaf = 0x80000002; leaf <= 0x80000004; ++leaf) {
+    unsigned registers[4] = {};
+    if (__get_cpuid(leaf, &registers[0], &registers[1], &registers[2], &registers[3]) == 0) break;
+    out.append(reinterpret_cast<const char*>(registers), sizeof registers);
+  }
+  out.resize(std::strlen(out.c_str()));
+  while (!out.empty() && out.back() == ' ') out.pop_back();
+  if (!out.empty()) return out;
+#endif
+  return "of unknown name";
+}
+
+int machine_level() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return 1;
+  const unsigned features = c;
+  const auto has_all = [](unsigned in, unsigned bits) { return (in & bits) == bits; };
+  // SSE3, SSSE3, CMPXCHG16B, SSE4.1, SSE4.2, POPCNT
+  if (!has_all(features, 1U | 1U << 9 | 1U << 13 | 1U << 19 | 1U << 20 | 1U << 23)) return 1;
+  // FMA, MOVBE, OSXSAVE, AVX, F16C
+  if (!has_all(features, 1U << 12 | 1U << 22 | 1U << 27 | 1U << 28 | 1U << 29)) return 2;
+  std::uint32_t saved = 0, high = 0;
+  __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+  if (!has_all(saved, 6) || __get_cpuid(0x80000001, &a, &b, &c, &d) == 0) return 2;
+  if (!has_all(c, 1U << 5)) return 2;  // LZCNT
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return 2;
+  if (!has_all(b, 1U << 3 | 1U << 5 | 1U << 8)) return 2;  // BMI1, AVX2, BMI2
+  // AVX-512 F, DQ, CD, BW, VL, and the registers
+  const bool wide = has_all(b, 1U << 16 | 1U << 17 | 1U << 28 | 1U << 30 | 1U << 31);
+  return wide && has_all(saved, 0xe6) ? 4 : 3;
+#else
+  return 0;
+#endif
+}
+
 }  // namespace tessera::codegen

@@ -13,5 +13,9 @@ std::optional<std::string> build_id(const std::string& file);
 
 /// The processor and what it and the system offer of instructions and vectors.
 std::string machine_identity();
+/// As its maker calls it: "AMD EPYC 9B14". For messages.
+std::string machine_name();
+/// The level of the x86-64 ABI, 1 to 4, that the processor and the system have; 0: another kind.
+int machine_level();
 
 }  // namespace tessera::codegen

@@ -8,6 +8,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "src/base/background.h"
@@ -16,6 +17,7 @@
 #include "src/base/module_files.h"
 #include "src/codegen/kernels/code_cache.h"
 #include "src/codegen/kernels/code_identity.h"
+#include "src/codegen/kernels/kept_code.h"
 
 namespace tessera::codegen {
 namespace {
@@ -24,6 +26,7 @@ namespace {
 struct Found {
   std::string file;  ///< empty: nowhere
   std::string identity;
+  std::string build;  ///< of it, without the machine's
 };
 
 #if defined(TESSERA_JIT)
@@ -36,8 +39,8 @@ Found find_module() {
     if (const auto build = build_id(file)) {
       // What calls the code, and says how its elements are walked, must be of that build as well.
       const std::string caller = build_id(own_file()).value_or("");
-      return {file,
-              *build + ' ' + caller + (has_vector_math() ? " libmvec " : " ") + machine_identity()};
+      const std::string builds = *build + ' ' + caller + (has_vector_math() ? " libmvec " : " ");
+      return {file, builds + machine_identity(), builds};
     }
     tried += "\n  " + file;
   }
@@ -46,13 +49,14 @@ Found find_module() {
   return {};
 }
 
-KernelCompiler* load(const std::string& file) {
+KernelCompiler* load(const std::string& file, const std::string& cpu) {
   if (file.empty()) return nullptr;
   std::string error;
   if (void* module = dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
     error = "it has no " + std::string(kKernelCompilerFactory);
     auto* factory = reinterpret_cast<KernelCompilerFactory*>(dlsym(module, kKernelCompilerFactory));
-    KernelCompiler* made = factory == nullptr ? nullptr : factory(has_vector_math(), &error);
+    KernelCompiler* made =
+        factory == nullptr ? nullptr : factory(has_vector_math(), cpu.c_str(), &error);
     if (made != nullptr) return made;
   } else {
     error = dlerror();
@@ -64,7 +68,7 @@ KernelCompiler* load(const std::string& file) {
 #else
 
 Found find_module() { return {}; }
-KernelCompiler* load(const std::string&) { return nullptr; }
+KernelCompiler* load(const std::string&, const std::string&) { return nullptr; }
 
 #endif
 
@@ -90,12 +94,17 @@ Loaded& loaded() {
 
 }  // namespace
 
-bool has_kernel_compiler() { return !is_off() && !found().file.empty(); }
+bool can_compile_kernels() { return !is_off() && !found().file.empty(); }
+
+bool has_kernel_compiler() {
+  if (const CodeSource* source = code_source()) return source->compiles;
+  return can_compile_kernels();
+}
 
 namespace {
 
 KernelCompiler* loaded_compiler() {
-  static KernelCompiler* const once = load(found().file);
+  static KernelCompiler* const once = load(found().file, "");
   return once;
 }
 
@@ -106,7 +115,7 @@ KernelCompiler* kernel_compiler() { return is_off() ? nullptr : loaded_compiler(
 bool worth_compiling(double nanoseconds, const LoopExpr* elements) {
   constexpr double kWorth = 3000;  // compiling takes milliseconds, once
   return nanoseconds >= kWorth || (elements != nullptr && elements->has_functions()) ||
-         env_choice("TESSERA_JIT") == "always";
+         (code_source() == nullptr && env_choice("TESSERA_JIT") == "always");
 }
 
 double time_of_code(bool compiled) { return compiled && has_kernel_compiler() ? 0.125 : 1; }
@@ -166,10 +175,47 @@ std::shared_ptr<const KernelCode> make_code(const Source& source, const std::str
   return code;
 }
 
+/// Of code for another machine than this one.
+KernelCompiler* compiler_for(const std::string& cpu) {
+  if (cpu.empty()) return loaded_compiler();
+  static std::mutex mutex;
+  static auto& all = *new std::map<std::string, KernelCompiler*>;
+  const std::lock_guard lock(mutex);
+  const auto [at, added] = all.try_emplace(cpu, nullptr);
+  if (added) at->second = load(found().file, cpu);
+  return at->second;
+}
+
+/// Adds the optimized code to what is kept.
+template <class Source>
+std::string add_code(const Source& source, const std::string& key, const CodeSource& to) {
+  const std::string name = KeptCode::name(key);
+  if (auto known = to.code->find(name)) return *known;
+  const CodeCache cache(to.cpu.empty() ? found().identity : found().build + "for " + to.cpu);
+  std::string object = cache.find(key).value_or("");
+  if (object.empty()) {
+    KernelCompiler* const compiler = compiler_for(to.cpu);
+    if (compiler != nullptr) object = compiler->compile(source, CodeTier::optimized);
+    if (!object.empty()) cache.add(key, object);
+  }
+  to.code->add(name, object);
+  return object;
+}
+
 template <class Source>
 std::shared_ptr<const KernelCode> find_or_make(const Source& source, const std::string& key,
                                                double nanoseconds = 0) {
-  if (!has_kernel_compiler()) return nullptr;
+  if (const CodeSource* kept = code_source(); kept != nullptr && kept->compiles) {
+    const bool adds = kept->use == CodeSource::Use::add;
+    const auto object =
+        adds ? std::optional(add_code(source, key, *kept)) : kept->code->find(KeptCode::name(key));
+    if (object) {
+      if (object->empty()) return nullptr;
+      auto code = loaded_from(*object, "of a stored program");
+      return code ? std::make_shared<KernelCode>(std::move(code)) : nullptr;
+    }
+  }
+  if (!can_compile_kernels()) return nullptr;
   Loaded& all = loaded();
   std::unique_lock lock(all.mutex);
   all.changed.wait(lock, [&] { return all.in_work.count(key) == 0; });

@@ -96,6 +96,8 @@ inline constexpr const char* kKernelEntry = "tessera_kernel";
 /// TESSERA_JIT says no. It is loaded at the first call: code that is kept doesn't need it.
 KernelCompiler* kernel_compiler();
 /// Whether there is one, which need not be loaded.
+bool can_compile_kernels();
+/// Whether kernels are compiled, by it or before (CodeSource).
 bool has_kernel_compiler();
 
 /// Whether to compile a kernel that runs for so long in all, as far as is known, and computes this,
@@ -118,8 +120,9 @@ std::shared_ptr<const KernelCode> code_of(const StepSource& source, const std::s
                                           double nanoseconds);
 
 /// The module's only symbol: a compiler that is never deleted, or null and why. `vector_math`:
-/// whether code may call the C library's.
-extern "C" using KernelCompilerFactory = KernelCompiler * (bool vector_math, std::string* error);
+/// whether code may call the C library's. `cpu`: "x86-64-v3" or "x86-64-v4"; empty: this machine.
+extern "C" using KernelCompilerFactory =
+    KernelCompiler * (bool vector_math, const char* cpu, std::string* error);
 inline constexpr const char* kKernelCompilerFactory = "tessera_kernel_compiler";
 
 }  // namespace tessera::codegen

@@ -48,6 +48,18 @@ Machine host(bool vector_math) {
   return m;
 }
 
+/// Machines of a level of the x86-64 ABI, which is what LLVM calls them.
+Machine of_level(const std::string& cpu, bool vector_math) {
+  Machine m;
+  m.vector_math = vector_math;
+  m.cpu = cpu;
+  const bool wide = cpu == "x86-64-v4";
+  m.vector_bytes = wide ? 64 : 32;
+  m.vector_abi = wide ? 'e' : 'd';
+  m.fma = m.half = true;
+  return m;
+}
+
 class Compiler : public KernelCompiler {
  public:
   explicit Compiler(Machine machine) : machine_(std::move(machine)) {}
@@ -151,11 +163,14 @@ class Compiler : public KernelCompiler {
 }  // namespace tessera::codegen
 
 extern "C" __attribute__((visibility("default"))) tessera::codegen::KernelCompiler*
-tessera_kernel_compiler(bool vector_math, std::string* error) {
+tessera_kernel_compiler(bool vector_math, const char* cpu, std::string* error) {
   if (llvm::InitializeNativeTarget() || llvm::InitializeNativeTargetAsmPrinter()) {
     *error = "LLVM was built without this machine's instructions";
     return nullptr;
   }
   // Never deleted: any thread may be compiling when the process ends.
-  return new tessera::codegen::Compiler(tessera::codegen::host(vector_math));
+  const std::string level = cpu;
+  return new tessera::codegen::Compiler(level.empty()
+                                            ? tessera::codegen::host(vector_math)
+                                            : tessera::codegen::of_level(level, vector_math));
 }

@@ -122,6 +122,7 @@ class PlannedExecutable final : public Executable {
   }
 
   std::vector<std::string> evaluator_ops() const override { return evaluator_ops_; }
+  bool runs() const { return runs_; }
 
  private:
   /// What this process runs; null: all of it.
@@ -206,6 +207,16 @@ CostAnalysis Executable::cost_analysis(const Network& network) const {
 MemoryAnalysis Executable::memory_analysis() const {
   throw NotImplementedError("the engine of '" + partitioned().name +
                             "' can't tell how much memory its program takes");
+}
+
+void check_planned(const Executable& executable) {
+  const auto* planned = dynamic_cast<const PlannedExecutable*>(&executable);
+  if (planned != nullptr && planned->runs()) return;
+  throw NotImplementedError("'" + executable.partitioned().name +
+                            (planned == nullptr
+                                 ? "' is a program of another engine, which can't be stored"
+                                 : "' was compiled to be looked at only, and can't be stored") +
+                            "; valid: programs on devices of the CPU");
 }
 
 std::shared_ptr<const Executable> planned_executable(Compilation c, codegen::BuiltPlan built) {
