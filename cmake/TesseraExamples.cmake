@@ -29,7 +29,7 @@ endif()
 
 # Each C++ block of the README and of the documents is a program, compiled and run like the others.
 file(GLOB documents CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/README.md"
-     "${PROJECT_SOURCE_DIR}/docs/*.md")
+     "${PROJECT_SOURCE_DIR}/docs/*.md" "${PROJECT_SOURCE_DIR}/docs/*/*.md")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${documents})
 foreach(document IN LISTS documents)
   get_filename_component(stem "${document}" NAME_WE)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviours 79 to 118 of docs/behaviours.md: arrays and their placement.
+// Behaviours 79 to 118 of docs/reference/behaviours.md: arrays and their placement.
 #include <tessera/array.h>
 #include <tessera/jit.h>
 #include <tessera/ops/elementwise.h>

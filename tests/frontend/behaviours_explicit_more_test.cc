@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviours 232 to 252 of docs/behaviours.md: parts of programs with other axis types, reshard,
-// partial sums in types, and the text of types.
+// Behaviours 232 to 252 of docs/reference/behaviours.md: parts of programs with other axis types,
+// reshard, partial sums in types, and the text of types.
 #include "tests/frontend/explicit_testing.h"
 
 namespace tessera::testing::behaviours_explicit_more {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviours 211 to 231 of docs/behaviours.md: shardings in types, and the rules of operations.
+// Behaviours 211 to 231 of docs/reference/behaviours.md: shardings in types, and the rules of
+// operations.
 #include "tests/frontend/explicit_testing.h"
 
 namespace tessera::testing::behaviours_explicit {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviours of docs/behaviours.md that are had in another way than in JAX: decorators, names of
-// arguments, devices of functions, keys, pairs of sends and receives.
+// Behaviours of docs/reference/behaviours.md that are had in another way than in JAX: decorators,
+// names of arguments, devices of functions, keys, pairs of sends and receives.
 #include <tessera/custom_partitioning.h>
 #include <tessera/jit.h>
 #include <tessera/ops.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviours 314 to 330 of docs/behaviours.md: shard_map with partly manual meshes, random numbers,
-// and other parts of the library within.
+// Behaviours 314 to 330 of docs/reference/behaviours.md: shard_map with partly manual meshes,
+// random numbers, and other parts of the library within.
 #include <tessera/control_flow.h>
 #include <tessera/custom_partitioning.h>
 #include <tessera/jit.h>

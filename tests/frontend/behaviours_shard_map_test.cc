@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviours 289 to 309 of docs/behaviours.md: what shard_map takes, what its collectives do, and
-// the types of values in it.
+// Behaviours 289 to 309 of docs/reference/behaviours.md: what shard_map takes, what its collectives
+// do, and the types of values in it.
 #include <tessera/shard_map.h>
 
 #include <tessera/control_flow.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviours 119 to 160 of docs/behaviours.md: shardings of arguments and results of jit and pjit.
+// Behaviours 119 to 160 of docs/reference/behaviours.md: shardings of arguments and results of jit
+// and pjit.
 #include <tessera/control_flow.h>
 #include <tessera/jit.h>
 #include <tessera/ops/elementwise.h>

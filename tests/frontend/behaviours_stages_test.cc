@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviours 161 to 188 of docs/behaviours.md: donation, caches, stages and texts of jit.
+// Behaviours 161 to 188 of docs/reference/behaviours.md: donation, caches, stages and texts of jit.
 #include <tessera/derivatives.h>
 #include <tessera/jit.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviours 189 to 210 of docs/behaviours.md: derivatives and batches of constraints, shardings
-// and jitted functions.
+// Behaviours 189 to 210 of docs/reference/behaviours.md: derivatives and batches of constraints,
+// shardings and jitted functions.
 #include <tessera/tessera.h>
 
 #include "tests/frontend/frontend_testing.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behaviours 339 and 340 of docs/behaviours.md: layouts, and the formats that jit and device_put
-// take.
+// Behaviours 339 and 340 of docs/reference/behaviours.md: layouts, and the formats that jit and
+// device_put take.
 #include <tessera/format.h>
 #include <tessera/jit.h>
 #include <tessera/ops/elementwise.h>

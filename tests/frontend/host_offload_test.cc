@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of a program that wait in host memory: behaviours 334 and 337 of docs/behaviours.md.
+// Values of a program that wait in host memory: behaviours 334 and 337 of
+// docs/reference/behaviours.md.
 #include <tessera/tessera.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory kinds: behaviours 331 to 338 of docs/behaviours.md.
+// Memory kinds: behaviours 331 to 338 of docs/reference/behaviours.md.
 #include <tessera/tessera.h>
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Those of behaviours 341 to 362 of docs/behaviours.md that hold within one process.
+// Those of behaviours 341 to 362 of docs/reference/behaviours.md that hold within one process.
 #include <tessera/tessera.h>
 
 #include "tests/frontend/frontend_testing.h"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Whether docs/parity.md says what names.txt does, and all that it claims to be there is declared.
+# Whether docs/reference/parity.md says what names.txt does, and all that it claims to be there is declared.
 # usage: run.sh CXX SOURCE_DIR
 set -u
 cxx=$1 source=$2

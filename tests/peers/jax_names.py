@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes ../parity/jax_names.txt: the public names of the modules of JAX that docs/parity.md compares with.
+"""Writes ../parity/jax_names.txt: the public names of the modules of JAX that docs/reference/parity.md compares with.
 
 usage: jax_names.py
 
