@@ -69,3 +69,11 @@ foreach(document IN LISTS documents)
     message(FATAL_ERROR "README.md has no program between ```cpp and ```")
   endif()
 endforeach()
+
+# The texts in the tour of docs/architecture.md are what the compiler makes of its program.
+if(TESSERA_BUILD_TESTS AND NOT TESSERA_SANITIZE)
+  add_test(NAME tour COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/tour" --check "${PROJECT_BINARY_DIR}"
+                             "${PROJECT_SOURCE_DIR}")
+  add_test(NAME links COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/check_links" "${PROJECT_SOURCE_DIR}")
+  set_tests_properties(tour links PROPERTIES LABELS docs TIMEOUT 60)
+endif()
