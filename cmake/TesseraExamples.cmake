@@ -77,3 +77,24 @@ if(TESSERA_BUILD_TESTS AND NOT TESSERA_SANITIZE)
   add_test(NAME links COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/check_links" "${PROJECT_SOURCE_DIR}")
   set_tests_properties(tour links PROPERTIES LABELS docs TIMEOUT 60)
 endif()
+
+# The site, where a Python has what it takes: nothing is downloaded.
+set(TESSERA_SITE_PYTHON "$ENV{TESSERA_SITE_PYTHON}" CACHE STRING
+    "A Python with the packages of site/requirements.txt, and playwright, for the test of the site; empty: python3")
+find_program(TESSERA_DOXYGEN doxygen)
+if(TESSERA_BUILD_TESTS AND TESSERA_BUILD_TOOLS AND NOT TESSERA_SANITIZE)
+  set(python "${TESSERA_SITE_PYTHON}")
+  if(NOT python)
+    set(python python3)
+  endif()
+  execute_process(COMMAND "${python}" -c "import sphinx, furo, myst_parser, sphinx_copybutton"
+    RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
+  if(missing OR NOT TESSERA_DOXYGEN)
+    message(STATUS "No doxygen, or no Python with Sphinx (TESSERA_SITE_PYTHON): the site isn't tested")
+  else()
+    add_test(NAME site COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/site" --check "${PROJECT_BINARY_DIR}"
+                               "${PROJECT_BINARY_DIR}/site")
+    set_tests_properties(site PROPERTIES LABELS docs TIMEOUT 900
+                                         ENVIRONMENT "TESSERA_SITE_PYTHON=${python}")
+  endif()
+endif()
