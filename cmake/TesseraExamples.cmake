@@ -2,10 +2,20 @@
 # Each examples/<name>/ is one program that sees only the public headers and those of
 # examples/common/; its run is a test.
 
+# What the server of examples/serving needs; its flags are part of the ABI of Debian's library.
+find_package(PkgConfig QUIET)
+if(PkgConfig_FOUND)
+  pkg_check_modules(tessera_httplib QUIET IMPORTED_TARGET cpp-httplib)
+endif()
+
 file(GLOB mains CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*/main.cc")
 foreach(main IN LISTS mains)
   cmake_path(GET main PARENT_PATH folder)
   cmake_path(GET folder FILENAME name)
+  if(name STREQUAL "serving" AND NOT TARGET PkgConfig::tessera_httplib)
+    message(STATUS "No cpp-httplib with pkg-config (libcpp-httplib-dev): examples/serving is left out")
+    continue()
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cc")
   add_executable(example_${name} ${sources})
   target_link_libraries(example_${name} PRIVATE tessera::tessera)
@@ -18,6 +28,15 @@ foreach(main IN LISTS mains)
     set_tests_properties(example_${name} PROPERTIES LABELS examples TIMEOUT ${TESSERA_TEST_TIMEOUT})
   endif()
 endforeach()
+
+if(TARGET example_serving)
+  target_link_libraries(example_serving PRIVATE PkgConfig::tessera_httplib)
+  if(TESSERA_BUILD_TESTS)
+    add_test(NAME serving_process COMMAND sh "${PROJECT_SOURCE_DIR}/examples/serving/try.sh"
+                                          "$<TARGET_FILE:example_serving>")
+    set_tests_properties(serving_process PROPERTIES LABELS examples TIMEOUT 120)
+  endif()
+endif()
 
 if(TESSERA_BUILD_TESTS AND TESSERA_HAVE_MPI)
   # Two of them in several processes; tests/processes/run.sh takes any.
