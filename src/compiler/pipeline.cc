@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <set>
@@ -12,6 +13,7 @@
 
 #include "src/base/env.h"
 #include "src/base/log.h"
+#include "src/base/processes.h"
 #include "src/compiler/context_pool.h"
 #include "src/compiler/guarantees.h"
 #include "src/compiler/pass_pipeline.h"
@@ -227,6 +229,29 @@ void make_reshards_explicit(Compilation& c) {
   c.module = std::move(c.reshards.module);
 }
 
+/// In one message, of the first of the processes that run the program.
+void warn_of_full_gathers(const Compilation& c) {
+  const Processes* all = processes();
+  const auto& owners = c.options.process_of;
+  if (all != nullptr && !owners.empty() &&
+      *std::min_element(owners.begin(), owners.end()) != all->index()) {
+    return;
+  }
+  constexpr std::size_t kNamed = 8;
+  std::size_t count = 0;
+  std::string text;
+  for (const spmd::CommunicationRecord& r : c.report.records) {
+    if (!r.full_gather || ++count > kNamed) continue;
+    text += fmt::format(
+        "{}{}{}{}: {} from {} to {} gathers the entire array on each device "
+        "({:.0f} bytes received), for {}",
+        count == 1 ? "" : "\n  ", r.location.to_string(), r.location.known() ? ": " : "", r.for_op,
+        r.kind, r.from, r.to, r.bytes_received, r.reason);
+  }
+  if (count > kNamed) text += fmt::format("\n  and {} more", count - kNamed);
+  if (count > 0) log_warning(text);
+}
+
 void partition(Compilation& c) {
   if (!is_global(c)) {
     passes::flatten_replicas(c.module.get());
@@ -251,15 +276,7 @@ void partition(Compilation& c) {
   if (c.for_report) return;
   const FullGathers policy = c.options.full_gathers;
   if (policy == FullGathers::error && c.refuse_full_gathers) c.refuse_full_gathers(c);
-  if (policy != FullGathers::warn) return;
-  for (const spmd::CommunicationRecord& r : c.report.records) {
-    if (!r.full_gather) continue;
-    log_warning(
-        fmt::format("{}{}{}: {} from {} to {} gathers the entire array on each device "
-                    "({:.0f} bytes received), for {}",
-                    r.location.to_string(), r.location.known() ? ": " : "", r.for_op, r.kind,
-                    r.from, r.to, r.bytes_received, r.reason));
-  }
+  if (policy == FullGathers::warn) warn_of_full_gathers(c);
 }
 
 void optimize_collectives(Compilation& c) {

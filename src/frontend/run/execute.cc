@@ -11,6 +11,7 @@
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/choose_devices.h"
 #include "src/frontend/run/compile_cache.h"
+#include "src/frontend/run/donated_placement.h"
 #include "src/frontend/run/shardings.h"
 #include "src/ir/analysis/device_computations.h"
 #include "src/ir/analysis/memory_kinds.h"
@@ -210,6 +211,59 @@ std::vector<MemoryKind> place_results(const Program& program) {
   return out;
 }
 
+/// A result that could take the memory of a donated argument is placed as that, where the user
+/// leaves it open: a training step's state stays where it is.
+void place_as_donors(PlacedProgram* placed, Program* program) {
+  const BoundProgram& bound = placed->bound;
+  std::vector<bool> open, donors;
+  for (const Placement& r : program->results) open.push_back(!r.sharding && !r.automatic);
+  for (const std::size_t i : bound.kept) {
+    donors.push_back(
+        i < bound.donated.size() && bound.donated[i] && !program->parameters[i].automatic &&
+        placed->parameter_committed[i] &&
+        to_tensor_sharding(bound.parameter_shardings[i], bound.parameter_shapes[i].rank())
+            .unreduced.empty());
+  }
+  if (std::find(donors.begin(), donors.end(), true) == donors.end()) return;
+  const auto found = donors_of_results(*program->module, open, donors);
+  for (std::size_t r = 0; r < found.size(); ++r) {
+    if (!found[r]) continue;
+    const Sharding& its = bound.parameter_shardings[bound.kept[*found[r]]];
+    if (internal::memory_of(its) == placed->result_memory[r]) program->results[r].sharding = its;
+  }
+}
+
+/// Of the processes that run a program the first one tells of it.
+bool tells_of(const BoundProgram& bound) {
+  for (const Device& d : bound.devices) {
+    if (is_local(d)) return true;
+    const Processes* all = processes();
+    if (all != nullptr && d.process_index < all->index()) return false;
+  }
+  return true;
+}
+
+void warn_of_donations(const BoundProgram& bound, const Program& program) {
+  if (!tells_of(bound)) return;
+  const auto in_host = [](const Sharding& s) { return is_host(internal::memory_of(s)); };
+  const bool in_memory =
+      std::any_of(bound.result_shardings.begin(), bound.result_shardings.end(), in_host) ||
+      std::any_of(bound.parameter_shardings.begin(), bound.parameter_shardings.end(), in_host);
+  constexpr std::size_t kNamed = 8;
+  std::string names;
+  std::size_t count = 0;
+  for (const std::size_t i : bound.kept) {
+    if (!bound.donated[i] || bound.donation_usable[i] || ++count > kNamed) continue;
+    names += (count == 1 ? "" : ", ") + program.parameters[i].who + " (" +
+             bound.parameter_shapes[i].to_string() + ")";
+  }
+  if (count == 0) return;
+  if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
+  log_warning("donated " + names + (count == 1 ? " is" : " are") +
+              " not usable: no result has its dtype and size per device" +
+              (in_memory ? " in its memory" : "") + "; it stays alive");
+}
+
 /// Users' partitioning callbacks.
 std::vector<std::shared_ptr<DeviceListener>> partitioners_of(const ir::Module& module) {
   std::vector<std::shared_ptr<DeviceListener>> out;
@@ -302,6 +356,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   placed.result_memory = place_results(program);
   root = module.entry()->root();
   if (n > 1) {
+    place_as_donors(&placed, &program);
     root->sharding.clear();
     for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
       const std::int64_t rank = bound.result_shapes[i].rank();
@@ -386,18 +441,7 @@ BoundProgram compile_program(PlacedProgram placed) {
     bound.result_shardings.push_back(result);
   }
   bound.donation_usable = usable_donations(bound);
-  const auto in_host = [](const Sharding& s) { return is_host(internal::memory_of(s)); };
-  const bool host_results =
-      std::any_of(bound.result_shardings.begin(), bound.result_shardings.end(), in_host) ||
-      std::any_of(bound.parameter_shardings.begin(), bound.parameter_shardings.end(), in_host);
-  for (std::size_t i : bound.kept) {
-    if (bound.donated[i] && !bound.donation_usable[i]) {
-      log_warning("donated " + program.parameters[i].who + " (" +
-                  bound.parameter_shapes[i].to_string() +
-                  ") is not usable: no result has its dtype and size per device" +
-                  (host_results ? " in its memory" : "") + "; it stays alive");
-    }
-  }
+  warn_of_donations(bound, program);
   return bound;
 }
 
