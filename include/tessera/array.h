@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include <tessera/axes.h>
 #include <tessera/dtype.h>
 #include <tessera/error.h>
 #include <tessera/format.h>
@@ -19,6 +21,10 @@
 namespace tessera {
 
 class Array;
+class IndexedArray;
+class IndexItem;
+class Subscript;
+struct Operand;
 struct Shard;
 
 namespace internal {
@@ -84,8 +90,8 @@ class Array {
   /// A scalar. bool gives pred; integers give a weakly typed s32, floats a weakly typed f32,
   /// complex numbers a weakly typed c64. Integers that don't fit into s32 give an s64 or u64, which
   /// isn't weakly typed.
-  template <ScalarLike T>
-  Array(T value);  // NOLINT: implicit by design
+  template <ScalarLike E>
+  Array(E value);  // NOLINT: implicit by design
 
   /// False if the handle is empty.
   bool valid() const { return impl_ != nullptr; }
@@ -140,19 +146,19 @@ class Array {
   std::int64_t on_device_size_in_bytes() const;
 
   /// Returns all elements in row-major order, gathered from the devices.
-  /// @tparam T  The C++ type of the dtype: bool for pred, float also for f16 and bf16.
-  /// @throws TypeError if T is another type, or the array is a shape_dtype_struct.
+  /// @tparam E  The C++ type of the dtype: bool for pred, float also for f16 and bf16.
+  /// @throws TypeError if E is another type, or the array is a shape_dtype_struct.
   /// @throws TracerError for a tracer.
   /// @throws RuntimeError if the array has been deleted or donated.
-  template <ElementType T>
-  std::vector<T> to_vector(Location location = Location::current()) const;
-  /// Returns the element of an array of size 1, converted to T as by `astype`.
+  template <ElementType E>
+  std::vector<E> to_vector(Location location = Location::current()) const;
+  /// Returns the element of an array of size 1, converted to E as by `astype`.
   /// @throws ValueError if the size isn't 1.
-  /// @throws TypeError if the array is complex and T is real, or it is a shape_dtype_struct.
+  /// @throws TypeError if the array is complex and E is real, or it is a shape_dtype_struct.
   /// @throws TracerError for a tracer.
   /// @throws RuntimeError if the array has been deleted or donated.
-  template <ElementType T>
-  T item(Location location = Location::current()) const;
+  template <ElementType E>
+  E item(Location location = Location::current()) const;
 
   /// Deletes the value of all copies of this handle and releases its memory. Reading it afterwards
   /// is a RuntimeError. Does nothing for tracers and deleted arrays.
@@ -172,6 +178,90 @@ class Array {
   const Array& block_until_ready(Location location = Location::current()) const;
   /// Converts to another dtype; same as the function `astype`.
   Array astype(DType dtype, Location location = Location::current()) const;
+
+  /// @name numpy's methods
+  /// Each is the function of its name: see there.
+  /// @{
+  /// Some of the elements: `x[0]`, `x[{slice(0, 8), 3, ellipsis}]`; see `index`.
+  Array operator[](const Subscript& index) const;
+  /// Elements to be changed or read: `x.at({0}).set(1)`; see the function `at`.
+  IndexedArray at(std::vector<IndexItem> items, Location location = Location::current()) const;
+  /// See the function `reshape`.
+  Array reshape(Dims shape, Location location = Location::current()) const;
+  /// The dimensions in reverse order.
+  Array T(Location location = Location::current()) const;
+  /// The dimensions in this order; without one, reversed.
+  Array transpose(Dims perm = {}, Location location = Location::current()) const;
+  /// See the function `swapaxes`.
+  Array swapaxes(std::int64_t a, std::int64_t b, Location location = Location::current()) const;
+  /// See the function `flatten`.
+  Array flatten(Location location = Location::current()) const;
+  /// See the function `ravel`.
+  Array ravel(Location location = Location::current()) const;
+  /// See the function `squeeze`.
+  Array squeeze(const Axes& axes = {}, Location location = Location::current()) const;
+  /// See the function `sum`.
+  Array sum(const Axes& axes = {}, bool keepdims = false,
+            Location location = Location::current()) const;
+  /// See the function `prod`.
+  Array prod(const Axes& axes = {}, bool keepdims = false,
+             Location location = Location::current()) const;
+  /// See the function `mean`.
+  Array mean(const Axes& axes = {}, bool keepdims = false,
+             Location location = Location::current()) const;
+  /// See the function `var`.
+  Array var(const Axes& axes = {}, bool keepdims = false,
+            Location location = Location::current()) const;
+  /// numpy's std.
+  Array stddev(const Axes& axes = {}, bool keepdims = false,
+               Location location = Location::current()) const;
+  /// See the function `max`.
+  Array max(const Axes& axes = {}, bool keepdims = false,
+            Location location = Location::current()) const;
+  /// See the function `min`.
+  Array min(const Axes& axes = {}, bool keepdims = false,
+            Location location = Location::current()) const;
+  /// See the function `any`.
+  Array any(const Axes& axes = {}, bool keepdims = false,
+            Location location = Location::current()) const;
+  /// See the function `all`.
+  Array all(const Axes& axes = {}, bool keepdims = false,
+            Location location = Location::current()) const;
+  /// See the function `argmax`.
+  Array argmax(std::optional<std::int64_t> axis = {}, bool keepdims = false,
+               Location location = Location::current()) const;
+  /// See the function `argmin`.
+  Array argmin(std::optional<std::int64_t> axis = {}, bool keepdims = false,
+               Location location = Location::current()) const;
+  /// See the function `cumsum`.
+  Array cumsum(std::optional<std::int64_t> axis = {},
+               Location location = Location::current()) const;
+  /// See the function `cumprod`.
+  Array cumprod(std::optional<std::int64_t> axis = {},
+                Location location = Location::current()) const;
+  /// See the function `dot`.
+  Array dot(const Operand& other) const;
+  /// See the function `clip`.
+  Array clip(const Operand& lower, const Operand& upper) const;
+  /// See the function `round`.
+  Array round(int decimals = 0, Location location = Location::current()) const;
+  /// See the function `conj`.
+  Array conj(Location location = Location::current()) const;
+  /// See the function `repeat`.
+  Array repeat(std::int64_t count, std::optional<std::int64_t> axis = {},
+               Location location = Location::current()) const;
+  /// The elements in order along an axis, the last one by default.
+  Array sort(std::optional<std::int64_t> axis = -1, Location location = Location::current()) const;
+  /// See the function `argsort`.
+  Array argsort(std::optional<std::int64_t> axis = -1,
+                Location location = Location::current()) const;
+  /// See the function `take`.
+  Array take(const Operand& indices, std::optional<std::int64_t> axis = {}) const;
+  /// An array of its own with the same elements.
+  Array copy(Location location = Location::current()) const;
+  /// Bytes of all elements.
+  std::int64_t nbytes(Location location = Location::current()) const;
+  /// @}
   /// Returns dtype and shape, for example "f32[8,16]".
   std::string type_string() const;
 
@@ -221,6 +311,37 @@ struct Operand {
       : array(value), location(l) {}
 };
 
+/// How arrays are printed (numpy.set_printoptions).
+struct PrintOptions {
+  /// Digits of floats: at most so many behind the point. Empty: as many as tell apart the values.
+  std::optional<int> precision{};
+  /// Arrays of more elements are abridged; empty: dimensions of more than 2 * edgeitems + 2.
+  std::optional<std::int64_t> threshold{};
+  /// Elements at the beginning and end of each dimension of abridged arrays.
+  std::int64_t edgeitems = 3;
+  /// No exponents: small numbers print as 0.
+  bool suppress_small = false;
+};
+/// Prints arrays this way on this thread until the scope ends (numpy.printoptions).
+/// @code
+/// const PrintScope scope({.precision = 3, .threshold = 1000});
+/// std::cout << x << "\n";
+/// @endcode
+class PrintScope {
+ public:
+  /// Begins the scope.
+  /// @throws ValueError if a number is negative.
+  explicit PrintScope(const PrintOptions& options, Location location = Location::current());
+  /// Ends it.
+  ~PrintScope();
+  PrintScope(const PrintScope&) = delete;
+  PrintScope& operator=(const PrintScope&) = delete;
+
+ private:
+  PrintOptions before_;
+};
+/// Those in scope on this thread.
+PrintOptions print_options();
 /// Prints the values, abridged for large arrays, or a description of an array without values, for
 /// example "Tracer(f32[8])".
 std::ostream& operator<<(std::ostream&, const Array&);
@@ -235,40 +356,40 @@ std::string to_string(const Array&);
 Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype,
                          const Sharding& sharding = {}, Location location = Location::current());
 
-template <ScalarLike T>
-Array::Array(T v) {
-  if constexpr (std::is_same_v<T, bool>) {
+template <ScalarLike E>
+Array::Array(E v) {
+  if constexpr (std::is_same_v<E, bool>) {
     *this = weak_bool(v);
-  } else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
+  } else if constexpr (std::is_integral_v<E> && std::is_signed_v<E>) {
     *this = weak_int(v);
-  } else if constexpr (std::is_integral_v<T>) {
+  } else if constexpr (std::is_integral_v<E>) {
     *this = weak_uint(v);
-  } else if constexpr (std::is_floating_point_v<T>) {
+  } else if constexpr (std::is_floating_point_v<E>) {
     *this = weak_float(double(v));
   } else {
     *this = weak_complex(std::complex<double>(v));
   }
 }
 
-template <ElementType T>
-std::vector<T> Array::to_vector(Location location) const {
-  constexpr DType want = internal::dtype_of<T>::value;
+template <ElementType E>
+std::vector<E> Array::to_vector(Location location) const {
+  constexpr DType want = internal::dtype_of<E>::value;
   const auto count = static_cast<std::size_t>(size(location));
-  if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (std::is_same_v<E, bool>) {
     std::unique_ptr<bool[]> values(new bool[count]);
     read(want, values.get(), location);
     return std::vector<bool>(values.get(), values.get() + count);
   } else {
-    std::vector<T> values(count);
+    std::vector<E> values(count);
     read(want, values.data(), location);
     return values;
   }
 }
 
-template <ElementType T>
-T Array::item(Location location) const {
-  T value{};
-  read_item(internal::dtype_of<T>::value, &value, location);
+template <ElementType E>
+E Array::item(Location location) const {
+  E value{};
+  read_item(internal::dtype_of<E>::value, &value, location);
   return value;
 }
 

@@ -6,6 +6,7 @@
 #include <tessera/accelerators.h>
 #include <tessera/array.h>
 #include <tessera/associative_scan.h>
+#include <tessera/axes.h>
 #include <tessera/axes_tree.h>
 #include <tessera/callable.h>
 #include <tessera/check_grads.h>

@@ -275,4 +275,14 @@ Array operator>(Operand a, Operand b);
 /// Same as `greater_equal`.
 Array operator>=(Operand a, Operand b);
 
+/// JAX's jax.lax, where its functions differ from numpy's of the same purpose.
+namespace lax {
+/// Quotient. Of integers it is rounded towards 0 and stays an integer (jax.lax.div), where `divide`
+/// gives floats and `floor_divide` rounds down: div(-7, 2) is -3. By 0: -1, all bits set.
+Array div(Operand a, Operand b);
+/// The rest of `div`, with the sign of a (jax.lax.rem), where `remainder` has that of b: rem(-7, 2)
+/// is -1. By 0: a.
+Array rem(Operand a, Operand b);
+}  // namespace lax
+
 }  // namespace tessera

@@ -2,7 +2,9 @@
 // Slices and gathers, at positions known when a function is traced or computed by the program.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -31,6 +33,12 @@ struct Slice {
   /// Distance between positions; negative steps go backwards, 0 is a ValueError.
   std::int64_t step = 1;
 };
+/// A range of positions, as an entry of an index: `x[{slice(0, 8), 3}]` is numpy's x[0:8, 3]. `{}`
+/// stands for an end of the dimension: `slice(1, {})`.
+inline Slice slice(std::optional<std::int64_t> start, std::optional<std::int64_t> stop,
+                   std::int64_t step = 1) {
+  return {start, stop, step};
+}
 /// Inserts a dimension of size 1 in `index` (numpy's None).
 struct NewAxis {};
 /// Inserts a dimension of size 1: `index(x, {newaxis})`.
@@ -50,12 +58,13 @@ class IndexItem {
   enum class Kind : std::uint8_t { position, slice, newaxis, ellipsis, array };
 #pragma GCC diagnostic pop
   /// One entry, converted implicitly from its value.
-  IndexItem(int position) : kind_(Kind::position), position_(position) {}           // NOLINT
-  IndexItem(std::int64_t position) : kind_(Kind::position), position_(position) {}  // NOLINT
-  IndexItem(Slice slice) : kind_(Kind::slice), slice_(slice) {}                     // NOLINT
-  IndexItem(NewAxis) : kind_(Kind::newaxis) {}                                      // NOLINT
-  IndexItem(Ellipsis) : kind_(Kind::ellipsis) {}                                    // NOLINT
-  IndexItem(Array array) : kind_(Kind::array), array_(std::move(array)) {}          // NOLINT
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) IndexItem(T position)  // NOLINT
+      : kind_(Kind::position), position_(std::int64_t(position)) {}
+  IndexItem(Slice range) : kind_(Kind::slice), slice_(range) {}             // NOLINT
+  IndexItem(NewAxis) : kind_(Kind::newaxis) {}                              // NOLINT
+  IndexItem(Ellipsis) : kind_(Kind::ellipsis) {}                            // NOLINT
+  IndexItem(Array array) : kind_(Kind::array), array_(std::move(array)) {}  // NOLINT
 
   /// Which alternative the entry holds.
   Kind kind() const { return kind_; }
@@ -73,6 +82,27 @@ class IndexItem {
   Array array_;
 };
 
+/// What stands in `x[...]`: one entry, or several in braces, and the line of the expression.
+class Subscript {
+ public:
+  /// Several entries.
+  Subscript(std::initializer_list<IndexItem> items, Location location = Location::current())
+      : items_(items), location_(location) {}
+  /// One entry.
+  template <class T>
+  requires std::convertible_to<T, IndexItem> Subscript(  // NOLINT
+      T&& item, Location location = Location::current())
+      : items_{IndexItem(std::forward<T>(item))}, location_(location) {}
+  /// The entries.
+  const std::vector<IndexItem>& items() const { return items_; }
+  /// The line of the expression.
+  Location location() const { return location_; }
+
+ private:
+  std::vector<IndexItem> items_;
+  Location location_;
+};
+
 /// Basic and advanced indexing, as numpy's x[...].
 ///
 /// A number selects one position and removes the dimension; a Slice keeps the dimension. Integer
@@ -85,6 +115,7 @@ class IndexItem {
 /// index(x, {Slice{1, 3}, -1})          // x[1:3, -1]
 /// index(x, {ellipsis, newaxis})        // x[..., None]
 /// index(x, {Slice{}, ids})             // x[:, ids]
+/// x[{slice(1, 3), -1}]                 // the same by an operator: x[1:3, -1]
 /// @endcode
 /// @throws ValueError if a number is out of range, there are more entries than dimensions, or two
 ///   ellipses.

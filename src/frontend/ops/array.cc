@@ -2,6 +2,8 @@
 // Array: host scalars, queries, shards, reading values back.
 #include <tessera/array.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <ostream>
@@ -284,11 +286,33 @@ Array shape_dtype_struct(std::vector<std::int64_t> shape, DType dtype, const Sha
 
 namespace {
 
+PrintOptions& options_of_thread() {
+  thread_local PrintOptions options;
+  return options;
+}
+
+/// At most so many digits behind the point, as numpy writes floats.
+void print_with_precision(std::ostream& out, double v, int digits, bool suppress_small) {
+  const double size = std::abs(v);
+  const bool fixed = suppress_small || size == 0 || (size >= 1e-4 && size < 1e8);
+  std::string shown = fixed ? fmt::format("{:.{}f}", v, digits) : fmt::format("{:.{}e}", v, digits);
+  if (fixed && shown.find('.') != std::string::npos) {
+    shown.erase(shown.find_last_not_of('0') + 1);
+    if (shown.back() == '.') shown.pop_back();
+  }
+  out << (shown == "-0" && v != 0 ? "0" : shown);
+}
+
 /// The sign of a NaN has no meaning and differs between machines: it isn't printed.
 template <class T>
 void print_float(std::ostream& out, T v) {
+  const PrintOptions& options = options_of_thread();
   if (std::isnan(v)) {
     out << "nan";
+  } else if ((options.precision || options.suppress_small) && std::isfinite(v)) {
+    constexpr int kDigits = 8;  // numpy's
+    print_with_precision(out, double(v), options.precision.value_or(kDigits),
+                         options.suppress_small);
   } else {
     out << v;
   }
@@ -324,10 +348,15 @@ void print_nested(std::ostream& out, std::span<const T> data, const Array::Dims&
   for (std::size_t d = dim + 1; d < dims.size(); ++d) inner *= std::size_t(dims[d]);
   out << "[";
   const std::int64_t n = dims[dim];
-  constexpr std::int64_t edge = 3;
+  const PrintOptions& options = options_of_thread();
+  const std::int64_t edge = options.edgeitems;
+  const bool abridged =
+      options.threshold ? std::int64_t(data.size()) > *options.threshold : n > 2 * edge + 2;
   for (std::int64_t i = 0; i < n; ++i) {
-    if (n > 2 * edge + 2 && i == edge) {
-      out << (dim + 1 == dims.size() ? ", ..." : ",\n" + std::string(indent + 1, ' ') + "...");
+    if (abridged && n > 2 * edge && i == edge) {
+      const std::string between =
+          dim + 1 == dims.size() ? ", " : ",\n" + std::string(indent + 1, ' ');
+      out << (edge > 0 ? between : "") << "...";
       i = n - edge - 1;
       continue;
     }
@@ -352,6 +381,23 @@ Format Array::format(Location location) const {
   const std::optional<Layout>& layout = impl_of(*this, location).layout;
   return Format(layout ? *layout : Layout::row_major(ndim(location)), where, location);
 }
+
+PrintOptions print_options() { return options_of_thread(); }
+
+PrintScope::PrintScope(const PrintOptions& options, Location location)
+    : before_(options_of_thread()) {
+  constexpr int kMostDigits = 100;
+  if (options.precision && (*options.precision < 0 || *options.precision > kMostDigits)) {
+    throw ValueError("PrintScope: precision is " + std::to_string(*options.precision) +
+                         "; valid: 0 to " + std::to_string(kMostDigits),
+                     location);
+  }
+  if (options.edgeitems < 0 || options.threshold.value_or(0) < 0) {
+    throw ValueError("PrintScope: edgeitems and threshold can't be negative", location);
+  }
+  options_of_thread() = options;
+}
+PrintScope::~PrintScope() { options_of_thread() = before_; }
 
 std::ostream& operator<<(std::ostream& out, const Array& array) {
   if (!array.valid()) return out << "Array(empty)";

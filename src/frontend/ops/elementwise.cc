@@ -262,6 +262,10 @@ Array divide(Operand a, Operand b) {
     return apply(Opcode::divide, xs, {}, location, "divide", nullptr, nullptr, weak);
   });
 }
+namespace lax {
+Array div(Operand a, Operand b) { return binary(Opcode::divide, a, b, "lax::div"); }
+Array rem(Operand a, Operand b) { return binary(Opcode::remainder, a, b, "lax::rem"); }
+}  // namespace lax
 Array fmod(Operand a, Operand b) { return binary(Opcode::remainder, a, b, "fmod"); }
 Array remainder(Operand a, Operand b) {
   const Location location = where_of(a, b);
