@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -73,6 +74,13 @@ struct CompiledState;
 struct LoweredState;
 }  // namespace internal
 
+/// What `Compiled::serialize` makes.
+struct SerializeOptions {
+  /// The processor that its machine code is for: "native" is this one, "x86-64-v3" (AVX2 and FMA)
+  /// or "x86-64-v4" (AVX-512) any one of that level.
+  std::string cpu = "native";
+};
+
 /// A compiled program: what one device runs after propagation and partitioning
 /// (jax.stages.Compiled).
 class Compiled {
@@ -132,6 +140,18 @@ class Compiled {
   ///   exist (its mesh is abstract).
   std::vector<Array> call_flat(const std::vector<Array>& leaves,
                                Location location = Location::current()) const;
+  /// Returns the program as bytes, with the machine code of its kernels: `deserialize` loads them,
+  /// in this process or another of the same build, without compiling anything. What runs them has
+  /// the same bits on this kind of processor. Arrays that the function captured are part of it.
+  /// @throws ValueError for another processor than SerializeOptions::cpu lists.
+  /// @throws NotImplementedError if the program calls functions of this process, or runs on an
+  ///   accelerator.
+  std::string serialize(const SerializeOptions& options = {},
+                        Location location = Location::current()) const;
+  /// Writes what `serialize` returns to a file, which is replaced as a whole.
+  /// @throws IoError if it can't be written.
+  void save(const std::string& path, const SerializeOptions& options = {},
+            Location location = Location::current()) const;
   /// The representation; for internal use.
   const std::shared_ptr<internal::CompiledState>& state() const { return state_; }
 
@@ -223,6 +243,64 @@ class CompiledFunction<R, std::tuple<T...>> : public Compiled {
     return tree_unflatten(prototype.as<R>(), leaves);
   }
 };
+
+namespace internal {
+/// Gives a loaded program the types of a function; TypeError if its result has another tree.
+void give_types(const Compiled& compiled, TypeKey types, const std::string& result_tree,
+                Prototype prototype, Location location);
+
+template <class Signature>
+struct LoadedAs;
+template <class R, class... T>
+struct LoadedAs<R(T...)> {
+  using Function = CompiledFunction<std::remove_cvref_t<R>, std::tuple<std::remove_cvref_t<T>...>>;
+  using Result = std::remove_cvref_t<R>;
+  static Function of(Compiled compiled, Result like, Location location) {
+    const std::string tree = tree_signature([&](TreeVisitor& v) { visit_tree(like, v); });
+    give_types(compiled, TypeKey::of<Result(std::remove_cvref_t<T>...)>(), tree,
+               Prototype(std::make_shared<Result>(std::move(like))), location);
+    return Function(std::move(compiled));
+  }
+};
+}  // namespace internal
+
+/// Loads a program that `Compiled::serialize` made, in milliseconds: nothing is traced, partitioned
+/// or compiled, and the compiler of kernels isn't needed.
+/// @param bytes  The program. It holds machine code, which is run: it must come from a trusted
+///   source.
+/// @param devices  Where to run it, as many as it was compiled for; empty: on devices with the same
+///   numbers.
+/// @throws RuntimeError if it is of another build of Tessera, or for another processor.
+/// @throws IoError if the bytes are damaged, or no stored program.
+/// @throws ValueError if there are no such devices.
+Compiled deserialize(std::string_view bytes, const std::vector<Device>& devices = {},
+                     Location location = Location::current());
+/// The same from a file.
+/// @throws IoError if it can't be read.
+Compiled load_compiled(const std::string& path, const std::vector<Device>& devices = {},
+                       Location location = Location::current());
+/// The same as a function with types, those of the function that was compiled without its static
+/// arguments:
+/// @code
+/// auto step = load_compiled<State(State, Array)>("step.tsx");
+/// state = step(state, batch);
+/// @endcode
+/// @param like  A result with as many elements in vectors and maps as the function returns.
+/// @throws TypeError if the result has another structure; calls check that of the arguments.
+template <class Signature>
+auto load_compiled(const std::string& path,
+                   typename internal::LoadedAs<Signature>::Result like = {},
+                   Location location = Location::current()) {
+  return internal::LoadedAs<Signature>::of(load_compiled(path, std::vector<Device>(), location),
+                                           std::move(like), location);
+}
+/// The same from bytes.
+template <class Signature>
+auto deserialize(std::string_view bytes, typename internal::LoadedAs<Signature>::Result like = {},
+                 Location location = Location::current()) {
+  return internal::LoadedAs<Signature>::of(deserialize(bytes, std::vector<Device>(), location),
+                                           std::move(like), location);
+}
 
 /// Returns when the kernels of all programs that were compiled have optimized code. Until then they
 /// run on quick code, which gives the same results, bit for bit. For those who measure run times:

@@ -3,15 +3,26 @@
 #include "src/base/module_files.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <filesystem>
+#include <system_error>
 
 namespace tessera {
 
 std::string own_file() {
   Dl_info info;
-  const bool found = dladdr(reinterpret_cast<const void*>(&own_file), &info) != 0;
-  return found && info.dli_fname != nullptr ? info.dli_fname : "";
+  link_map* map = nullptr;
+  const bool found = dladdr1(reinterpret_cast<const void*>(&own_file), &info,
+                             reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
+  if (!found) return "";
+  // A program has no name there; what it was called as may be anything.
+  if (map == nullptr || map->l_name == nullptr || map->l_name[0] == '\0') {
+    std::error_code error;
+    const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+    if (!error) return program.string();
+  }
+  return info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
 std::vector<std::string> module_files(const char* name, const char* installed) {

@@ -23,6 +23,7 @@ using OrderedJson = nlohmann::ordered_json;
 using Register = void (*)(CLI::App& app, std::function<int()>& run);
 void add_check(CLI::App& app, std::function<int()>& run);
 void add_checkpoint(CLI::App& app, std::function<int()>& run);
+void add_compile(CLI::App& app, std::function<int()>& run);
 void add_completion(CLI::App& app, std::function<int()>& run);
 void add_convert(CLI::App& app, std::function<int()>& run);
 void add_devices(CLI::App& app, std::function<int()>& run);

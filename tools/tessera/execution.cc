@@ -51,8 +51,12 @@ std::string in_folder(const std::string& folder, const char* stem, std::size_t i
 }  // namespace
 
 std::vector<Literal> read_inputs(const ir::Module& module, const std::string& folder) {
+  return read_inputs(input_shapes(module), folder);
+}
+
+std::vector<Literal> read_inputs(const std::vector<Shape>& shapes, const std::string& folder) {
   std::vector<Literal> out;
-  for (const Shape& shape : input_shapes(module)) {
+  for (const Shape& shape : shapes) {
     const std::string path = in_folder(folder, "arg", out.size());
     out.push_back(read_npy(path, shape.dtype));
     check_type(out.back().shape(), shape, path);
@@ -61,11 +65,15 @@ std::vector<Literal> read_inputs(const ir::Module& module, const std::string& fo
 }
 
 std::vector<Literal> random_inputs(const ir::Module& module, std::uint64_t seed) {
+  return random_inputs(input_shapes(module), seed);
+}
+
+std::vector<Literal> random_inputs(const std::vector<Shape>& shapes, std::uint64_t seed) {
   std::vector<Literal> out;
   std::mt19937_64 bits(seed);
   // The distributions of the standard library differ between libraries; these don't.
   auto uniform = [&] { return double(bits() >> 11) * 0x1p-53; };
-  for (const Shape& shape : input_shapes(module)) {
+  for (const Shape& shape : shapes) {
     Literal l(Shape(wide_dtype(shape.dtype), shape.dims));
     dispatch_dtype(l.dtype(), [&](auto tag) {
       using T = typename decltype(tag)::type;
@@ -120,7 +128,6 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
                 Layouts layouts, int warm_ups, int repeats) {
   using Clock = std::chrono::steady_clock;
   using Milliseconds = std::chrono::duration<double, std::milli>;
-  Outcome out;
   compiler::Options options;
   options.keep_stages = false;
   options.layouts = layouts;
@@ -129,9 +136,20 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
   const auto start = Clock::now();
   options.process_of = deal_out(module->grid().devices());
   const auto executable = engine.compile(std::move(module), options);
-  out.compile_ms = Milliseconds(Clock::now() - start).count();
-  out.devices = executable->num_devices();
-  out.evaluator_ops = executable->evaluator_ops();
+  const Milliseconds took = Clock::now() - start;
+  Outcome out = execute(*executable, inputs, options.process_of, warm_ups, repeats);
+  out.compile_ms = took.count();
+  return out;
+}
+
+Outcome execute(const compiler::Executable& executable, const std::vector<Literal>& inputs,
+                const std::vector<std::int32_t>& process_of, int warm_ups, int repeats) {
+  using Clock = std::chrono::steady_clock;
+  using Milliseconds = std::chrono::duration<double, std::milli>;
+  const compiler::Engine& engine = compiler::engine_of(devices().front());
+  Outcome out;
+  out.devices = executable.num_devices();
+  out.evaluator_ops = executable.evaluator_ops();
 
   const bool counts = engine.platform() == Device().platform;
   if (counts) engine.reset_peak_memory();
@@ -139,10 +157,10 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     // Replicas are given the same.
     std::vector<DeviceBuffer>& parts = placed.emplace_back();
-    for (std::int64_t r = 0; r < executable->num_replicas(); ++r) {
-      const std::int64_t partitions = executable->num_partitions();
-      for (DeviceBuffer& b : cut(engine, inputs[i], executable->parameter_shardings()[i],
-                                 partitions, of_replica(options.process_of, r, partitions))) {
+    for (std::int64_t r = 0; r < executable.num_replicas(); ++r) {
+      const std::int64_t partitions = executable.num_partitions();
+      for (DeviceBuffer& b : cut(engine, inputs[i], executable.parameter_shardings()[i], partitions,
+                                 of_replica(process_of, r, partitions))) {
         parts.push_back(std::move(b));
       }
     }
@@ -153,17 +171,17 @@ Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& 
     if (warm_ups > 0 && run == warm_ups) wait_for_background();
     compiler::DeviceArrays arguments = placed;
     const auto begin = Clock::now();
-    results = executable->run(std::move(arguments), {});
+    results = executable.run(std::move(arguments), {});
     const Milliseconds took = Clock::now() - begin;
     if (run >= warm_ups) out.run_ms.push_back(took.count());
   }
   if (counts) out.peak_bytes_total = engine.memory_stats().peak;
-  out.collectives = executable->last_run_collectives();
+  out.collectives = executable.last_run_collectives();
   for (std::size_t i = 0; i < results.size(); ++i) {
-    results[i].resize(std::size_t(executable->num_partitions()));  // of replica 0
-    out.results.push_back(join(engine, results[i], executable->result_shardings()[i],
-                               executable->result_shapes()[i],
-                               of_replica(options.process_of, 0, executable->num_partitions())));
+    results[i].resize(std::size_t(executable.num_partitions()));  // of replica 0
+    out.results.push_back(join(engine, results[i], executable.result_shardings()[i],
+                               executable.result_shapes()[i],
+                               of_replica(process_of, 0, executable.num_partitions())));
   }
   return out;
 }

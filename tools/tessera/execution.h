@@ -18,8 +18,10 @@ namespace tessera::tool {
 
 /// FOLDER/arg0.npy, ..., checked against the program's parameters. IoError, ShapeError, DTypeError.
 std::vector<Literal> read_inputs(const ir::Module& module, const std::string& folder);
+std::vector<Literal> read_inputs(const std::vector<Shape>& shapes, const std::string& folder);
 /// Floats evenly in [-1, 1), integers in [0, 10), the same for the same seed.
 std::vector<Literal> random_inputs(const ir::Module& module, std::uint64_t seed);
+std::vector<Literal> random_inputs(const std::vector<Shape>& shapes, std::uint64_t seed);
 
 /// RuntimeError if the arguments and results can't all be held in memory: known before any is made.
 void check_memory(const ir::Module& module);
@@ -38,6 +40,9 @@ struct Outcome {
 /// Compiles, runs `warm_ups` times without reporting and then `repeats` times.
 Outcome execute(std::unique_ptr<ir::Module> module, const std::vector<Literal>& inputs,
                 Layouts layouts, int warm_ups, int repeats);
+/// Runs what is compiled already. `process_of`: as it was compiled with.
+Outcome execute(const compiler::Executable& executable, const std::vector<Literal>& inputs,
+                const std::vector<std::int32_t>& process_of, int warm_ups, int repeats);
 /// {"all-reduce": {"count": 1, "bytes": 64}, "total_bytes": 64}
 OrderedJson collectives_json(const Outcome& outcome);
 

@@ -3,8 +3,10 @@
 #include <tessera/device.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <optional>
 
@@ -12,6 +14,8 @@
 
 #include "src/base/env.h"
 #include "src/base/npy.h"
+#include "src/compiler/stored_executable.h"
+#include "src/frontend/jit/stored_program.h"
 #include "src/ir/rewrite/whole_arrays.h"
 #include "tools/tessera/execution.h"
 #include "tools/tessera/open_batch.h"
@@ -97,40 +101,13 @@ OrderedJson profile_json(const Profile& profile) {
   return out;
 }
 
-int run_module(const RunArguments& options) {
-  if (options.repeat < 0) throw UsageError("--repeat: the count can't be negative");
-  if (options.module == "-" && process_count() > 1) {
-    throw UsageError("-: several processes can't read one stdin; give a file");
-  }
-  LoadedModule loaded = load_open_module(options.module);
-  if (has_open_batch(*loaded.module) && !options.inputs.empty()) {
-    loaded.module = with_batch(*loaded.module, batch_size_of(*loaded.module, options.inputs));
-  }
-  refuse_open_batch(*loaded.module);
-  place(loaded.module.get(), options.placement);
-  ir::take_whole_arrays(loaded.module.get());
-  check_memory(*loaded.module);
-  const std::vector<Literal> inputs = options.inputs.empty()
-                                          ? random_inputs(*loaded.module, options.seed)
-                                          : read_inputs(*loaded.module, options.inputs);
-  const Layouts layouts = layouts_of(options.layouts);
-  OrderedJson report;
-  report["module"] = loaded.module->name;
-  report["form"] = compiler::name(loaded.form);
-  report["read_ms"] = loaded.milliseconds;
-  const bool repeating = options.repeat > 0;
-  std::optional<Profile> profile;
-  if (options.profile || !options.trace.empty()) {
-    profile.emplace(ProfileOptions{options.trace}, Location{});
-  }
-  const Outcome outcome = execute(std::move(loaded.module), inputs, layouts,
-                                  repeating ? kWarmUps : 0, std::max(options.repeat, 1));
-  if (profile) profile->stop();
+/// Adds what came of it to the report, and prints that.
+int tell(const RunArguments& options, OrderedJson report, const Outcome& outcome,
+         const Profile* profile) {
   report["devices"] = outcome.devices;
   // All processes have the results; the first one reports them.
   const bool reports = process_index() == 0;
   if (process_count() > 1) report["processes"] = process_count();
-  report["layouts"] = to_string(layouts);
   report["compile_ms"] = outcome.compile_ms;
   report["run_ms"] = outcome.run_ms;
   report["peak_bytes_per_device"] = outcome.peak_bytes_total / outcome.devices;
@@ -177,6 +154,87 @@ int run_module(const RunArguments& options) {
   return kFailed;
 }
 
+/// A program that `tessera compile` or Compiled::serialize stored.
+bool is_stored(const std::string& path) {
+  if (path == "-") return false;
+  std::ifstream in(path, std::ios::binary);
+  std::string begin(compiler::kStoredMagic.size(), '\0');
+  return in.read(begin.data(), std::streamsize(begin.size())) && begin == compiler::kStoredMagic;
+}
+
+int run_stored(const RunArguments& options) {
+  const PlacementFlags& p = options.placement;
+  if (!p.mesh.empty() || !p.in_shardings.empty() || p.devices != 0 || !options.layouts.empty()) {
+    throw UsageError(
+        "a stored program is placed already: there are no --mesh, --in-shardings, --devices and "
+        "--layouts");
+  }
+  if (process_count() > 1) {
+    throw UsageError(
+        "a stored program is run in one process here; load_compiled runs it in several");
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const std::string bytes = compiler::read_file(options.module);
+  const auto state = frontend::load_program(bytes, {}, {}, /*virtually=*/true);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  const compiler::Executable& executable = *state->bound.executable;
+  if (!state->captures.empty()) {
+    throw UsageError("'" + state->bound.name +
+                     "' has arrays of its own; load_compiled of the library runs it");
+  }
+  const std::vector<Shape>& shapes = executable.parameter_shapes();
+  const std::vector<Literal> inputs = options.inputs.empty() ? random_inputs(shapes, options.seed)
+                                                             : read_inputs(shapes, options.inputs);
+  std::optional<Profile> profile;
+  if (options.profile || !options.trace.empty()) {
+    profile.emplace(ProfileOptions{options.trace}, Location{});
+  }
+  const bool repeating = options.repeat > 0;
+  Outcome outcome =
+      execute(executable, inputs, {}, repeating ? kWarmUps : 0, std::max(options.repeat, 1));
+  outcome.compile_ms = took.count();
+  if (profile) profile->stop();
+  OrderedJson report;
+  report["module"] = state->bound.name;
+  report["form"] = "stored";
+  report["layouts"] = to_string(executable.layouts());
+  return tell(options, std::move(report), outcome, profile ? &*profile : nullptr);
+}
+
+int run_module(const RunArguments& options) {
+  if (options.repeat < 0) throw UsageError("--repeat: the count can't be negative");
+  if (is_stored(options.module)) return run_stored(options);
+  if (options.module == "-" && process_count() > 1) {
+    throw UsageError("-: several processes can't read one stdin; give a file");
+  }
+  LoadedModule loaded = load_open_module(options.module);
+  if (has_open_batch(*loaded.module) && !options.inputs.empty()) {
+    loaded.module = with_batch(*loaded.module, batch_size_of(*loaded.module, options.inputs));
+  }
+  refuse_open_batch(*loaded.module);
+  place(loaded.module.get(), options.placement);
+  ir::take_whole_arrays(loaded.module.get());
+  check_memory(*loaded.module);
+  const std::vector<Literal> inputs = options.inputs.empty()
+                                          ? random_inputs(*loaded.module, options.seed)
+                                          : read_inputs(*loaded.module, options.inputs);
+  const Layouts layouts = layouts_of(options.layouts);
+  OrderedJson report;
+  report["module"] = loaded.module->name;
+  report["form"] = compiler::name(loaded.form);
+  report["read_ms"] = loaded.milliseconds;
+  const bool repeating = options.repeat > 0;
+  std::optional<Profile> profile;
+  if (options.profile || !options.trace.empty()) {
+    profile.emplace(ProfileOptions{options.trace}, Location{});
+  }
+  const Outcome outcome = execute(std::move(loaded.module), inputs, layouts,
+                                  repeating ? kWarmUps : 0, std::max(options.repeat, 1));
+  if (profile) profile->stop();
+  report["layouts"] = to_string(layouts);
+  return tell(options, std::move(report), outcome, profile ? &*profile : nullptr);
+}
+
 }  // namespace
 
 void add_run(CLI::App& app, std::function<int()>& run) {
@@ -184,7 +242,8 @@ void add_run(CLI::App& app, std::function<int()>& run) {
   CLI::App* command = app.add_subcommand("run", "Run a module of StableHLO or HLO text");
   command
       ->add_option("module", options->module,
-                   "StableHLO (text or bytecode) or HLO text; - is stdin")
+                   "StableHLO (text or bytecode), HLO text, or a program that `tessera compile` "
+                   "stored; - is stdin")
       ->required();
   command->add_option("--inputs", options->inputs,
                       "Folder of arg0.npy, arg1.npy, ...; without it inputs are random");

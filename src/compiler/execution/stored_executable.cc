@@ -35,12 +35,13 @@ constexpr std::string_view kFormat = "1\n";
 constexpr std::int64_t kMostDevices = std::int64_t(1) << 31;
 /// Longer constants are not text.
 constexpr std::int64_t kLongConstant = 32;
+/// Where this code isn't in a file that can be read: nothing is of that build.
+constexpr const char* kUnknown = "unknown";
 constexpr std::string_view kConstantMark = "stored constant ";
 
 /// The build of the code that makes and calls kernels: this library, or a program that has it.
 const std::string& own_build() {
-  static const std::string& id =
-      *new std::string(codegen::build_id(own_file()).value_or("unknown"));
+  static const std::string& id = *new std::string(codegen::build_id(own_file()).value_or(kUnknown));
   return id;
 }
 
@@ -74,7 +75,7 @@ Purpose read_purpose(ByteReader* in) {
 }
 
 void check_purpose(const Purpose& p) {
-  if (p.build != own_build()) {
+  if (p.build != own_build() || p.build == kUnknown) {
     throw NotForHere(
         fmt::format("a stored program is of another build of Tessera ({}) than this ({}), whose "
                     "kernels differ; "

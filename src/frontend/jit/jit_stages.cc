@@ -259,7 +259,8 @@ std::vector<Array> Compiled::call_tree(const std::vector<Array>& leaves, const s
                         " and is called as " + types.name(),
                     location);
   }
-  if (tree != state_->tree) {
+  // A module that was stored has no tree.
+  if (tree != state_->tree && !(state_->tree.empty() && !leaves.empty())) {
     throw TypeError("'" + state_->bound.name +
                         "': the arguments' tree differs from that compiled "
                         "for: " +
