@@ -48,6 +48,8 @@ const std::vector<EnvVariable>& env_table() {
        "do on CPUs"},
       {"TESSERA_LOG", "choice:debug|info|warning|error|off", "warning",
        "the least severe level that is written to stderr"},
+      {"TESSERA_PROGRESS", "choice:auto|on|off", "auto",
+       "tell on stderr how far compilations and checkpoints are that take long"},
       {"TESSERA_EXPLAIN_CACHE_MISSES", "flag", "0",
        "say why a jitted function is traced and compiled again"},
       {"TESSERA_CHECK_REPLICAS", "flag", "0",

@@ -29,11 +29,14 @@ StageRecorder::StageRecorder(std::string module, bool all)
       profiled_(all && profiler::on()),
       start_(Clock::now()),
       started_(profiled_ ? profiler::now() : 0) {
-  if (all) dump_.emplace(module_);
+  if (!all) return;
+  dump_.emplace(module_);
+  progress_.emplace("compiling '" + module_ + "'", [this] { return std::string(stage_.load()); });
 }
 
 void StageRecorder::run(const char* stage, const std::function<void()>& work,
                         const Leaves& leaves) {
+  stage_ = stage;
   const auto before = Clock::now();
   const std::int64_t begin = profiled_ ? profiler::now() : 0;
   work();
@@ -57,6 +60,7 @@ void StageRecorder::run(const char* stage, const std::function<void()>& work,
 }
 
 void StageRecorder::finish() {
+  progress_.reset();
   if (!all_) return;
   if (profiled_) {
     profiler::record(

@@ -2,6 +2,7 @@
 // Records the stages of one compilation: times, profiles, dumps, checks.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/progress.h"
 #include "src/compiler/dump.h"
 
 namespace tessera::compiler {
@@ -42,6 +44,8 @@ class StageRecorder {
   Clock::time_point start_;
   std::int64_t started_ = 0;
   std::function<void(const char*)> after_;
+  std::atomic<const char*> stage_ = "reading";
+  std::optional<Progress> progress_;  ///< the last member: it reads the others
 };
 
 }  // namespace tessera::compiler

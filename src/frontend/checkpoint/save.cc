@@ -10,6 +10,7 @@
 #include "src/base/at_location.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/progress.h"
 #include "src/frontend/checkpoint/manifest.h"
 #include "src/frontend/checkpoint/same_in_all.h"
 #include "src/frontend/checkpoint/step_folder.h"
@@ -224,8 +225,15 @@ namespace internal {
 
 void save_tree(const std::string& directory, const std::function<void(TreeVisitor&)>& walk,
                std::int64_t step, const SaveCheckpointOptions& options, Location location) {
-  at_location(location,
-              [&] { frontend::CheckpointWriter(directory, walk, step, options, location).run(); });
+  at_location(location, [&] {
+    frontend::CheckpointWriter save(directory, walk, step, options, location);
+    const Progress progress("saving step " + std::to_string(step) + " to " + directory, [&] {
+      constexpr std::uint64_t kMega = 1000000;
+      return std::to_string(save.done() / kMega) + " of " + std::to_string(save.total() / kMega) +
+             " MB";
+    });
+    save.run();
+  });
 }
 
 CheckpointSave save_tree_async(const std::string& directory,
