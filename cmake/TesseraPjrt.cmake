@@ -16,6 +16,8 @@ set_target_properties(tessera_pjrt PROPERTIES
 # A process may have other copies of the library: nothing but GetPjrtApi is to be seen.
 target_link_options(tessera_pjrt PRIVATE
   "-Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/pjrt.map" -Wl,-Bsymbolic)
+# It is never unloaded, as its threads aren't.
+target_link_options(tessera_pjrt PRIVATE -Wl,-z,nodelete)
 if(NOT TESSERA_SANITIZE)
   target_link_options(tessera_pjrt PRIVATE -Wl,--no-undefined)
 endif()

@@ -174,8 +174,9 @@ if(TESSERA_PJRT)
     "${PROJECT_SOURCE_DIR}/tests/accelerators/failing_plugin.cc")
   target_link_libraries(tessera_failing_plugin PRIVATE tessera_build_flags ${CMAKE_DL_LIBS})
   set_target_properties(tessera_failing_plugin PROPERTIES CXX_VISIBILITY_PRESET hidden)
-  add_executable(tessera_accelerators_tests
-    "${PROJECT_SOURCE_DIR}/tests/accelerators/accelerators_test.cc")
+  file(GLOB accelerators_tests CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/tests/accelerators/*_test.cc")
+  add_executable(tessera_accelerators_tests ${accelerators_tests})
   add_dependencies(tessera_accelerators_tests tessera_pjrt tessera_failing_plugin
     tessera_accelerators)
   target_compile_definitions(tessera_accelerators_tests PRIVATE

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "src/base/env.h"
+#include "src/base/platform_scope.h"
 
 namespace tessera {
 namespace {
@@ -85,7 +86,17 @@ const std::string& virtual_platform() {
   return name;
 }
 
+namespace {
+thread_local const Platform* platform_in_scope = nullptr;
+}  // namespace
+
+VirtualDevicesScope::VirtualDevicesScope() : before_(platform_in_scope) {
+  platform_in_scope = find_platform(virtual_platform());
+}
+VirtualDevicesScope::~VirtualDevicesScope() { platform_in_scope = before_; }
+
 const Platform& default_platform() {
+  if (platform_in_scope != nullptr) return *platform_in_scope;
   static const Platform& chosen = platform_of_environment();
   return chosen;
 }

@@ -1,65 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays and programs on devices of PJRT plugins: our own, or the one that PJRT_TEST_PLUGIN
 // names.
-#include <tessera/accelerators.h>
 #include <tessera/precision.h>
-#include <tessera/tessera.h>
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
-namespace tessera {
+#include "tests/accelerators/plugin_testing.h"
+
+namespace tessera::testing {
 namespace {
-
-using P = PartitionSpec;
-
-std::string plugin_file() {
-  const char* given = std::getenv("PJRT_TEST_PLUGIN");
-  return given == nullptr || *given == 0 ? TESSERA_PJRT_LIBRARY : given;
-}
-
-const std::vector<Device>& plugin_devices() {
-  static const std::vector<Device>& all = load_pjrt_plugin(
-      plugin_file(), {.platform = "xpu", .values = {{"cpu_device_count", std::int64_t(8)}}});
-  return all;
-}
-
-Array counting(const std::vector<std::int64_t>& dims, float scale = 1) {
-  std::int64_t count = 1;
-  for (const std::int64_t d : dims) count *= d;
-  return reshape(arange(float(count)) * scale, dims);
-}
-
-std::vector<float> floats(const Array& a) { return a.to_vector<float>(); }
-
-void expect_close(const Array& got, const Array& want, float tolerance = 1e-5f) {
-  const std::vector<float> a = floats(got), b = floats(want);
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    ASSERT_NEAR(a[i], b[i], tolerance * (1 + std::abs(b[i]))) << "element " << i;
-  }
-}
-
-template <class E, class F>
-std::string message_of(const F& f) {
-  try {
-    f();
-  } catch (const E& e) {
-    return e.what();
-  } catch (const std::exception& e) {
-    return std::string("another error: ") + e.what();
-  }
-  return "no error";
-}
-void expect_has(const std::string& text, const std::vector<std::string>& parts) {
-  for (const std::string& p : parts)
-    EXPECT_NE(text.find(p), std::string::npos) << p << ": " << text;
-}
 
 TEST(Accelerators, APluginsDevicesAreAPlatform) {
   const std::vector<Device>& all = plugin_devices();
@@ -175,60 +125,6 @@ TEST(Accelerators, MemoryOfTheHost) {
   EXPECT_EQ(floats(jit([](Array a) { return a * 2.0f; })(back))[3], 6);
 }
 
-TEST(Accelerators, CheckpointsComeBack) {
-  const Mesh mesh(plugin_devices(), {8}, {"x"});
-  const Array x = device_put(counting({16, 4}), NamedSharding(mesh, P("x")));
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / "tessera_accelerators_test.npy";
-  save_npy(file.string(), x);
-  EXPECT_EQ(floats(load_npy(file.string(), {.sharding = NamedSharding(mesh, P("x"))})), floats(x));
-  std::filesystem::remove(file);
-}
-
-TEST(Accelerators, MatricesAreFactoredByFormulas) {
-  const Device d = plugin_devices()[0];
-  const Array noise = sin(square(counting({3, 6, 6}, 0.3f))) + eye(6) * 2.0f;
-  const Array spd = matmul(noise, swapaxes(noise, -1, -2)) + eye(6) * 3.0f;
-  const Array rhs = cos(counting({3, 6, 2}, 0.9f));
-  const auto check = [&](const char* what, auto f, const std::vector<Array>& in) {
-    SCOPED_TRACE(what);
-    std::vector<Array> there;
-    for (const Array& a : in) there.push_back(device_put(a, d));
-    const auto g = jit(f);
-    if (in.size() == 1) {
-      expect_close(g(there[0], there[0]), g(in[0], in[0]), 2e-4f);
-    } else {
-      expect_close(g(there[0], there[1]), g(in[0], in[1]), 2e-4f);
-    }
-  };
-  check("cholesky", [](Array a, Array) { return linalg::cholesky(a); }, {spd});
-  check("solve", [](Array a, Array b) { return linalg::solve(a, b); }, {noise, rhs});
-  check("inv", [](Array a, Array) { return linalg::inv(a); }, {noise});
-  check("det", [](Array a, Array) { return linalg::det(a); }, {noise});
-  check("qr",
-        [](Array a, Array) {
-          const auto out = linalg::qr(a);
-          return matmul(out.q, out.r);
-        },
-        {noise});
-  check("qr_r", [](Array a, Array) { return abs(linalg::qr(a).r); }, {noise});
-  // What has no form says so.
-  expect_has(message_of<NotImplementedError>([&] {
-               const auto f = jit([](Array a) { return linalg::eigvalsh(a); });
-               (void)floats(f(device_put(spd, d)));
-             }),
-             {"'xpu'", "syevd", "accelerators_test.cc"});
-}
-
-TEST(Accelerators, CallbacksAreRefused) {
-  const auto f = jit([](Array a) {
-    return pure_callback([](const Array& x) { return x; }, shape_dtype_struct({4}, f32), a);
-  });
-  expect_has(message_of<NotImplementedError>(
-                 [&] { (void)floats(f(device_put(counting({4}), plugin_devices()[0]))); }),
-             {"'xpu'", "accelerators_test.cc"});
-}
-
 TEST(Accelerators, ResultsHaveEvents) {
   const Array x = device_put(counting({512, 512}, 1e-4f), plugin_devices()[0]);
   const auto f = jit([](Array a) { return matmul(a, a) * 0.1f; });
@@ -266,24 +162,7 @@ TEST(Machines, AreKnownByNameAndByKind) {
 }
 
 /// Of plugins that are no plugins, or fail.
-class Faults : public ::testing::Test {
- protected:
-  void SetUp() override {
-    before_ = std::getenv("PJRT_TEST_PLUGIN") ? std::getenv("PJRT_TEST_PLUGIN") : "";
-    setenv("PJRT_TEST_PLUGIN", plugin_file().c_str(), 1);
-  }
-  void TearDown() override {
-    setenv("PJRT_TEST_PLUGIN", before_.c_str(), 1);
-    unsetenv("PJRT_TEST_FAULT");
-  }
-  const std::vector<Device>& load(const std::string& fault) {
-    static int count = 0;
-    setenv("PJRT_TEST_FAULT", fault.c_str(), 1);
-    return load_pjrt_plugin(TESSERA_FAILING_PLUGIN,
-                            {.platform = "failing" + std::to_string(count++)});
-  }
-  std::string before_;
-};
+using Faults = FaultyPlugins;
 
 TEST_F(Faults, WhatIsNoPluginIsRefused) {
   const auto refused = [](const std::string& file) {
@@ -354,4 +233,4 @@ TEST_F(Faults, TheEnvironmentNamesPlugins) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::testing

@@ -85,6 +85,7 @@ void put_fault(PJRT_Api* table, const std::string& fault) {
 #undef OPAQUE_FUNCTION
   if (fault == "major version") table->pjrt_api_version.major_version = 7;
   if (fault == "small table") table->struct_size = 64;
+  if (fault == "no extensions") table->extension_start = nullptr;
   if (fault == "no device") table->PJRT_Client_AddressableDevices = no_devices;
   if (fault == "late") {
     table->PJRT_Event_OnReady = late_ready;

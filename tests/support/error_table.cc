@@ -14,6 +14,8 @@
 #include <set>
 #include <string>
 #include <typeinfo>
+#include <utility>
+#include <vector>
 
 namespace tessera::testing {
 namespace {
@@ -66,7 +68,8 @@ class Table : public ::testing::EmptyTestEventListener {
     }
   }
 
-  void note(const std::string& test, const std::string& row) {
+  void note(const std::string& test, const std::string& message) {
+    const std::string row = as_on_cpu(message);
     const std::lock_guard lock(mutex_);
     if (const char* record = std::getenv("ERRORS_RECORD")) {
       if (!met_.insert(row).second) return;
@@ -91,6 +94,20 @@ class Table : public ::testing::EmptyTestEventListener {
   }
 
  private:
+  /// Devices of another platform, if the tests run on one, by the names of virtual ones.
+  static std::string as_on_cpu(std::string message) {
+    const char* platform = std::getenv("TESSERA_PLATFORM");
+    if (platform == nullptr || *platform == 0) return message;
+    for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+             {std::string(platform) + ":", "cpu:"}, {"on " + std::string(platform), "on cpu"}}) {
+      for (std::size_t at = 0; (at = message.find(from, at)) != std::string::npos;
+           at += to.size()) {
+        message.replace(at, from.size(), to);
+      }
+    }
+    return message;
+  }
+
   std::mutex mutex_;
   std::map<std::string, std::set<std::string>> rows_;
   std::set<std::string> met_;

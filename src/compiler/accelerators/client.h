@@ -64,6 +64,16 @@ class ClientBuffer {
   virtual std::unique_ptr<ClientBuffer> duplicate() const = 0;
 };
 
+/// A function of this process that a program calls, with what the operands' and results' addresses
+/// hold: dense and row-major. What it throws makes the run fail.
+using HostCall =
+    std::function<void(std::span<void* const> operands, std::span<void* const> results)>;
+/// A function's number, which holds it.
+using HostCallNumber = std::shared_ptr<const std::int64_t>;
+/// The target of calls of such functions, and the attribute that has the number.
+inline constexpr const char* kHostCallTarget = "tessera_host_call";
+inline constexpr const char* kHostCallNumber = "function";
+
 /// A program that is loaded on some devices. All functions throw PluginFailure.
 class ClientProgram {
  public:
@@ -71,11 +81,13 @@ class ClientProgram {
   ClientProgram() = default;
   ClientProgram(const ClientProgram&) = delete;
   ClientProgram& operator=(const ClientProgram&) = delete;
-  /// arguments[d][i] and results[d][r], of the d-th device of its assignment. `kept`: arguments
-  /// whose memory may not be taken, though the program says that it may.
-  virtual std::vector<std::vector<std::unique_ptr<ClientBuffer>>> execute(
-      const std::vector<std::vector<const ClientBuffer*>>& arguments,
-      const std::vector<std::int64_t>& kept, std::size_t results) const = 0;
+  /// Argument i and result r of the d-th device of its assignment stand at d * count + i and
+  /// d * results + r. `kept`: arguments whose memory may not be taken, though the program says that
+  /// it may. A program that calls the host has run on return, or what it throws is the run's
+  /// failure.
+  virtual std::vector<std::unique_ptr<ClientBuffer>> execute(
+      std::span<const ClientBuffer* const> arguments, std::size_t devices,
+      std::span<const std::int64_t> kept, std::size_t results) const = 0;
   struct Memory {
     std::int64_t arguments = 0, results = 0, aliases = 0, temporary = 0, peak = 0;
     std::int64_t host_arguments = 0, host_results = 0, host_aliases = 0, host_temporary = 0;
@@ -96,6 +108,7 @@ struct ProgramText {
   std::string format = "mlir";
   /// Replica r runs on the r-th of these devices of the client.
   std::vector<std::size_t> devices;
+  bool calls_host = false;
 };
 
 /// Safe to use from several threads. All functions throw PluginFailure.
@@ -113,6 +126,9 @@ class Client {
   virtual const Values& attributes() const = 0;
   /// Those of this process.
   virtual const std::vector<DeviceInfo>& devices() const = 0;
+  /// Whether programs may call functions of this process.
+  virtual bool calls_host() const = 0;
+  virtual HostCallNumber add_host_call(HostCall call) const = 0;
   virtual std::unique_ptr<ClientProgram> compile(const ProgramText& text) const = 0;
   /// From dense row-major elements, of a byte or more each, which have been read on return.
   virtual std::unique_ptr<ClientBuffer> copy_in(const std::byte* host, DType dtype,

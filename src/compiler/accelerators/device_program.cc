@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "src/compiler/accelerators/host_calls.h"
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/rewrite/patterns.h"
 
@@ -27,12 +28,19 @@ void join_replicas(ir::Computation* c) {
   }
 }
 
+}  // namespace
+
 MemoryKind memory_of_result(const Instruction& result) {
   const auto* placement = result.attrs.get_if<ir::DevicePlacementAttrs>();
   return placement == nullptr ? MemoryKind::device : placement->memory;
 }
 
-}  // namespace
+std::vector<const Instruction*> results_of(const ir::Computation& entry) {
+  const Instruction* root = entry.root();
+  if (!root->shape.is_tuple) return {root};
+  if (!root->is(Opcode::tuple)) return {};
+  return {root->operands().begin(), root->operands().end()};
+}
 
 void make_replicas(ir::Module* module) {
   module->replica_count = module->num_partitions;
@@ -51,10 +59,7 @@ void make_replicas(ir::Module* module) {
 std::vector<bool> alias_donated(ir::Module* module) {
   const ir::Computation& entry = *module->entry();
   const Instruction& root = *entry.root();
-  const std::vector<Instruction*> results =
-      root.shape.is_tuple && root.is(Opcode::tuple) ? root.operands()
-      : root.shape.is_tuple                         ? std::vector<Instruction*>()
-                                                    : std::vector<Instruction*>{entry.root()};
+  const std::vector<const Instruction*> results = results_of(entry);
   std::vector<bool> aliased(entry.parameters().size());
   std::set<std::size_t> taken;
   for (const ir::Alias& a : module->input_output_alias) {
@@ -81,16 +86,14 @@ std::vector<bool> alias_donated(ir::Module* module) {
 }
 
 void check_calls(const ir::Module& module, const std::string& platform) {
-  static const std::set<std::string> known{"annotate_device_placement", "ragged_all_to_all",
-                                           "TopK"};
   for (const auto& c : module.computations()) {
     for (const auto& i : c->instructions()) {
       const auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
-      if (call == nullptr || known.count(call->target) > 0) continue;
+      if (call == nullptr || is_known_to_plugins(*i)) continue;
       throw NotImplementedError(i->describe() + ": platform '" + platform +
                                     "' has no form of the custom call \"" + call->target +
-                                    "\", which runs on virtual devices alone; valid: compute this "
-                                    "part on devices(\"cpu\")",
+                                    "\", which the host computes where it can read the devices' "
+                                    "memory alone; valid: compute this part on devices(\"cpu\")",
                                 i->location());
     }
   }

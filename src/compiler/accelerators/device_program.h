@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/memory_kind.h"
 #include "src/ir/module.h"
 
 namespace tessera::compiler::accelerators {
@@ -12,6 +13,11 @@ namespace tessera::compiler::accelerators {
 /// Makes the partitions of a finished device program replicas: XLA runs those as they are, and
 /// would partition a program of several partitions. Collectives join replicas, without channels.
 void make_replicas(ir::Module* module);
+
+/// A program's results; empty if its root is a tuple that isn't made by one.
+std::vector<const ir::Instruction*> results_of(const ir::Computation& entry);
+/// Where a result is left.
+MemoryKind memory_of_result(const ir::Instruction& result);
 
 /// Pairs each parameter that is given away with a result of its type in the same memory, as
 /// aliases. Returns for each parameter whether it has one.

@@ -5,13 +5,14 @@
 
 #include <tessera/call_attributes.h>
 
-#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "src/compiler/accelerators/formula_lines.h"
+#include "src/compiler/accelerators/spectra.h"
 #include "src/ir/cloner.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/rewrite/builder.h"
@@ -20,140 +21,6 @@ namespace tessera::compiler::accelerators {
 namespace {
 
 using ir::Instruction;
-
-/// Lines of a computation on matrices [batch, m, n].
-class Lines {
- public:
-  Lines(const Shape& matrix)
-      : matrix_(matrix), rank_(matrix.rank()), real_(matrix.dtype, {}), batch_(matrix.dims) {
-    if (matrix.dtype == DType::c64) real_.dtype = DType::f32;
-    if (matrix.dtype == DType::c128) real_.dtype = DType::f64;
-    batch_.resize(std::size_t(rank_ - 2));
-    rows_ = batch_, columns_ = batch_;
-    rows_.push_back(matrix.dims[std::size_t(rank_ - 2)]);
-    columns_.push_back(matrix.dims[std::size_t(rank_ - 1)]);
-  }
-
-  DType dtype() const { return matrix_.dtype; }
-  DType real() const { return real_.dtype; }
-  bool is_complex() const { return real() != dtype(); }
-  const Dims& all() const { return matrix_.dims; }
-  const Dims& batch() const { return batch_; }
-  const Dims& rows() const { return rows_; }        ///< of a column: [batch, m]
-  const Dims& columns() const { return columns_; }  ///< of a row: [batch, n]
-  std::int64_t rank() const { return rank_; }
-  std::int64_t row_dim() const { return rank_ - 2; }
-  std::int64_t column_dim() const { return rank_ - 1; }
-
-  static std::string type(DType t, const Dims& dims) { return Shape(t, dims).to_string(); }
-  std::string add(const std::string& type, const std::string& expression) {
-    std::string name = "v" + std::to_string(count_++);
-    text += "  " + name + " = " + type + " " + expression + "\n";
-    return name;
-  }
-  std::string op(DType t, const Dims& dims, const std::string& what) {
-    return add(type(t, dims), what);
-  }
-  std::string constant(DType t, const std::string& value, const Dims& dims) {
-    return broadcast(t, dims, add(type(t, {}), "constant(" + value + ")"), {});
-  }
-  std::string zeros(DType t, const Dims& dims) {
-    const bool complex = t == DType::c64 || t == DType::c128;
-    return constant(t, complex ? "(0, 0)" : "0", dims);
-  }
-  std::string ones(DType t, const Dims& dims) {
-    const bool complex = t == DType::c64 || t == DType::c128;
-    return constant(t, complex ? "(1, 0)" : "1", dims);
-  }
-  std::string broadcast(DType t, const Dims& to, const std::string& x, const Dims& dims) {
-    return op(t, to, "broadcast(" + x + "), dimensions=" + braces(dims));
-  }
-  /// A value per matrix, column or row, for all elements of the matrices.
-  std::string spread(DType t, const std::string& x, bool has_rows, bool has_columns) {
-    Dims dims;
-    for (std::int64_t d = 0; d < rank_ - 2; ++d) dims.push_back(d);
-    if (has_rows) dims.push_back(row_dim());
-    if (has_columns) dims.push_back(column_dim());
-    return broadcast(t, all(), x, dims);
-  }
-  std::string iota(const Dims& dims, std::int64_t dim) {
-    return op(DType::s32, dims, "iota(), iota_dimension=" + std::to_string(dim));
-  }
-  std::string compare(const Dims& dims, const std::string& a, const std::string& b,
-                      const char* direction) {
-    return op(DType::pred, dims, "compare(" + a + ", " + b + "), direction=" + direction);
-  }
-  std::string binary(DType t, const Dims& dims, const char* opcode, const std::string& a,
-                     const std::string& b) {
-    return op(t, dims, std::string(opcode) + "(" + a + ", " + b + ")");
-  }
-  std::string select(DType t, const Dims& dims, const std::string& mask, const std::string& yes,
-                     const std::string& no) {
-    return op(t, dims, "select(" + mask + ", " + yes + ", " + no + ")");
-  }
-  /// `by`: add, maximum or minimum.
-  std::string reduce(DType t, const Dims& to, const std::string& x, const Dims& dims,
-                     const char* by, const std::string& start) {
-    const std::string initial = add(type(t, {}), "constant(" + start + ")");
-    reducers[std::string(by) + "_" + std::string(name(t))] = {t, by};
-    return op(t, to,
-              "reduce(" + x + ", " + initial + "), dimensions=" + braces(dims) +
-                  ", to_apply=" + by + "_" + std::string(name(t)));
-  }
-  /// The column or row of a matrix that the mask has, as sums over what it hides.
-  std::string column(const std::string& x, const std::string& mask) {
-    const std::string only = select(dtype(), all(), mask, x, zeros(dtype(), all()));
-    return reduce(dtype(), rows(), only, {column_dim()}, "add", zero());
-  }
-  std::string row(const std::string& x, const std::string& mask) {
-    const std::string only = select(dtype(), all(), mask, x, zeros(dtype(), all()));
-    return reduce(dtype(), columns(), only, {row_dim()}, "add", zero());
-  }
-  std::string zero() const { return is_complex() ? "(0, 0)" : "0"; }
-  std::string conjugate(const std::string& x, const Dims& dims) {
-    if (!is_complex()) return x;
-    const std::string re = op(real(), dims, "real(" + x + ")");
-    const std::string im = op(real(), dims, "imag(" + x + ")");
-    const std::string back = op(real(), dims, "negate(" + im + ")");
-    return op(dtype(), dims, "complex(" + re + ", " + back + ")");
-  }
-  std::string squares(const std::string& x, const Dims& dims) {
-    if (!is_complex()) return binary(dtype(), dims, "multiply", x, x);
-    const std::string re = op(real(), dims, "real(" + x + ")");
-    const std::string im = op(real(), dims, "imag(" + x + ")");
-    return binary(real(), dims, "add", binary(real(), dims, "multiply", re, re),
-                  binary(real(), dims, "multiply", im, im));
-  }
-  std::string as_complex(const std::string& x, const Dims& dims) {
-    if (!is_complex()) return x;
-    return op(dtype(), dims, "complex(" + x + ", " + zeros(real(), dims) + ")");
-  }
-  static std::string braces(const Dims& dims) {
-    std::string out = "{";
-    for (const std::int64_t d : dims) out += (out.size() > 1 ? "," : "") + std::to_string(d);
-    return out + "}";
-  }
-
-  std::string text;
-  std::map<std::string, std::pair<DType, std::string>> reducers;
-
- private:
-  Shape matrix_;
-  std::int64_t rank_;
-  Shape real_;
-  Dims batch_, rows_, columns_;
-  int count_ = 0;
-};
-
-std::string reducer_texts(const Lines& lines) {
-  std::string out;
-  for (const auto& [name, reducer] : lines.reducers) {
-    const std::string t = Lines::type(reducer.first, {});
-    out += name + " {\n  a = " + t + " parameter(0)\n  b = " + t +
-           " parameter(1)\n  ROOT r = " + t + " " + reducer.second + "(a, b)\n}\n";
-  }
-  return out;
-}
 
 char letter(const CallAttributes& attributes, const char* name, char otherwise) {
   return attributes.has(name) ? char(attributes.get<std::uint8_t>(name)) : otherwise;
@@ -431,7 +298,7 @@ std::string product_of_reflectors(const Instruction& call) {
 }
 
 /// Empty if the routine has no form here, or there is nothing to compute.
-std::string formula(const Instruction& call) {
+std::string formula(const Instruction& call, LapackForms forms) {
   const std::string& target = call.get<ir::CustomCallAttrs>().target;
   if (target.rfind("lapack_", 0) != 0 || target.size() < 9 || call.operands().empty()) return "";
   const std::string routine = target.substr(8);
@@ -440,15 +307,21 @@ std::string formula(const Instruction& call) {
   const CallAttributes attributes = CallAttributes::parse(*call.backend_config, call.location());
   if (routine == "potrf_ffi") return cholesky(call, attributes);
   if (routine == "trsm_ffi") return triangular(call, attributes);
+  if (forms == LapackForms::of_stablehlo) return "";
   if (routine == "getrf_ffi") return lu(call);
   if (routine == "geqrf_ffi") return qr(call);
   if (routine == "orgqr_ffi" || routine == "ungqr_ffi") return product_of_reflectors(call);
+  if (routine == "syevd_ffi" || routine == "heevd_ffi") {
+    return symmetric_eigenvalues(call.operand(0)->shape, letter(attributes, "uplo", 'L') == 'L');
+  }
+  if (routine == "gesdd_ffi" || routine == "gesvd_ffi") {
+    return singular_values(call.operand(0)->shape, flatten(call.shape),
+                           letter(attributes, "mode", 'S') != 'N');
+  }
   return "";
 }
 
-}  // namespace
-
-std::size_t lower_lapack(ir::Module* module) {
+std::size_t lower_once(ir::Module* module, LapackForms forms) {
   std::size_t count = 0;
   std::vector<ir::Computation*> computations;
   for (const auto& c : module->computations()) computations.push_back(c.get());
@@ -456,7 +329,7 @@ std::size_t lower_lapack(ir::Module* module) {
     std::vector<std::pair<Instruction*, std::string>> calls;
     for (const auto& i : c->instructions()) {
       if (i->attrs.get_if<ir::CustomCallAttrs>() == nullptr) continue;
-      if (std::string text = formula(*i); !text.empty()) {
+      if (std::string text = formula(*i, forms); !text.empty()) {
         calls.emplace_back(i.get(), std::move(text));
       }
     }
@@ -478,6 +351,15 @@ std::size_t lower_lapack(ir::Module* module) {
   }
   if (count > 0) module->remove_dead_computations();
   return count;
+}
+
+}  // namespace
+
+std::size_t lower_lapack(ir::Module* module, LapackForms forms) {
+  std::size_t all = 0;
+  // Some formulas call other routines.
+  while (const std::size_t count = lower_once(module, forms)) all += count;
+  return all;
 }
 
 }  // namespace tessera::compiler::accelerators

@@ -8,8 +8,13 @@
 
 namespace tessera::compiler::accelerators {
 
-/// Replaces custom calls of LAPACK's routines that have such a form: Cholesky factors, triangular
-/// systems, LU and QR factors. Others stay. Returns how many were replaced.
-std::size_t lower_lapack(ir::Module* module);
+enum class LapackForms {
+  of_stablehlo,  ///< those that are an operation: Cholesky factors, triangular systems
+  formulas,      ///< LU and QR factors, symmetric eigenvalues and singular values, too
+};
+
+/// Replaces custom calls of LAPACK's routines that have such a form. Others stay. Returns how many
+/// were replaced.
+std::size_t lower_lapack(ir::Module* module, LapackForms forms);
 
 }  // namespace tessera::compiler::accelerators

@@ -3,15 +3,20 @@
 #include "src/compiler/accelerators/program.h"
 
 #include <algorithm>
+#include <typeinfo>
 #include <utility>
 
 #include "src/base/profiler.h"
+#include "src/base/small_vector.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/compiler/accelerators/device_program.h"
+#include "src/compiler/accelerators/host_calls.h"
 #include "src/compiler/accelerators/lapack.h"
 #include "src/compiler/accelerators/memory.h"
 #include "src/compiler/pipeline.h"
 #include "src/compiler/planned_executable.h"
+#include "src/cost/peak_memory.h"
+#include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/text/bytecode/bytecode.h"
@@ -42,12 +47,14 @@ Location location_of(const ir::Module& module) {
 class AcceleratorExecutable final : public Executable {
  public:
   AcceleratorExecutable(Compilation c, const Client* client, std::shared_ptr<const Work> work,
-                        std::unique_ptr<ClientProgram> loaded, std::vector<bool> aliased)
+                        std::unique_ptr<ClientProgram> loaded, std::vector<bool> aliased,
+                        HostCalls host)
       : Executable(record_of(&c)),
         client_(client),
         work_(std::move(work)),
         loaded_(std::move(loaded)),
-        aliased_(std::move(aliased)) {
+        aliased_(std::move(aliased)),
+        host_(std::move(host)) {
     for (const ir::Alias& a : partitioned().input_output_alias) {
       if (a.must) must_alias_.push_back(a);
     }
@@ -76,23 +83,25 @@ class AcceleratorExecutable final : public Executable {
     }
     const std::vector<std::int64_t> kept = kept_arguments(args, donated);
     check_must_alias(kept);
-    std::vector<std::vector<const ClientBuffer*>> inputs(devices_.size());
+    SmallVector<const ClientBuffer*, 16> inputs;
     for (std::size_t d = 0; d < devices_.size(); ++d) {
-      inputs[d].reserve(args.size());
-      for (std::size_t i = 0; i < args.size(); ++i) inputs[d].push_back(buffer_of(args[i], i, d));
+      for (std::size_t i = 0; i < args.size(); ++i) inputs.push_back(buffer_of(args[i], i, d));
     }
-    std::vector<std::vector<std::unique_ptr<ClientBuffer>>> made;
+    std::vector<std::unique_ptr<ClientBuffer>> made;
     try {
-      made = loaded_->execute(inputs, kept, result_bytes_.size());
+      made = loaded_->execute({inputs.data(), inputs.size()}, devices_.size(), kept,
+                              result_bytes_.size());
     } catch (const PluginFailure& failure) {
+      // What a function of the user's threw passes unchanged.
+      if (const std::exception_ptr thrown = host_.failures->take()) std::rethrow_exception(thrown);
       throw_error(failure, *work_);
     }
     DeviceArrays out(result_bytes_.size());
     for (std::size_t r = 0; r < out.size(); ++r) {
       out[r].reserve(devices_.size());
       for (std::size_t d = 0; d < devices_.size(); ++d) {
-        out[r].push_back({std::make_shared<Memory>(result_bytes_[r], std::move(made[d][r]), client_,
-                                                   devices_[d], work_)});
+        out[r].push_back({std::make_shared<Memory>(
+            result_bytes_[r], std::move(made[d * out.size() + r]), client_, devices_[d], work_)});
       }
     }
     return out;
@@ -105,26 +114,62 @@ class AcceleratorExecutable final : public Executable {
     } catch (const PluginFailure& failure) {
       throw_error(failure, *work_);
     }
+    if (!loaded_) return estimated_memory();
     if (!told) return Executable::memory_analysis();
     MemoryAnalysis out;
     out.argument_bytes = told->arguments;
     out.output_bytes = told->results;
     out.alias_bytes = told->aliases;
     out.temp_bytes = told->temporary;
-    // Older plugins don't say.
+    // XLA takes the temporary memory in one block, which the peak that it tells may not have.
     out.peak_bytes_per_device =
-        told->peak > 0 ? told->peak
-                       : told->arguments + told->results + told->temporary - told->aliases;
-    out.host_argument_bytes = told->host_arguments;
-    out.host_output_bytes = told->host_results;
+        std::max(told->peak, told->arguments + told->results + told->temporary - told->aliases);
+    // Some count what is in the host's memory as the device's.
+    const MemoryAnalysis known = of_arrays();
+    const bool apart = told->host_arguments + told->host_results > 0;
+    out.host_argument_bytes = apart ? told->host_arguments : known.host_argument_bytes;
+    out.host_output_bytes = apart ? told->host_results : known.host_output_bytes;
+    if (!apart) {
+      out.argument_bytes = known.argument_bytes;
+      out.output_bytes = known.output_bytes;
+      out.peak_bytes_per_device -= known.host_argument_bytes + known.host_output_bytes;
+    }
     out.host_alias_bytes = told->host_aliases;
     out.host_temp_bytes = told->host_temporary;
     out.peak_host_bytes_per_device =
-        told->host_arguments + told->host_results + told->host_temporary - told->host_aliases;
+        out.host_argument_bytes + out.host_output_bytes + told->host_temporary - told->host_aliases;
     return out;
   }
 
  private:
+  /// Bytes of one device's arguments and results, in the device's memory and the host's.
+  MemoryAnalysis of_arrays() const {
+    MemoryAnalysis out;
+    const ir::Computation& entry = *partitioned().entry();
+    for (const ir::Instruction* p : entry.parameters()) {
+      (is_host(ir::memory_of_parameter(*p)) ? out.host_argument_bytes : out.argument_bytes) +=
+          p->shape.byte_count();
+    }
+    const std::vector<const ir::Instruction*> results = results_of(entry);
+    for (std::size_t r = 0; r < result_bytes_.size(); ++r) {
+      const bool host = r < results.size() && is_host(memory_of_result(*results[r]));
+      (host ? out.host_output_bytes : out.output_bytes) += std::int64_t(result_bytes_[r]);
+    }
+    return out;
+  }
+
+  /// Of a program that isn't to run: no plugin has seen it.
+  MemoryAnalysis estimated_memory() const {
+    MemoryAnalysis out = of_arrays();
+    const std::int64_t host = out.host_argument_bytes + out.host_output_bytes;
+    const auto peak = std::int64_t(cost::estimated_peak_bytes(partitioned()));
+    out.peak_bytes_per_device = std::max<std::int64_t>(0, peak - host);
+    out.peak_host_bytes_per_device = host;
+    out.temp_bytes = std::max<std::int64_t>(
+        0, out.peak_bytes_per_device - out.argument_bytes - out.output_bytes);
+    return out;
+  }
+
   /// Arguments whose memory a result would have, but that the caller keeps, or somebody else has.
   std::vector<std::int64_t> kept_arguments(const DeviceArrays& args,
                                            const std::vector<bool>& donated) const {
@@ -155,8 +200,11 @@ class AcceleratorExecutable final : public Executable {
 
   const ClientBuffer* buffer_of(const std::vector<DeviceBuffer>& argument, std::size_t i,
                                 std::size_t d) const {
-    const auto* memory =
-        d < argument.size() ? dynamic_cast<const Memory*>(argument[d].memory.get()) : nullptr;
+    const DeviceMemory* const given = d < argument.size() ? argument[d].memory.get() : nullptr;
+    // The class is final: comparing is quicker than a dynamic_cast.
+    const auto* memory = given != nullptr && typeid(*given) == typeid(Memory)
+                             ? static_cast<const Memory*>(given)
+                             : nullptr;
     if (memory == nullptr || memory->client != client_) {
       throw RuntimeError("argument " + std::to_string(i) + " of " + work_->what +
                          " isn't in memory of that platform");
@@ -168,6 +216,7 @@ class AcceleratorExecutable final : public Executable {
   std::shared_ptr<const Work> work_;
   std::unique_ptr<ClientProgram> loaded_;
   std::vector<bool> aliased_;  ///< of parameters
+  HostCalls host_;
   std::vector<ir::Alias> must_alias_;
   std::vector<std::size_t> result_bytes_, devices_;
 };
@@ -192,14 +241,20 @@ std::shared_ptr<const Executable> AcceleratorTarget::load(Compilation c,
       "program '" + c.module->name + "' on platform '" + platform_ + "'", location_of(*c.module)});
   if (!c.options.runs) {
     return std::make_shared<AcceleratorExecutable>(std::move(c), client_, std::move(work), nullptr,
-                                                   std::vector<bool>());
+                                                   std::vector<bool>(), HostCalls());
   }
-  stages->run("lapack", [&] { lower_lapack(c.module.get()); },
+  const LapackForms forms =
+      client_->calls_host() ? LapackForms::of_stablehlo : LapackForms::formulas;
+  stages->run("lapack", [&] { lower_lapack(c.module.get(), forms); },
               {[&] { return ir::to_string(*c.module); }, [&] { ir::verify(*c.module); }});
-  check_calls(*c.module, platform_);
+  if (!client_->calls_host()) check_calls(*c.module, platform_);
   std::unique_ptr<ir::Module> module = c.module->clone();
+  HostCalls host;
+  stages->run("host calls", [&] { host = call_host(module.get(), *client_); },
+              {[&] { return ir::to_string(*module); }, [&] { ir::verify(*module); }});
   std::vector<bool> aliased;
   ProgramText text;
+  text.calls_host = !host.numbers.empty();
   for (std::int64_t d = 0; d < c.assignment.num_devices(); ++d) {
     const std::int64_t device = c.assignment.ids.empty() ? d : c.assignment.ids[std::size_t(d)];
     if (device >= std::int64_t(client_->devices().size())) {
@@ -234,7 +289,8 @@ std::shared_ptr<const Executable> AcceleratorTarget::load(Compilation c,
                        work->location);
   }
   return std::make_shared<AcceleratorExecutable>(std::move(c), client_, std::move(work),
-                                                 std::move(loaded), std::move(aliased));
+                                                 std::move(loaded), std::move(aliased),
+                                                 std::move(host));
 }
 
 }  // namespace tessera::compiler::accelerators

@@ -32,6 +32,8 @@ class Api {
 
   int major() const { return table_->pjrt_api_version.major_version; }
   int minor() const { return table_->pjrt_api_version.minor_version; }
+  /// The chain of the plugin's extensions; null if it has none.
+  const PJRT_Extension_Base* extensions() const { return table_->extension_start; }
 
   /// Whether the plugin has the function: its table may be older, or leave it out.
   template <class Args>

@@ -5,6 +5,7 @@
 
 #include "src/engines/pjrt/buffer.h"
 #include "src/engines/pjrt/event.h"
+#include "src/engines/pjrt/host_calls.h"
 #include "src/engines/pjrt/program.h"
 
 namespace tessera::engines::pjrt {
@@ -111,6 +112,11 @@ class PluginClient final : public compiler::accelerators::Client {
   const Values& attributes() const override { return attributes_; }
   const std::vector<DeviceInfo>& devices() const override { return infos_; }
 
+  bool calls_host() const override { return calls_host_; }
+  HostCallNumber add_host_call(HostCall call) const override {
+    return pjrt::add_host_call(std::move(call));
+  }
+
   std::unique_ptr<ClientProgram> compile(const ProgramText& text) const override {
     std::vector<std::int64_t> ids;
     for (const std::size_t d : text.devices) ids.push_back(infos_.at(d).id);
@@ -151,6 +157,7 @@ class PluginClient final : public compiler::accelerators::Client {
     name.client = client_;
     TESSERA_PJRT_CALL(*api_, PJRT_Client_PlatformName, &name);
     platform_.assign(name.platform_name, name.platform_name_size);
+    calls_host_ = take_host_calls(*api_, platform_);
     auto version = sized<PJRT_Client_PlatformVersion_Args>();
     version.client = client_;
     TESSERA_PJRT_CALL(*api_, PJRT_Client_PlatformVersion, &version);
@@ -210,6 +217,7 @@ class PluginClient final : public compiler::accelerators::Client {
   std::shared_ptr<const Api> api_;
   PJRT_Client* client_ = nullptr;
   std::string platform_, version_;
+  bool calls_host_ = false;
   /// XLA's virtual CPUs share threads: programs of several devices that run at the same time may
   /// wait for each other for ever.
   mutable std::mutex turns_;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "src/base/small_vector.h"
 #include "src/engines/pjrt/event.h"
 #include "src/pjrt/abi/messages.h"
 
@@ -14,12 +15,13 @@ class Program final : public ClientProgram {
  public:
   Program(std::shared_ptr<const Api> api, PJRT_Client* client,
           const std::vector<ClientDevice>* devices, std::vector<std::size_t> runs_on,
-          PJRT_LoadedExecutable* handle, std::mutex* turns)
+          PJRT_LoadedExecutable* handle, bool calls_host, std::mutex* turns)
       : api_(std::move(api)),
         client_(client),
         devices_(devices),
         runs_on_(std::move(runs_on)),
         handle_(handle),
+        calls_host_(calls_host),
         turns_(runs_on_.size() > 1 ? turns : nullptr) {}
   ~Program() override {
     auto args = sized<PJRT_LoadedExecutable_Destroy_Args>();
@@ -27,23 +29,20 @@ class Program final : public ClientProgram {
     api_->call_quietly(&PJRT_Api::PJRT_LoadedExecutable_Destroy, &args);
   }
 
-  std::vector<std::vector<std::unique_ptr<ClientBuffer>>> execute(
-      const std::vector<std::vector<const ClientBuffer*>>& arguments,
-      const std::vector<std::int64_t>& kept, std::size_t results) const override {
-    const std::size_t devices = arguments.size();
-    const std::size_t count = devices == 0 ? 0 : arguments[0].size();
-    std::vector<PJRT_Buffer*> inputs, outputs(devices * results);
-    inputs.reserve(devices * count);
-    for (const auto& of_device : arguments) {
-      for (const ClientBuffer* b : of_device) {
-        inputs.push_back(static_cast<const Buffer*>(b)->handle());
-      }
+  std::vector<std::unique_ptr<ClientBuffer>> execute(std::span<const ClientBuffer* const> arguments,
+                                                     std::size_t devices,
+                                                     std::span<const std::int64_t> kept,
+                                                     std::size_t results) const override {
+    const std::size_t count = devices == 0 ? 0 : arguments.size() / devices;
+    SmallVector<PJRT_Buffer*, 16> inputs, outputs(devices * results);
+    for (const ClientBuffer* b : arguments) {
+      inputs.push_back(static_cast<const Buffer*>(b)->handle());
     }
-    std::vector<PJRT_Buffer* const*> input_lists(devices);
-    std::vector<PJRT_Buffer**> output_lists(devices);
+    SmallVector<PJRT_Buffer* const*, 8> input_lists;
+    SmallVector<PJRT_Buffer**, 8> output_lists;
     for (std::size_t d = 0; d < devices; ++d) {
-      input_lists[d] = inputs.data() + d * count;
-      output_lists[d] = outputs.data() + d * results;
+      input_lists.push_back(inputs.data() + d * count);
+      output_lists.push_back(outputs.data() + d * results);
     }
     auto options = sized<PJRT_ExecuteOptions>();
     options.non_donatable_input_indices = kept.data();
@@ -55,22 +54,23 @@ class Program final : public ClientProgram {
     args.num_devices = devices;
     args.num_args = count;
     args.output_lists = output_lists.data();
-    std::vector<PJRT_Event*> ends(turns_ != nullptr ? devices : 0);
-    if (turns_ != nullptr) args.device_complete_events = ends.data();
+    const bool waits = turns_ != nullptr || calls_host_;
+    std::vector<PJRT_Event*> ends(waits ? devices : 0);
+    if (waits) args.device_complete_events = ends.data();
+    std::optional<PluginFailure> failure;
     {
       const auto turn =
           turns_ != nullptr ? std::unique_lock(*turns_) : std::unique_lock<std::mutex>();
       TESSERA_PJRT_CALL(*api_, PJRT_LoadedExecutable_Execute, &args);
-      for (PJRT_Event* e : ends) wait_until_over(e);
+      for (PJRT_Event* e : ends) wait_until_over(e, &failure);
     }
-    std::vector<std::vector<std::unique_ptr<ClientBuffer>>> out(devices);
-    for (std::size_t d = 0; d < devices; ++d) {
-      for (std::size_t r = 0; r < results; ++r) {
-        out[d].push_back(std::make_unique<Buffer>(api_, client_, devices_, runs_on_.at(d),
-                                                  outputs[d * results + r],
-                                                  "PJRT_LoadedExecutable_Execute"));
-      }
+    std::vector<std::unique_ptr<ClientBuffer>> out;
+    out.reserve(devices * results);
+    for (std::size_t k = 0; k < devices * results; ++k) {
+      out.push_back(std::make_unique<Buffer>(api_, client_, devices_, runs_on_[k / results],
+                                             outputs[k], "PJRT_LoadedExecutable_Execute"));
     }
+    if (calls_host_ && failure) throw *failure;
     return out;
   }
 
@@ -101,10 +101,11 @@ class Program final : public ClientProgram {
 
  private:
   /// Errors are those of the results, too.
-  void wait_until_over(PJRT_Event* run) const {
+  void wait_until_over(PJRT_Event* run, std::optional<PluginFailure>* first) const {
     try {
       wait_for(*api_, run, "PJRT_LoadedExecutable_Execute");
-    } catch (const PluginFailure&) {
+    } catch (const PluginFailure& failure) {
+      if (!*first) first->emplace(failure);
     }
   }
 
@@ -119,6 +120,7 @@ class Program final : public ClientProgram {
   const std::vector<ClientDevice>* devices_;
   std::vector<std::size_t> runs_on_;
   PJRT_LoadedExecutable* handle_;
+  bool calls_host_;
   std::mutex* turns_;
 };
 
@@ -157,7 +159,8 @@ std::unique_ptr<ClientProgram> compile_program(const std::shared_ptr<const Api>&
   args.compile_options = options.data();
   args.compile_options_size = options.size();
   TESSERA_PJRT_CALL(*api, PJRT_Client_Compile, &args);
-  return std::make_unique<Program>(api, client, devices, text.devices, args.executable, turns);
+  return std::make_unique<Program>(api, client, devices, text.devices, args.executable,
+                                   text.calls_host, turns);
 }
 
 }  // namespace tessera::engines::pjrt

@@ -36,7 +36,7 @@ CallKey CallKey::of(const CallInfo& info, const Mesh& context) {
 bool CallKey::matches(const CallInfo& info, const Mesh& other_context) const {
   if (leaves.size() != info.leaves.size() || !(types == info.types) ||
       signature != info.signature || !(context == other_context) ||
-      precision != current_precision()) {
+      precision != current_precision() || platform != &default_platform()) {
     return false;
   }
   for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -169,6 +169,7 @@ Differences differences(const CallKey& then, const CallKey& now, const MissNames
     add(1, "the mesh in scope is " + described(now.context, alike) + ", was " +
                described(then.context, alike));
   }
+  if (then.platform != now.platform) add(1, "another platform is the default one");
   if (then.precision != now.precision) add(1, "another precision of products is in scope");
   for (std::size_t i = 0; i < now.leaves.size() && then.leaves.size() == now.leaves.size(); ++i) {
     if (now.leaves[i].equals(then.leaves[i])) continue;

@@ -15,6 +15,7 @@
 #include <tessera/precision.h>
 
 #include "src/base/lru_cache.h"
+#include "src/base/platforms.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/execute.h"
 
@@ -46,6 +47,7 @@ struct CallKey {
   std::vector<std::pair<int, std::string>> statics{};  ///< the same: positions and values
   std::vector<std::string> names{};                    ///< of the leaves, for messages
   Precision precision = current_precision();           ///< in scope
+  const Platform* platform = &default_platform();      ///< of what doesn't say where it runs
 
   static CallKey of(const CallInfo& info, const Mesh& context);
   bool matches(const CallInfo& info, const Mesh& context) const;
