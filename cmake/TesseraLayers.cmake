@@ -88,6 +88,33 @@ function(tessera_add_layers)
   endforeach()
 endfunction()
 
+# What the public headers declare is exported, what the command needs beyond that is private to
+# programs of this build, and nothing else is seen: scripts/exports makes the linker's version script
+# from the headers and the objects right before the library is linked.
+function(tessera_export_public_symbols)
+  set(version "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}")
+  set(map "${PROJECT_BINARY_DIR}/generated/tessera.map")
+  set(objects)
+  foreach(layer IN LISTS TESSERA_LAYERS)
+    list(APPEND objects $<TARGET_OBJECTS:tessera_${layer}>)
+  endforeach()
+  set(programs)
+  if(TESSERA_BUILD_TOOLS)
+    set(programs --for $<TARGET_OBJECTS:tool_tessera_objects>)
+    set_property(TARGET tessera APPEND PROPERTY LINK_DEPENDS
+      $<TARGET_OBJECTS:tool_tessera_objects>)
+    add_dependencies(tessera tool_tessera_objects)
+  endif()
+  add_custom_command(TARGET tessera PRE_LINK
+    COMMAND "${PROJECT_SOURCE_DIR}/scripts/exports" "${version}" "${PROJECT_SOURCE_DIR}/include"
+            "${CMAKE_NM}" ${objects} ${programs} > "${map}"
+    COMMAND_EXPAND_LISTS VERBATIM)
+  get_target_property(headers tessera HEADER_SET)
+  set_property(TARGET tessera APPEND PROPERTY LINK_DEPENDS
+    ${headers} "${PROJECT_SOURCE_DIR}/scripts/exports")
+  target_link_options(tessera PRIVATE "-Wl,--version-script=${map}")
+endfunction()
+
 function(tessera_add_library)
   add_library(tessera "${tessera_empty_source}")
   add_library(tessera::tessera ALIAS tessera)
@@ -106,5 +133,18 @@ function(tessera_add_library)
   if(BUILD_SHARED_LIBS AND NOT TESSERA_SANITIZE)
     # Calls within the library are direct: else each function is looked up when it is called first.
     target_link_options(tessera PRIVATE -Wl,--no-undefined -Wl,-Bsymbolic-functions)
+    tessera_export_public_symbols()
   endif()
+endfunction()
+
+# What a program of this repository is linked with if it needs symbols that aren't public: the whole
+# library as objects.
+add_library(tessera_internals INTERFACE)
+
+function(tessera_add_internals)
+  foreach(layer IN LISTS TESSERA_LAYERS)
+    target_sources(tessera_internals INTERFACE $<TARGET_OBJECTS:tessera_${layer}>)
+  endforeach()
+  target_link_libraries(tessera_internals INTERFACE
+    ${tessera_private_deps} Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()

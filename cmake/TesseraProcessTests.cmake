@@ -7,7 +7,8 @@ add_executable(tessera_processes_checkpoints "${PROJECT_SOURCE_DIR}/tests/proces
 add_executable(tessera_processes_random "${PROJECT_SOURCE_DIR}/tests/processes/random_programs.cc")
 foreach(name IN ITEMS tessera_processes_tests tessera_processes_failures
                       tessera_processes_checkpoints tessera_processes_random)
-  target_link_libraries(${name} PRIVATE tessera::tessera tessera_build_flags GTest::gtest)
+  target_link_libraries(${name} PRIVATE tessera_internals tessera_build_flags GTest::gtest)
+  add_dependencies(${name} tessera_mpi)
   # Without a precompiled header: the targets that have one would be built first.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
 endforeach()

@@ -123,6 +123,33 @@ if(NOT TESSERA_SANITIZE)
   add_test(NAME errors_docs
            COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/errors" --check "${PROJECT_SOURCE_DIR}")
   set_tests_properties(errors_docs PROPERTIES LABELS docs TIMEOUT 60)
+  if(BUILD_SHARED_LIBS)
+    # What libtessera.so exports, against what it did at its last release.
+    add_test(NAME abi
+             COMMAND sh "${PROJECT_SOURCE_DIR}/scripts/abi" --check "$<TARGET_FILE:tessera>"
+                     "${PROJECT_SOURCE_DIR}")
+    set_tests_properties(abi PROPERTIES LABELS "install;quick" TIMEOUT 120
+      ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER};NM=${CMAKE_NM}")
+    # Errors and objects across the borders of libraries whose symbols are hidden.
+    add_library(tessera_abi_module MODULE "${PROJECT_SOURCE_DIR}/tests/abi/module.cc")
+    add_executable(tessera_abi_tests "${PROJECT_SOURCE_DIR}/tests/abi/boundaries_test.cc")
+    add_dependencies(tessera_abi_tests tessera_abi_module)
+    target_compile_definitions(tessera_abi_tests PRIVATE
+      TESSERA_ABI_MODULE="$<TARGET_FILE:tessera_abi_module>")
+    foreach(name IN ITEMS tessera_abi_module tessera_abi_tests)
+      target_link_libraries(${name} PRIVATE tessera::tessera tessera_build_flags)
+      set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden
+                                               VISIBILITY_INLINES_HIDDEN ON)
+      target_compile_options(${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
+    endforeach()
+    target_link_libraries(tessera_abi_tests PRIVATE GTest::gtest GTest::gtest_main ${CMAKE_DL_LIBS})
+    add_test(NAME abi_boundaries
+             COMMAND tessera_abi_tests
+                     "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/abi_boundaries.xml"
+             WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+    set_tests_properties(abi_boundaries PROPERTIES LABELS "install;quick" TIMEOUT 120
+      ENVIRONMENT "TESSERA_VERIFY=1;${tessera_test_cache}")
+  endif()
   if(TESSERA_INSTALL AND BUILD_SHARED_LIBS)
     add_test(NAME install
              COMMAND sh "${PROJECT_SOURCE_DIR}/tests/install/run.sh"
@@ -138,7 +165,7 @@ if(TESSERA_SANITIZE STREQUAL "thread")
   add_executable(tessera_simulated_processes_tests EXCLUDE_FROM_ALL
     "${PROJECT_SOURCE_DIR}/tests/frontend/several_processes_test.cc"
     "${PROJECT_SOURCE_DIR}/tests/compiler/several_processes_test.cc")
-  target_link_libraries(tessera_simulated_processes_tests PRIVATE tessera::tessera
+  target_link_libraries(tessera_simulated_processes_tests PRIVATE tessera_internals
     tessera_build_flags tessera_test_support GTest::gtest GTest::gtest_main)
   add_test(NAME simulated_processes
            COMMAND tessera_simulated_processes_tests

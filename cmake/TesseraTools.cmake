@@ -10,15 +10,18 @@ foreach(main IN LISTS mains)
   cmake_path(GET main PARENT_PATH folder)
   cmake_path(GET folder FILENAME name)
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.cc")
-  add_executable(tool_${name} ${sources})
-  set_target_properties(tool_${name} PROPERTIES OUTPUT_NAME ${name})
-  target_compile_definitions(tool_${name} PRIVATE TESSERA_VERSION="${PROJECT_VERSION}")
-  target_link_libraries(tool_${name} PRIVATE
-    tessera::tessera tessera_build_flags CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt)
+  # Objects first: what they need of the library that isn't public is exported to them alone.
+  add_library(tool_${name}_objects OBJECT ${sources})
+  target_compile_definitions(tool_${name}_objects PRIVATE TESSERA_VERSION="${PROJECT_VERSION}")
+  target_link_libraries(tool_${name}_objects PRIVATE
+    tessera_build_flags CLI11::CLI11 nlohmann_json::nlohmann_json fmt::fmt Threads::Threads)
   # Nearly all of its code is the parser of command lines.
-  target_compile_options(tool_${name} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
-  tessera_join(tool_${name} ${sources})
-  tessera_precompile(tool_${name} tool)
+  target_compile_options(tool_${name}_objects PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
+  tessera_join(tool_${name}_objects ${sources})
+  tessera_precompile(tool_${name}_objects tool)
+  add_executable(tool_${name} $<TARGET_OBJECTS:tool_${name}_objects>)
+  set_target_properties(tool_${name} PROPERTIES OUTPUT_NAME ${name})
+  target_link_libraries(tool_${name} PRIVATE tessera::tessera tessera_build_flags fmt::fmt)
   if(TESSERA_INSTALL)
     # Finds the library beside itself, wherever the tree is moved.
     include(GNUInstallDirs)
@@ -36,7 +39,7 @@ if(TESSERA_BUILD_TESTS AND TARGET tool_tessera)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/tools/*.cc")
   add_executable(tessera_tools_tests ${sources})
   target_compile_options(tessera_tools_tests PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
-  target_link_libraries(tessera_tools_tests PRIVATE tessera::tessera tessera_build_flags
+  target_link_libraries(tessera_tools_tests PRIVATE tessera_internals tessera_build_flags
     GTest::gtest GTest::gtest_main nlohmann_json::nlohmann_json)
   target_compile_definitions(tessera_tools_tests PRIVATE
     TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TESSERA_TOOL="$<TARGET_FILE:tool_tessera>")
