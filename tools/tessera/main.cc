@@ -14,7 +14,8 @@ int main(int argc, char** argv) {
   for (const tool::Register add :
        {tool::add_run, tool::add_partition, tool::add_explain, tool::add_opt, tool::add_convert,
         tool::add_check, tool::add_checkpoint, tool::add_compile, tool::add_completion,
-        tool::add_devices, tool::add_sharding, tool::add_transform}) {
+        tool::add_devices, tool::add_network, tool::add_report, tool::add_sharding,
+        tool::add_transform}) {
     add(app, run);
   }
   try {
