@@ -44,3 +44,12 @@ if(TESSERA_BUILD_TOOLS)
   tessera_add_process_test(processes_corpus corpus 2 "$<TARGET_FILE:tool_tessera>"
     "${PROJECT_SOURCE_DIR}/tests/corpus")
 endif()
+if(TESSERA_BUILD_TOOLS AND TESSERA_BUILD_EXAMPLES AND NOT TESSERA_SANITIZE)
+  # Hosts that are namespaces: links that go down, a host that is killed, a slow link.
+  add_test(NAME hosts
+           COMMAND sh "${PROJECT_SOURCE_DIR}/tests/hosts/run.sh" "${tessera_mpirun}"
+                   "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}"
+           WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+  set_tests_properties(hosts PROPERTIES LABELS "processes;hosts" TIMEOUT 600
+    ENVIRONMENT "${tessera_test_cache}")
+endif()

@@ -13,7 +13,7 @@ build_packages="g++ cmake ninja-build mold libtbb-dev libopenblas-dev libfmt-dev
   libxxhash-dev nlohmann-json3-dev llvm-19-dev libzstd-dev zlib1g-dev libopenmpi-dev
   openmpi-bin"
 test_packages="libgtest-dev libbenchmark-dev libcli11-dev clang-format-14
-  pkg-config git valgrind chrpath help2man dpkg-dev"
+  pkg-config git valgrind chrpath help2man dpkg-dev iproute2"
 
 # Runs a command as root, through sudo if necessary.
 as_root() {
