@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which steps of a plan go through the same rows one after the other.
+// Also called: fusion groups of tiled ops.
 #pragma once
 
 #include <algorithm>

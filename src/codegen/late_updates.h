@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of steps in loops, so that what is carried is changed where it is.
+// Also called: in-place update scheduling, copy elision.
 #pragma once
 
 #include "src/runtime/plan.h"

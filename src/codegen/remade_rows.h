@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large arrays that chains make row by row, made again for the steps behind that read them.
+// Also called: rematerialisation.
 #pragma once
 
 #include <set>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes loops of short steps kernels of their own, so that a trip takes what its arithmetic takes.
+// Also called: loop outlining into one kernel, megakernels.
 #pragma once
 
 #include "src/codegen/kernel_table.h"

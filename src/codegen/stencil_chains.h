@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Time tiling of a finished plan: steps of a stencil in a row become one, which makes a block of
 // rows of all of them while it is in cache.
+// Also called: temporal blocking, overlapped tiling.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loop tiling of a finished plan: steps that go through the same rows one after the other become
 // one step, which does all of them for a block of rows at a time.
+// Also called: tile-and-fuse.
 #pragma once
 
 #include <set>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One order of dims for all that is computed between dots.
+// Also called: layout assignment.
 #pragma once
 
 #include <cstddef>

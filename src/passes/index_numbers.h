@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The numbers that index vectors of gathers and scatters are made of.
+// Also called: index components.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quotients of dots instead of dots of quotients.
+// Also called: sinking.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transposes that dots may as well take.
+// Also called: sinking.
 #pragma once
 
 #include <cstddef>

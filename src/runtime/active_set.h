@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The set of devices that execute a block.
+// Also called: execution mask.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan: the program that all devices of this process run in lockstep. Plain data, made by
 // codegen.
+// Also called: thunk sequence with its buffer assignment; an exchange is a collective, a slot a
+// logical buffer.
 //
 // A value lives in a slot. Each slot has an equivalence relation on devices, and one buffer of
 // memory per class: a value is stored and computed once for all devices that are known to hold

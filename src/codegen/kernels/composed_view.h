@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays that are put together of boxes of other arrays and made only where they are read: slices,
 // transposes, concatenates, pads and the like, and whatever chains of them.
+// Also called: affine map with padding.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masks in chains of rows: what they hide need not be computed.
+// Also called: block-sparse mask skipping.
 #pragma once
 
 #include <cstddef>

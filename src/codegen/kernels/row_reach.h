@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far around its own row a row of a loop's result reads its inputs.
+// Also called: halo width, access relation.
 #pragma once
 
 #include <cstdint>

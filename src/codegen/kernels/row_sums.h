@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products as sums over the rows of both sides: gradients of weights, and of keys and values. They
 // can be added up while the rows are made.
+// Also called: split-K reduction.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of rows' elements by index: gradients of tables from which biases of attention are taken.
+// Also called: segment sum, as of the gradient of an embedding.
 #pragma once
 
 #include "src/codegen/kernels/kernel_descriptor.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Composed views whose pieces and padding take turns along a dim: what is chosen by a coordinate.
+// Also called: periodic or interleaved layouts.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why each array got its sharding: what set each axis, back to what the program states.
+// Also called: optimisation remarks.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops whose trips are steps of a stencil: several of them at once take one exchange of more rows,
 // and pass over memory as often as one.
+// Also called: temporal blocking, communication-avoiding stencils.
 #pragma once
 
 #include <vector>
