@@ -10,11 +10,10 @@
 
 #include "src/base/processes.h"
 #include "src/base/task_pool.h"
-#include "src/compiler/pipeline.h"
 #include "src/compiler/read_module.h"
+#include "src/compiler/stored_executable.h"
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/auto_sharding.h"
-#include "src/ir/hlo/hlo_text.h"
 #include "src/ir/rewrite/drop_shardings.h"
 #include "src/pjrt/dtypes.h"
 #include "src/pjrt/ffi/handlers.h"
@@ -242,22 +241,16 @@ std::shared_ptr<Program> begin_program(PJRT_Client& client, std::string_view sou
   return p;
 }
 
-/// From one device's finished program, by the target alone.
+/// Null if another build stored it, or another kind of machine: it is compiled again.
 std::shared_ptr<const compiler::Executable> load_device_program(const Program& p,
                                                                 const StoredProgram& stored) {
-  compiler::Compilation c;
-  c.options.keep_stages = false;
-  c.options.process_of = processes_of(p);
-  c.next = compiler::Phase::done;
-  c.module = ir::parse_hlo(stored.device_program, p.name);
-  c.assignment.num_replicas = p.options.replicas;
-  c.assignment.num_partitions = p.options.partitions;
-  for (const auto& v : stored.parameters) c.parameter_shapes.push_back(v.shard);
-  for (const auto& v : stored.results) c.result_shapes.push_back(v.shard);
-  compiler::StageRecorder stages(p.name, /*all=*/true);
-  auto out = compiler::cpu_target().load(std::move(c), &stages);
-  stages.finish();
-  return out;
+  try {
+    return compiler::load_executable(stored.device_program, processes_of(p));
+  } catch (const compiler::NotForHere&) {
+    return nullptr;
+  } catch (const IoError& e) {
+    throw Failure(PJRT_Error_Code_DATA_LOSS, e.message());
+  }
 }
 
 /// Results whose place the client leaves open, and which are to be somewhere after all.
@@ -343,8 +336,11 @@ std::string serialize(const Program& program) {
   out.option_bytes = program.option_bytes;
   out.source = program.source;
   out.name = program.name;
-  // What functions of this process compute, text doesn't say.
-  if (!program.calls_host) out.device_program = ir::to_string(program.executable->partitioned());
+  // What functions of this process compute, can't be stored. Code isn't: it is in the cache of
+  // kernels, and clients store programs right after they compiled them, when not all of it is made.
+  if (!program.calls_host) {
+    out.device_program = compiler::store_executable(*program.executable, {.code = false});
+  }
   for (std::size_t i = 0; i < program.parameter_shards.size(); ++i) {
     out.parameters.push_back({program.parameter_shards[i], program.parameter_memory[i],
                               program.donated[i], program.parameter_shardings[i]});
@@ -375,6 +371,7 @@ std::shared_ptr<Program> deserialize(PJRT_Client& client, std::string_view bytes
     p->result_shardings.push_back(v.sharding);
   }
   p->executable = load_device_program(*p, stored);
+  if (!p->executable) return compile_program(client, stored.source, stored.option_bytes);
   if (p->executable->partitioned().entry()->parameters().size() != p->parameter_shards.size() ||
       flatten(p->executable->partitioned().entry()->root()->shape).size() !=
           p->result_shards.size()) {

@@ -14,7 +14,7 @@
 namespace tessera::pjrt {
 namespace {
 
-constexpr std::string_view kMagic = "TESSERA-PROGRAM-2\n";
+constexpr std::string_view kMagic = "TESSERA-PROGRAM-3\n";
 
 class Reader {
  public:

@@ -24,7 +24,7 @@ struct StoredProgram {
   /// What it was made of.
   std::string option_bytes, source;
   std::string name;
-  /// One device's program as HLO text, from which it is loaded; empty: it is compiled again.
+  /// As compiler::store_executable has it, from which it is loaded; empty: it is compiled again.
   std::string device_program;
   std::vector<Value> parameters, results;
 };
