@@ -253,11 +253,11 @@ std::vector<Device> devices_for(const std::vector<std::int64_t>& ids,
     const auto at =
         std::find_if(all.begin(), all.end(), [&](const Device& d) { return d.id == id; });
     if (at == all.end()) {
-      throw ValueError("a stored program is for device " + std::to_string(id) + " of " +
-                           std::to_string(ids.size()) + ", and there are " +
-                           std::to_string(all.size()) +
-                           "; valid: more devices (TESSERA_NUM_DEVICES), or a list of others to run on",
-                       location);
+      throw ValueError(
+          "a stored program is for device " + std::to_string(id) + " of " +
+              std::to_string(ids.size()) + ", and there are " + std::to_string(all.size()) +
+              "; valid: more devices (TESSERA_NUM_DEVICES), or a list of others to run on",
+          location);
     }
     out.push_back(*at);
   }
