@@ -57,10 +57,11 @@ class IndexItem {
   /// Which of the alternatives an entry holds.
   enum class Kind : std::uint8_t { position, slice, newaxis, ellipsis, array };
 #pragma GCC diagnostic pop
-  /// One entry, converted implicitly from its value.
+  /// A position.
   template <std::integral T>
   requires(!std::same_as<T, bool>) IndexItem(T position)  // NOLINT
       : kind_(Kind::position), position_(std::int64_t(position)) {}
+  /// One entry, converted implicitly from its value.
   IndexItem(Slice range) : kind_(Kind::slice), slice_(range) {}             // NOLINT
   IndexItem(NewAxis) : kind_(Kind::newaxis) {}                              // NOLINT
   IndexItem(Ellipsis) : kind_(Kind::ellipsis) {}                            // NOLINT
@@ -89,10 +90,9 @@ class Subscript {
   Subscript(std::initializer_list<IndexItem> items, Location location = Location::current())
       : items_(items), location_(location) {}
   /// One entry.
-  template <class T>
-  requires std::convertible_to<T, IndexItem> Subscript(  // NOLINT
-      T&& item, Location location = Location::current())
-      : items_{IndexItem(std::forward<T>(item))}, location_(location) {}
+  template <std::convertible_to<IndexItem> T>
+  Subscript(T&& item, Location location = Location::current())  // NOLINT
+      : items_(1, IndexItem(std::forward<T>(item))), location_(location) {}
   /// The entries.
   const std::vector<IndexItem>& items() const { return items_; }
   /// The line of the expression.
