@@ -198,13 +198,10 @@ std::optional<std::set<std::size_t>> ChainFinder::depending(const Block& block, 
   for (std::size_t k = first; k <= last; ++k) {
     const std::optional<StepOperands> of = operands_of(block.steps[k]);
     if (!of) continue;
-    const auto reads_any = [&](const std::set<SlotId>& slots) {
-      return std::any_of(of->inputs.begin(), of->inputs.end(),
-                         [&](SlotId s) { return slots.count(s) != 0; });
-    };
     const bool link = contains(chain.links, k);
-    if (link && reads_any(*late)) return std::nullopt;
-    if (link ? chain.sums.count(k) != 0 : reads_any(*late) || reads_any(chain.made)) {
+    const bool reads_late = of->reads_any(*late);
+    if (link && reads_late) return std::nullopt;
+    if (link ? chain.sums.count(k) != 0 : reads_late || of->reads_any(chain.made)) {
       late->insert(of->outputs.begin(), of->outputs.end());
       if (!link) out.insert(k);
     }
@@ -224,8 +221,7 @@ bool ChainFinder::add_fed(const Block& block, std::size_t first, std::size_t n,
     for (const std::size_t k : before(block, first, n)) {
       if (contains(fed.chain.links, k)) continue;
       const StepOperands of = *operands_of(block.steps[k]);
-      const bool between = std::any_of(of.inputs.begin(), of.inputs.end(),
-                                       [&](SlotId s) { return fed.chain.made.count(s) != 0; });
+      const bool between = of.reads_any(fed.chain.made);
       if (!between && makers.count(k) == 0) continue;
       const bool added = found->behind.count(k) == 0 && task_of(block.steps[k]) != nullptr &&
                          add(block, k, &fed.chain);
@@ -258,15 +254,11 @@ ChainFinder::Found ChainFinder::find(const Block& block, std::size_t n, std::siz
     const KernelTask* task = task_of(block.steps[k]);
     const std::optional<StepOperands> operands = operands_of(block.steps[k]);
     if (!operands || (task != nullptr && task->has_effects)) break;
-    const auto reads_any = [&](const std::set<SlotId>& slots) {
-      return std::any_of(operands->inputs.begin(), operands->inputs.end(),
-                         [&](SlotId s) { return slots.count(s) != 0; });
-    };
-    const bool reads_late = reads_any(found.late);
+    const bool reads_late = operands->reads_any(found.late);
+    const bool follows = operands->reads_any(found.chain.made);
     if (task == nullptr) {
-      if (!reads_late && !reads_any(found.chain.made)) continue;
+      if (!reads_late && !follows) continue;
     } else if (!reads_late) {
-      const bool follows = reads_any(found.chain.made);
       const bool again = !task->outputs.empty() && remade_.count(task->outputs[0]) != 0;
       const bool joins = !again && (follows || is_sibling(*task, found.chain));
       if (joins && add_fed(block, n, k, &found)) continue;

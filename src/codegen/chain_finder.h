@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/codegen/kernel_table.h"
-#include "src/runtime/plan.h"
+#include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {
 
@@ -70,9 +70,6 @@ class ChainFinder {
   /// Parts of each group of a chain's rows.
   std::int64_t parts_of(const Chain& chain, runtime::ClassesId classes) const;
 
-  static const runtime::KernelTask* task_of(const runtime::Step& step) {
-    return std::get_if<runtime::KernelTask>(&step.what);
-  }
   std::int64_t bytes(SlotId s) const { return plan_.slots[std::size_t(s)].bytes; }
   runtime::ClassesId classes(SlotId s) const { return plan_.slots[std::size_t(s)].classes; }
 

@@ -5,6 +5,7 @@
 #include "src/base/check.h"
 #include "src/base/task_pool.h"
 #include "src/codegen/kernels/kept_code.h"
+#include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {
 
@@ -65,28 +66,15 @@ class Used {
   std::vector<std::size_t> numbers_;
 };
 
-template <class F>
-void for_each_step(runtime::Block* block, F&& f) {
-  for (runtime::Step& step : block->steps) {
-    f(&step);
-    if (auto* loop = std::get_if<runtime::While>(&step.what)) {
-      for_each_step(&loop->condition, f);
-      for_each_step(&loop->body, f);
-    } else if (auto* conditional = std::get_if<runtime::Conditional>(&step.what)) {
-      for (runtime::Branch& b : conditional->branches) for_each_step(&b.block, f);
-    }
-  }
-}
-
 }  // namespace
 
 void KernelTable::materialize(runtime::Plan* plan) {
   Used kernels(kernels_.size());
   Used combiners(combiners_.size());
-  for_each_step(&plan->entry, [&](runtime::Step* step) {
-    if (auto* task = std::get_if<runtime::KernelTask>(&step->what)) {
+  runtime::for_each_step(plan->entry, [&](runtime::Step& step) {
+    if (auto* task = runtime::task_of(step)) {
       kernels.place(&task->kernel);
-    } else if (auto* exchange = std::get_if<runtime::Exchange>(&step->what)) {
+    } else if (auto* exchange = std::get_if<runtime::Exchange>(&step.what)) {
       if (exchange->combiner < 0) return;
       combiners.place(&exchange->combiner);
     }

@@ -8,6 +8,7 @@
 
 #include "src/base/contains.h"
 #include "src/codegen/steps_peak.h"
+#include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::size_t kStepsBehind = 64;
 
 /// The last step that step `n` is to stand behind; n if it stays.
 std::size_t place_of(const Block& block, std::size_t n) {
-  const auto* task = std::get_if<KernelTask>(&block.steps[n].what);
+  const KernelTask* task = task_of(block.steps[n]);
   if (task == nullptr || task->has_effects) return n;
   std::size_t last = n;
   const std::size_t end = std::min(block.steps.size(), n + 1 + kStepsBehind);
@@ -37,11 +38,7 @@ std::size_t place_of(const Block& block, std::size_t n) {
 
 void order(Block* block, bool in_loop) {
   for (Step& step : block->steps) {
-    if (auto* loop = std::get_if<While>(&step.what)) {
-      order(&loop->body, true);
-    } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
-      for (Branch& b : conditional->branches) order(&b.block, in_loop);
-    }
+    for_each_block(step, [&](Block& b) { order(&b, in_loop || is_loop(step)); });
   }
   if (!in_loop) return;
   const auto at = [&](std::size_t k) { return block->steps.begin() + std::ptrdiff_t(k); };

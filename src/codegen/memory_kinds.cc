@@ -7,6 +7,8 @@
 #include <numeric>
 #include <optional>
 
+#include "src/runtime/plan_walk.h"
+
 namespace tessera::codegen {
 namespace {
 
@@ -16,20 +18,12 @@ using namespace runtime;
 constexpr std::int64_t kNumberBytes = 16;
 
 bool transfers(const Block& block) {
-  return std::any_of(block.steps.begin(), block.steps.end(), [](const Step& step) {
-    if (const auto* task = std::get_if<KernelTask>(&step.what)) {
-      return task->transfers_to.has_value();
-    }
-    if (const auto* loop = std::get_if<While>(&step.what)) {
-      return transfers(loop->condition) || transfers(loop->body);
-    }
-    if (const auto* conditional = std::get_if<Conditional>(&step.what)) {
-      const auto& all = conditional->branches;
-      return std::any_of(all.begin(), all.end(),
-                         [](const Branch& b) { return transfers(b.block); });
-    }
-    return false;
+  bool any = false;
+  for_each_step(block, [&](const Step& step) {
+    const KernelTask* task = task_of(step);
+    any = any || (task != nullptr && task->transfers_to);
   });
+  return any;
 }
 
 class Assignment {
@@ -47,11 +41,12 @@ class Assignment {
     for (std::size_t i = 0; i < plan_.parameters.size(); ++i) {
       kinds_[std::size_t(plan_.parameters[i])] = parameters[i];
     }
-    read(plan_.results);
-    count_readers(plan_.entry);
+    const auto read = [&](SlotId s) { ++readers_[std::size_t(s)]; };
+    for (const SlotId s : plan_.results) read(s);
+    for_each_step(plan_.entry, [&](const Step& step) { for_each_read(step, read); });
     // A slot gets a kind once, so this ends.
     settle();
-    sink(plan_.entry);
+    sink();
     settle();
     for (std::size_t s = 0; s < kinds_.size(); ++s) {
       plan_.slots[s].memory = kinds_[s].value_or(MemoryKind::device);
@@ -86,50 +81,14 @@ class Assignment {
     }
   }
 
-  void read(SlotId s) { ++readers_[std::size_t(s)]; }
-  void read(const std::vector<SlotId>& slots) {
-    for (const SlotId s : slots) read(s);
-  }
-  void read(const std::vector<Move>& moves) {
-    for (const Move& m : moves) read(m.from);
-  }
-  void count_readers(const Block& b) {
-    for (const Step& step : b.steps) {
-      if (const auto* task = std::get_if<KernelTask>(&step.what)) {
-        read(task->inputs);
-      } else if (const auto* exchange = std::get_if<Exchange>(&step.what)) {
-        for (const auto& p : exchange->parts) read(p.input);
-      } else if (const auto* loop = std::get_if<While>(&step.what)) {
-        read(loop->init);
-        read(loop->next);
-        read(loop->predicate);
-        count_readers(loop->condition);
-        count_readers(loop->body);
-      } else {
-        const auto& conditional = std::get<Conditional>(step.what);
-        read(conditional.selector);
-        for (const Branch& branch : conditional.branches) {
-          read(branch.parameters);
-          read(branch.results);
-          count_readers(branch.block);
-        }
-      }
-    }
-  }
   /// What can be made anywhere, and is only made to be transferred, is made at the other end.
-  void sink(Block& b) {
-    for (Step& step : b.steps) {
-      if (auto* loop = std::get_if<While>(&step.what)) {
-        sink(loop->condition);
-        sink(loop->body);
-      } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
-        for (Branch& branch : conditional->branches) sink(branch.block);
-      }
-      const auto* task = std::get_if<KernelTask>(&step.what);
-      if (task == nullptr || !task->transfers_to) continue;
+  void sink() {
+    for_each_step(plan_.entry, [&](const Step& step) {
+      const KernelTask* task = task_of(step);
+      if (task == nullptr || !task->transfers_to) return;
       const SlotId in = task->inputs[0];
       if (readers_[std::size_t(in)] == 1) set(in, task->transfers_to);
-    }
+    });
   }
   std::optional<MemoryKind> of_inputs(const KernelTask& task) {
     // What is updated in part stays where it is.
@@ -181,8 +140,10 @@ class Idle {
   void run() {
     find(&plan_.entry);
     if (!any_) return;
-    replace(&plan_.entry);
-    replace(&plan_.results);
+    // Operands come before what reads them, in the order of steps: one look is enough.
+    const auto replace = [&](SlotId& s) { s = instead_[std::size_t(s)]; };
+    for_each_step(plan_.entry, [&](Step& step) { for_each_read(step, replace); });
+    for (SlotId& s : plan_.results) replace(s);
   }
 
  private:
@@ -190,13 +151,8 @@ class Idle {
 
   void find(Block* block) {
     std::erase_if(block->steps, [&](Step& step) {
-      if (auto* loop = std::get_if<While>(&step.what)) {
-        find(&loop->condition);
-        find(&loop->body);
-      } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
-        for (Branch& b : conditional->branches) find(&b.block);
-      }
-      const auto* task = std::get_if<KernelTask>(&step.what);
+      for_each_block(step, [&](Block& b) { find(&b); });
+      const KernelTask* task = task_of(step);
       if (task == nullptr || !task->transfers_to) return false;
       const SlotId in = task->inputs[0], out = task->outputs[0];
       if (slot(in).memory != slot(out).memory || slot(in).classes != slot(out).classes) {
@@ -205,37 +161,6 @@ class Idle {
       instead_[std::size_t(out)] = instead_[std::size_t(in)];
       return any_ = true;
     });
-  }
-  // Operands come before what reads them, in the order of steps: one look is enough.
-  void replace(SlotId* s) const { *s = instead_[std::size_t(*s)]; }
-  void replace(std::vector<SlotId>* slots) const {
-    for (SlotId& s : *slots) replace(&s);
-  }
-  void replace(std::vector<Move>* moves) const {
-    for (Move& m : *moves) replace(&m.from);
-  }
-  void replace(Block* block) {
-    for (Step& step : block->steps) {
-      if (auto* task = std::get_if<KernelTask>(&step.what)) {
-        replace(&task->inputs);
-      } else if (auto* exchange = std::get_if<Exchange>(&step.what)) {
-        for (auto& p : exchange->parts) replace(&p.input);
-      } else if (auto* loop = std::get_if<While>(&step.what)) {
-        replace(&loop->init);
-        replace(&loop->condition);
-        replace(&loop->predicate);
-        replace(&loop->body);
-        replace(&loop->next);
-      } else {
-        auto& conditional = std::get<Conditional>(step.what);
-        replace(&conditional.selector);
-        for (Branch& b : conditional.branches) {
-          replace(&b.parameters);
-          replace(&b.block);
-          replace(&b.results);
-        }
-      }
-    }
   }
 
   Plan& plan_;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "src/codegen/plan_readers.h"
+#include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {
 namespace {
@@ -22,12 +23,7 @@ void join(const PlanReaders& readers, Block* block) {
   std::vector<bool> gone(block->steps.size());
   for (std::size_t n = 0; n < block->steps.size(); ++n) {
     Step& step = block->steps[n];
-    if (auto* loop = std::get_if<While>(&step.what)) {
-      join(readers, &loop->condition);
-      join(readers, &loop->body);
-    } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
-      for (Branch& b : conditional->branches) join(readers, &b.block);
-    }
+    for_each_block(step, [&](Block& b) { join(readers, &b); });
     auto* x = std::get_if<Exchange>(&step.what);
     if (!is_gather(x)) continue;
     const auto it = made_by.find(x->parts[0].input);

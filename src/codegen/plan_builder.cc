@@ -21,23 +21,20 @@
 #include "src/codegen/stencil_chains.h"
 #include "src/codegen/tile_chains.h"
 #include "src/ir/analysis/memory_kinds.h"
+#include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {
 namespace {
 
 /// The kernels that the steps of a plan run, and how often each.
-void add_kernels(const runtime::Block& block, std::map<std::int32_t, int>* runs) {
-  for (const runtime::Step& s : block.steps) {
-    if (const auto* task = std::get_if<runtime::KernelTask>(&s.what)) {
-      ++(*runs)[task->kernel];
-    } else if (const auto* loop = std::get_if<runtime::While>(&s.what)) {
-      add_kernels(loop->condition, runs);
-      add_kernels(loop->body, runs);
-    } else if (const auto* conditional = std::get_if<runtime::Conditional>(&s.what)) {
-      for (const runtime::Branch& b : conditional->branches) add_kernels(b.block, runs);
-    }
-  }
+std::map<std::int32_t, int> kernels_of(const runtime::Block& block) {
+  std::map<std::int32_t, int> runs;
+  runtime::for_each_step(block, [&](const runtime::Step& step) {
+    if (const auto* task = runtime::task_of(step)) ++runs[task->kernel];
+  });
+  return runs;
 }
+
 /// Joins steps that go through the same rows.
 void tile(BuiltPlan* built, KernelTable* kernels, bool remake) {
   runtime::Plan& plan = built->plan;
@@ -90,7 +87,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   assign_memory(&plan, memory);
   merge_all_gathers(&plan);
   update_late(&plan);
-  add_kernels(plan.entry, &built.kernels);
+  built.kernels = kernels_of(plan.entry);
   join_stencils(&plan, kernels);
   tile(&built, kernels, remake);
   compile_short_loops(&plan, kernels);

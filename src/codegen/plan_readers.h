@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "src/runtime/plan.h"
+#include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {
 
@@ -15,11 +15,11 @@ class PlanReaders {
  public:
   explicit PlanReaders(const runtime::Plan& plan) : count_(plan.slots.size()) {
     for (const runtime::SlotId s : plan.results) read(s);
-    block(plan.entry);
+    runtime::for_each_step(plan.entry, [&](const runtime::Step& step) { read(step); });
   }
-  /// By one loop of the plan.
-  PlanReaders(const runtime::Plan& plan, const runtime::While& loop) : count_(plan.slots.size()) {
-    visit(loop);
+  /// By one step of the plan, and those in it.
+  PlanReaders(const runtime::Plan& plan, const runtime::Step& step) : count_(plan.slots.size()) {
+    runtime::for_each_step(step, [&](const runtime::Step& inner) { read(inner); });
   }
   /// For a new slot of the plan.
   void add_slot(int readers) { count_.push_back(readers); }
@@ -27,37 +27,12 @@ class PlanReaders {
 
  private:
   void read(runtime::SlotId s) { ++count_[std::size_t(s)]; }
-  void read(const std::vector<runtime::Move>& moves) {
-    for (const runtime::Move& m : moves) {
-      read(m.from);
-      read(m.to);  // a carried slot is nobody's temporary
-    }
-  }
-  void block(const runtime::Block& b) {
-    for (const runtime::Step& step : b.steps) {
-      std::visit([&](const auto& what) { visit(what); }, step.what);
-    }
-  }
-  void visit(const runtime::KernelTask& task) {
-    for (const runtime::SlotId s : task.inputs) read(s);
-  }
-  void visit(const runtime::Exchange& exchange) {
-    for (const auto& p : exchange.parts) read(p.input);
-  }
-  void visit(const runtime::While& loop) {
-    read(loop.init);
-    block(loop.condition);
-    read(loop.predicate);
-    block(loop.body);
-    read(loop.next);
-  }
-  void visit(const runtime::Conditional& conditional) {
-    read(conditional.selector);
-    for (const runtime::Branch& b : conditional.branches) {
-      read(b.parameters);
-      block(b.block);
-      read(b.results);
-    }
+  void read(const runtime::Step& step) {
+    const auto one = [&](runtime::SlotId s) { read(s); };
+    runtime::for_each_read(step, one);
+    // A carried slot is nobody's temporary.
+    const bool has_blocks = is_loop(step) || std::get_if<runtime::Conditional>(&step.what);
+    if (has_blocks) runtime::for_each_write(step, one);
   }
 
   std::vector<int> count_;

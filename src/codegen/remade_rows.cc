@@ -34,11 +34,7 @@ class Remaker {
 
   void run(Block* block) {
     for (Step& step : block->steps) {
-      if (auto* loop = std::get_if<While>(&step.what)) {
-        run(&loop->body);
-      } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
-        for (Branch& b : conditional->branches) run(&b.block);
-      }
+      for_each_block(step, [&](Block& b) { run(&b); });
     }
     uses_.clear();
     for (std::size_t n = 0; n < block->steps.size(); ++n) {
@@ -60,7 +56,6 @@ class Remaker {
   }
 
  private:
-  static KernelTask* task_of(Step& step) { return std::get_if<KernelTask>(&step.what); }
   std::int64_t bytes(SlotId s) const { return plan_.slots[std::size_t(s)].bytes; }
 
   /// The steps that make `s` again, or nothing if that takes too long.

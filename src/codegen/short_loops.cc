@@ -9,8 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/contains.h"
+#include "src/codegen/joined_steps.h"
 #include "src/codegen/kernels/step_program.h"
-#include "src/codegen/plan_readers.h"
 
 namespace tessera::codegen {
 namespace {
@@ -30,8 +31,13 @@ constexpr double kUsualTrips = 64;
 class LoopProgram {
  public:
   LoopProgram(const Plan& plan, const KernelTable& kernels, const PlanReaders& readers,
-              const While& loop)
-      : plan_(plan), kernels_(kernels), loop_(loop), readers_(readers), own_readers_(plan, loop) {}
+              const Step& loop)
+      : plan_(plan),
+        kernels_(kernels),
+        loop_(std::get<While>(loop.what)),
+        readers_(readers),
+        own_readers_(plan, loop),
+        places_(plan) {}
 
   /// False if it has to stay a loop.
   bool make() {
@@ -39,24 +45,24 @@ class LoopProgram {
     if (!add(loop_.condition, &body_.condition)) return false;
     find_last_reads();
     if (!add(loop_.body, &body_.body)) return false;
-    body_.predicate = place(loop_.predicate);
+    body_.predicate = places_.of(loop_.predicate);
     if (!pass_on()) return false;
     program_.steps.emplace_back().what = std::move(body_);
-    return !task_.outputs.empty() && scratch_ <= kMostStepScratch && classes_agree();
+    return !places_.task().outputs.empty() && !is_full() && classes_agree();
   }
 
   KernelTask take(KernelTable* kernels) {
     const double trips = loop_.trips > 0 ? double(loop_.trips) : kUsualTrips;
-    const KernelDescriptor kernel = step_program_kernel(std::move(program_), trips * trip_);
-    task_.kernel = kernels->add(kernel);
-    task_.units = kernel.units;
-    task_.nanoseconds = kernel.nanoseconds;
-    return std::move(task_);
+    program_.inputs = places_.input_sizes();
+    program_.outputs = places_.output_sizes();
+    program_.scratch = places_.scratch_sizes();
+    return places_.take(step_program_kernel(std::move(program_), trips * trip_), kernels);
   }
 
  private:
   const Slot& slot(SlotId s) const { return plan_.slots[std::size_t(s)]; }
   bool is_read_behind(SlotId s) const { return readers_.of(s) > own_readers_.of(s); }
+  bool is_full() const { return places_.scratch_bytes() > kMostStepScratch; }
 
   bool is_short() {
     trip_ = time_of(loop_.condition) + time_of(loop_.body);
@@ -77,7 +83,7 @@ class LoopProgram {
         sum += longest;
         continue;
       }
-      const auto* task = std::get_if<KernelTask>(&step.what);
+      const KernelTask* task = task_of(step);
       if (task == nullptr || task->has_effects || task->transfers_to || task->outputs.empty()) {
         return 2 * kShortTrip;
       }
@@ -87,31 +93,8 @@ class LoopProgram {
     return sum;
   }
 
-  Place input(SlotId s) {
-    const auto [it, added] =
-        inputs_.try_emplace(s, Place{Place::Kind::input, int(task_.inputs.size())});
-    if (added) {
-      task_.inputs.push_back(s);
-      program_.inputs.push_back(slot(s).bytes);
-    }
-    return it->second;
-  }
-  Place output(SlotId s) {
-    task_.outputs.push_back(s);
-    program_.outputs.push_back(slot(s).bytes);
-    return {Place::Kind::output, int(task_.outputs.size()) - 1};
-  }
-  Place scratch(std::int64_t bytes) {
-    scratch_ += bytes;
-    program_.scratch.push_back(bytes);
-    return {Place::Kind::scratch, int(program_.scratch.size()) - 1};
-  }
-  /// Of what is read.
-  Place place(SlotId s) {
-    const auto it = places_.find(s);
-    return it == places_.end() ? input(s) : it->second;
-  }
-  void copy(const Place& from, const Place& to, std::int64_t bytes, StepProgram::Block* steps) {
+  static void copy(const Place& from, const Place& to, std::int64_t bytes,
+                   StepProgram::Block* steps) {
     steps->emplace_back().what = StepProgram::Copy{from, to, bytes};
   }
 
@@ -126,44 +109,33 @@ class LoopProgram {
       carried_.insert(carried);
       const bool stays = loop_.next[k].from == carried;
       if (stays && !is_read_behind(carried)) {
-        places_[carried] = input(first);
+        places_.put(carried, places_.of(first));
         continue;
       }
       if (!is_read_behind(carried) && bytes <= kMostCopied) {
-        places_[carried] = scratch(bytes);
-        copy(input(first), places_[carried], bytes, &program_.steps);
+        const Place to = places_.put(carried, places_.scratch(bytes));
+        copy(places_.of(first), to, bytes, &program_.steps);
         continue;
       }
-      places_[carried] = output(carried);
-      const Place from = input(first);
+      const Place to = places_.put(carried, places_.output(carried));
+      const Place from = places_.of(first);
       // In place, unless something else is to be seen there.
       if (starts[first] == 1 && own_readers_.of(first) == 1) {
-        task_.reuse.push_back({from.number, places_[carried].number, true, false});
+        places_.task().reuse.push_back({from.number, to.number, true, false});
       } else {
-        copy(from, places_[carried], bytes, &program_.steps);
+        copy(from, to, bytes, &program_.steps);
       }
     }
     return true;
   }
 
   void find_last_reads() {
-    for (std::size_t n = 0; n < loop_.body.steps.size(); ++n) read(loop_.body.steps[n], n);
+    for (std::size_t n = 0; n < loop_.body.steps.size(); ++n) {
+      for_each_step(loop_.body.steps[n], [&](const Step& step) {
+        for_each_read(step, [&](SlotId s) { last_read_[s] = n; });
+      });
+    }
     for (const Move& m : loop_.next) ++passed_on_[m.from];
-  }
-
-  /// By step n of the body, of which this one is a part.
-  void read(const Step& step, std::size_t n) {
-    if (const auto* task = std::get_if<KernelTask>(&step.what)) {
-      for (const SlotId s : task->inputs) last_read_[s] = n;
-      return;
-    }
-    const auto& conditional = std::get<Conditional>(step.what);
-    last_read_[conditional.selector] = n;
-    for (const Branch& b : conditional.branches) {
-      for (const Move& m : b.parameters) last_read_[m.from] = n;
-      for (const Step& inner : b.block.steps) read(inner, n);
-      for (const Move& m : b.results) last_read_[m.from] = n;
-    }
   }
 
   bool is_read_after(SlotId s, std::size_t n) const {
@@ -179,8 +151,7 @@ class LoopProgram {
         continue;
       }
       const auto& task = std::get<KernelTask>(block.steps[n].what);
-      StepProgram::Link link{kernels_.at(task.kernel), task.units, task.nanoseconds, {}, {}};
-      for (const SlotId s : task.inputs) link.inputs.push_back(place(s));
+      StepProgram::Link link = places_.link(kernels_, task);
       for (std::size_t o = 0; o < task.outputs.size(); ++o) {
         const auto changed = std::find_if(task.reuse.begin(), task.reuse.end(), [&](const auto& r) {
           return std::size_t(r.output) == o && r.copy;
@@ -188,20 +159,20 @@ class LoopProgram {
         const SlotId made = task.outputs[o];
         if (changed != task.reuse.end()) {
           const SlotId from = task.inputs[std::size_t(changed->input)];
-          places_[made] = changed_place(task, n, from, in_body, steps);
+          places_.put(made, changed_place(task, n, from, in_body, steps));
           if (too_large_) return false;
-        } else if (places_.count(made) == 0) {
+        } else if (places_.find(made) == nullptr) {
           const std::optional<Place> next = in_body ? next_place(task, o, n) : std::nullopt;
-          places_[made] = next ? *next : scratch(slot(made).bytes);
+          places_.put(made, next ? *next : places_.scratch(slot(made).bytes));
         }
-        link.outputs.push_back(places_[made]);
+        link.outputs.push_back(places_.of(made));
       }
       if (link.kernel.steps) {
         add_steps(*link.kernel.steps, link, steps);
       } else {
         steps->emplace_back().what = std::move(link);
       }
-      if (scratch_ > kMostStepScratch) return false;
+      if (is_full()) return false;
     }
     return true;
   }
@@ -210,7 +181,7 @@ class LoopProgram {
   void add_steps(const StepProgram& program, const StepProgram::Link& link,
                  StepProgram::Block* steps) {
     std::vector<Place> places;
-    for (const std::int64_t bytes : program.scratch) places.push_back(scratch(bytes));
+    for (const std::int64_t bytes : program.scratch) places.push_back(places_.scratch(bytes));
     const StepProgram::Block moved = with_places(program.steps, [&](const Place& p) {
       const auto n = std::size_t(p.number);
       return p.kind == Place::Kind::input    ? link.inputs.at(n)
@@ -223,26 +194,26 @@ class LoopProgram {
   /// What a branch takes is where it is; what it makes has one place for all of them.
   bool add(const Conditional& conditional, StepProgram::Block* steps) {
     StepProgram::Branches branches;
-    branches.selector = place(conditional.selector);
+    branches.selector = places_.of(conditional.selector);
     branches.boolean = conditional.boolean;
     for (const Branch& b : conditional.branches) {
       for (const Move& m : b.parameters) {
-        places_[m.to] = place(m.from);
+        places_.put(m.to, places_.of(m.from));
         taken_over_.insert(m.to);
       }
       for (const Move& m : b.results) {
-        if (places_.count(m.to) == 0) places_[m.to] = scratch(slot(m.to).bytes);
+        if (places_.find(m.to) == nullptr) places_.put(m.to, places_.scratch(slot(m.to).bytes));
         const bool once = std::count_if(b.results.begin(), b.results.end(),
                                         [&](const Move& r) { return r.from == m.from; }) == 1;
         // Made there, unless it is something of which a part is changed.
-        if (once && places_.count(m.from) == 0 && is_made_whole(b.block, m.from)) {
-          places_[m.from] = places_[m.to];
+        if (once && places_.find(m.from) == nullptr && is_made_whole(b.block, m.from)) {
+          places_.put(m.from, places_.of(m.to));
         }
       }
       StepProgram::Block block;
       if (!add(b.block, &block)) return false;
       for (const Move& m : b.results) {
-        const Place from = place(m.from), to = places_[m.to];
+        const Place from = places_.of(m.from), to = places_.of(m.to);
         if (from.kind == to.kind && from.number == to.number) continue;
         if (slot(m.to).bytes > kMostCopied) return false;
         copy(from, to, slot(m.to).bytes, &block);
@@ -255,17 +226,16 @@ class LoopProgram {
 
   static bool is_made_whole(const Block& block, SlotId s) {
     return std::any_of(block.steps.begin(), block.steps.end(), [&](const Step& step) {
-      const auto* task = std::get_if<KernelTask>(&step.what);
+      const KernelTask* task = task_of(step);
       return task != nullptr && std::count(task->outputs.begin(), task->outputs.end(), s) != 0 &&
-             std::none_of(task->reuse.begin(), task->reuse.end(),
-                          [](const auto& r) { return r.copy; });
+             !changes_a_part(*task);
     });
   }
 
   /// Where a step changes a part of `from`: there, if nobody needs it as it was.
   Place changed_place(const KernelTask& task, std::size_t n, SlotId from, bool in_body,
                       StepProgram::Block* steps) {
-    const Place at = place(from);
+    const Place at = places_.of(from);
     const bool own = at.kind != Place::Kind::input && taken_over_.count(from) == 0 &&
                      (carried_.count(from) != 0 || made_.count(from) != 0);
     const bool last = in_body && !is_read_after(from, n) && passed_on_.count(from) == 0 &&
@@ -274,7 +244,7 @@ class LoopProgram {
     if (own && last) return at;
     const std::int64_t bytes = slot(from).bytes;
     too_large_ = bytes > kMostCopied;
-    const Place to = scratch(bytes);
+    const Place to = places_.scratch(bytes);
     copy(at, to, bytes, steps);
     return to;
   }
@@ -284,20 +254,13 @@ class LoopProgram {
     const SlotId made = task.outputs[o];
     for (const Move& m : loop_.next) {
       if (m.from != made || m.from == m.to) continue;
-      const Place at = places_.at(m.to);
+      const Place at = places_.of(m.to);
       if (at.kind == Place::Kind::input || taken_.count(m.to) != 0) continue;
       if (is_read_after(m.to, n) || passed_on_.count(m.to) != 0 || m.to == loop_.predicate)
         continue;
-      const auto reads = std::count(task.inputs.begin(), task.inputs.end(), m.to);
-      const bool over = std::any_of(task.reuse.begin(), task.reuse.end(), [&](const auto& r) {
-        return std::size_t(r.output) == o && !r.copy && task.inputs[std::size_t(r.input)] == m.to;
-      });
-      if (reads > 1 || (reads == 1 && !over)) continue;
+      if (contains(task.inputs, m.to) && !may_overwrite(task, o, m.to)) continue;
       // An earlier step may have changed a part of what was there, and others read that.
-      const bool shared = std::any_of(places_.begin(), places_.end(), [&](const auto& p) {
-        return p.first != m.to && p.second.kind == at.kind && p.second.number == at.number;
-      });
-      if (shared) continue;
+      if (places_.is_shared(at, m.to)) continue;
       taken_.insert(m.to);
       return at;
     }
@@ -310,7 +273,7 @@ class LoopProgram {
     std::vector<StepProgram::Copy> moves;
     std::set<std::pair<Place::Kind, int>> written;
     for (const Move& m : loop_.next) {
-      const Place from = place(m.from), to = places_.at(m.to);
+      const Place from = places_.of(m.from), to = places_.of(m.to);
       if (key(from) == key(to)) continue;
       if (slot(m.to).bytes > kMostCopied || to.kind == Place::Kind::input) return false;
       moves.push_back({from, to, slot(m.to).bytes});
@@ -318,7 +281,7 @@ class LoopProgram {
     }
     for (StepProgram::Copy& m : moves) {
       if (written.count(key(m.from)) == 0) continue;
-      const Place aside = scratch(m.bytes);
+      const Place aside = places_.scratch(m.bytes);
       copy(m.from, aside, m.bytes, &body_.body);
       m.from = aside;
     }
@@ -327,8 +290,9 @@ class LoopProgram {
   }
 
   /// Devices for which the results are one have all else in common, too.
-  bool classes_agree() const {
-    const ClassesId of = slot(task_.outputs[0]).classes;
+  bool classes_agree() {
+    const KernelTask& task = places_.task();
+    const ClassesId of = slot(task.outputs[0]).classes;
     const auto agrees = [&](SlotId s) {
       const ClassesId its = slot(s).classes;
       return slot(s).memory == MemoryKind::device &&
@@ -337,9 +301,9 @@ class LoopProgram {
     const auto all_agree = [&](const auto& slots) {
       return std::all_of(slots.begin(), slots.end(), agrees);
     };
-    return std::all_of(task_.outputs.begin(), task_.outputs.end(),
+    return std::all_of(task.outputs.begin(), task.outputs.end(),
                        [&](SlotId s) { return slot(s).classes == of; }) &&
-           all_agree(task_.inputs) && all_agree(task_.outputs) && all_agree(made_) &&
+           all_agree(task.inputs) && all_agree(task.outputs) && all_agree(made_) &&
            all_agree(carried_);
   }
 
@@ -348,15 +312,13 @@ class LoopProgram {
   const While& loop_;
   const PlanReaders& readers_;
   const PlanReaders own_readers_;
+  OperandPlaces places_;
   StepProgram program_;
   StepProgram::Loop body_;
-  KernelTask task_;
   double trip_ = 0;
-  std::int64_t scratch_ = 0;
   bool too_large_ = false;
   std::set<SlotId> carried_, made_, taken_;
-  std::set<SlotId> taken_over_;  ///< by branches: other names of what is used elsewhere
-  std::map<SlotId, Place> inputs_, places_;
+  std::set<SlotId> taken_over_;              ///< by branches: other names of what is used elsewhere
   std::map<SlotId, std::size_t> last_read_;  // step of the body
   std::map<SlotId, int> passed_on_;
 };
@@ -367,15 +329,10 @@ class Compiler {
 
   void run(Block* block) {
     for (Step& step : block->steps) {
-      if (auto* conditional = std::get_if<Conditional>(&step.what)) {
-        for (Branch& b : conditional->branches) run(&b.block);
-      }
-      auto* loop = std::get_if<While>(&step.what);
-      if (loop == nullptr) continue;
-      run(&loop->condition);
-      run(&loop->body);
+      for_each_block(step, [&](Block& b) { run(&b); });
+      if (!is_loop(step)) continue;
       if (!readers_) readers_.emplace(plan_);
-      LoopProgram program(plan_, kernels_, *readers_, *loop);
+      LoopProgram program(plan_, kernels_, *readers_, step);
       if (!program.make()) continue;
       step.what = program.take(&kernels_);
       readers_.reset();

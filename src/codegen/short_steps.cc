@@ -3,19 +3,18 @@
 #include "src/codegen/short_steps.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "src/codegen/joined_steps.h"
 #include "src/codegen/kernels/step_program.h"
-#include "src/codegen/plan_readers.h"
+#include "src/codegen/steps_peak.h"
 
 namespace tessera::codegen {
 namespace {
 
 using namespace runtime;
-using Place = TiledChain::Place;
 
 /// Longer steps may be shared out among workers, and hide what it takes to start them.
 constexpr double kShortNanoseconds = 5000;
@@ -28,12 +27,7 @@ class Joiner {
 
   void run(Block* block, bool in_loop) {
     for (Step& step : block->steps) {
-      if (auto* loop = std::get_if<While>(&step.what)) {
-        run(&loop->condition, true);
-        run(&loop->body, true);
-      } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
-        for (Branch& b : conditional->branches) run(&b.block, in_loop);
-      }
+      for_each_block(step, [&](Block& b) { run(&b, in_loop || is_loop(step)); });
     }
     for (std::size_t n = 0; in_loop && n < block->steps.size(); ++n) n = join_from(block, n);
   }
@@ -46,12 +40,7 @@ class Joiner {
     std::int64_t scratch = 0;
   };
 
-  static const KernelTask* task_of(const Step& step) { return std::get_if<KernelTask>(&step.what); }
   const Slot& slot(SlotId s) const { return plan_.slots[std::size_t(s)]; }
-
-  static bool changes_a_part(const KernelTask& task) {
-    return std::any_of(task.reuse.begin(), task.reuse.end(), [](const auto& r) { return r.copy; });
-  }
 
   bool add(const Block& block, std::size_t n, Chain* chain) const {
     const KernelTask* task = task_of(block.steps[n]);
@@ -99,120 +88,54 @@ class Joiner {
     if (!add(*block, n, &chain)) return n;
     // What isn't joined stands in front, or behind if it needs what is made here.
     std::set<SlotId> late;
-    std::vector<std::size_t> before, behind;
+    Region region{n, n + 1, {}, {}};
     const std::size_t end = std::min(block->steps.size(), n + kMostSteps);
-    std::size_t k = n + 1;
-    for (; k < end; ++k) {
+    for (; region.end < end; ++region.end) {
+      const std::size_t k = region.end;
       const KernelTask* task = task_of(block->steps[k]);
       if (task == nullptr || task->has_effects) break;
-      const auto reads_any = [&](const std::set<SlotId>& slots) {
-        return std::any_of(task->inputs.begin(), task->inputs.end(),
-                           [&](SlotId s) { return slots.count(s) != 0; });
-      };
-      if (!reads_any(late)) {
+      const StepOperands operands = *operands_of(block->steps[k]);
+      if (!operands.reads_any(late)) {
         if (add(*block, k, &chain)) continue;
-        if (!reads_any(chain.made)) {
-          before.push_back(k);
+        if (!operands.reads_any(chain.made)) {
+          region.before.push_back(k);
           continue;
         }
       }
       late.insert(task->outputs.begin(), task->outputs.end());
-      behind.push_back(k);
+      region.behind.push_back(k);
     }
     if (chain.links.size() < 2) return n;
-    std::vector<Step> steps;
-    for (const std::size_t b : before) steps.push_back(block->steps[b]);
-    steps.push_back(joined(*block, chain));
-    const std::size_t at = n + before.size();
-    for (const std::size_t b : behind) steps.push_back(block->steps[b]);
-    const auto place = block->steps.begin() + std::ptrdiff_t(n);
-    std::move(steps.begin(), steps.end(), place);
-    block->steps.erase(place + std::ptrdiff_t(steps.size()),
-                       block->steps.begin() + std::ptrdiff_t(k));
-    return at;
+    return region.replace(block, {joined(Links(*block, chain.links, readers_))});
   }
 
-  Step joined(const Block& block, const Chain& chain) {
-    std::map<SlotId, int> reads;
-    for (const std::size_t n : chain.links) {
-      for (const SlotId s : task_of(block.steps[n])->inputs) ++reads[s];
-    }
+  Step joined(const Links& links) {
     StepProgram steps;
+    OperandPlaces places(plan_);
     double nanoseconds = 0;
-    KernelTask task;
-    std::map<SlotId, Place> places;
-    std::map<SlotId, std::size_t> last_read;  // of inputs of the chain
     std::vector<const Step*> named;
-    for (std::size_t l = 0; l < chain.links.size(); ++l) {
-      const Step& step = block.steps[chain.links[l]];
-      const KernelTask& t = *task_of(step);
-      named.push_back(&step);
-      TiledChain::Link link{kernels_.at(t.kernel), t.units, t.nanoseconds, {}, {}};
-      for (const SlotId s : t.inputs) {
-        auto it = places.find(s);
-        if (it == places.end()) {
-          it = places.emplace(s, Place{Place::Kind::input, int(task.inputs.size())}).first;
-          task.inputs.push_back(s);
-          steps.inputs.push_back(slot(s).bytes);
-        }
-        last_read[s] = l;
-        link.inputs.push_back(it->second);
-      }
+    for (std::size_t l = 0; l < links.size(); ++l) {
+      const KernelTask& t = links.task(l);
+      named.push_back(&links.step(l));
+      TiledChain::Link link = places.link(kernels_, t);
       for (const SlotId s : t.outputs) {
-        const auto it = reads.find(s);
-        const bool inside = !changes_a_part(t) && it != reads.end() && it->second == readers_.of(s);
-        if (inside) {
-          places[s] = {Place::Kind::scratch, int(steps.scratch.size())};
-          steps.scratch.push_back(slot(s).bytes);
-        } else {
-          places[s] = {Place::Kind::output, int(task.outputs.size())};
-          task.outputs.push_back(s);
-          steps.outputs.push_back(slot(s).bytes);
-        }
-        link.outputs.push_back(places[s]);
+        const bool inside = !changes_a_part(t) && links.is_inside(s);
+        link.outputs.push_back(
+            places.put(s, inside ? places.scratch(slot(s).bytes) : places.output(s)));
       }
       nanoseconds += link.nanoseconds;
       steps.steps.emplace_back().what = std::move(link);
     }
-    add_reuse(block, chain, places, last_read, &task);
-    KernelDescriptor kernel = step_program_kernel(std::move(steps), nanoseconds);
-    task.kernel = kernels_.add(kernel);
-    task.units = kernel.units;
-    task.nanoseconds = kernel.nanoseconds;
+    places.add_reuse(links, [](SlotId, std::size_t) { return true; });
+    steps.inputs = places.input_sizes();
+    steps.outputs = places.output_sizes();
+    steps.scratch = places.scratch_sizes();
     Step out;
     out.name = named.back()->name;
     out.location = named.back()->location;
     out.op = ops_of(named);
-    out.what = std::move(task);
+    out.what = places.take(step_program_kernel(std::move(steps), nanoseconds), &kernels_);
     return out;
-  }
-
-  /// Results may be written over inputs as in the single steps, and over those that no later link
-  /// reads.
-  void add_reuse(const Block& block, const Chain& chain, const std::map<SlotId, Place>& places,
-                 const std::map<SlotId, std::size_t>& last_read, KernelTask* task) const {
-    for (std::size_t l = 0; l < chain.links.size(); ++l) {
-      const KernelTask& t = *task_of(block.steps[chain.links[l]]);
-      for (std::size_t o = 0; o < t.outputs.size(); ++o) {
-        const Place& to = places.at(t.outputs[o]);
-        if (to.kind != Place::Kind::output) continue;
-        for (std::size_t k = 0; k < task->inputs.size(); ++k) {
-          const SlotId s = task->inputs[k];
-          const std::size_t read = last_read.at(s);
-          const auto own = std::find_if(t.reuse.begin(), t.reuse.end(), [&](const auto& r) {
-            return std::size_t(r.output) == o && t.inputs[std::size_t(r.input)] == s &&
-                   std::count(t.inputs.begin(), t.inputs.end(), s) == 1;
-          });
-          const bool by_itself = own != t.reuse.end() && read == l;
-          if (changes_a_part(t)) {
-            // The rest of it has to be there: no other memory will do.
-            if (by_itself && own->copy) task->reuse.push_back({int(k), to.number, true, false});
-          } else if (slot(s).bytes == slot(t.outputs[o]).bytes && (by_itself || read < l)) {
-            task->reuse.push_back({int(k), to.number, false, false});
-          }
-        }
-      }
-    }
   }
 
   static std::string ops_of(const std::vector<const Step*>& steps) {

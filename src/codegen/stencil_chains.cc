@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "src/codegen/joined_steps.h"
 #include "src/codegen/kernels/row_reach.h"
 #include "src/codegen/kernels/stencil_chain.h"
-#include "src/codegen/plan_readers.h"
+#include "src/codegen/steps_peak.h"
 
 namespace tessera::codegen {
 namespace {
@@ -37,14 +38,8 @@ class StencilJoiner {
   std::size_t run(Block* block) {
     std::size_t joined = 0;
     for (std::size_t n = 0; n < block->steps.size(); ++n) {
-      Step& step = block->steps[n];
-      if (auto* loop = std::get_if<While>(&step.what)) {
-        joined += run(&loop->condition) + run(&loop->body);
-      } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
-        for (Branch& b : conditional->branches) joined += run(&b.block);
-      } else {
-        joined += join_from(block, n) ? 1 : 0;
-      }
+      for_each_block(block->steps[n], [&](Block& b) { joined += run(&b); });
+      joined += join_from(block, n) ? 1 : 0;
     }
     return joined;
   }
@@ -60,17 +55,17 @@ class StencilJoiner {
 
   /// A loop that makes one large array.
   const KernelTask* loop_at(const Block& block, std::size_t n) const {
-    const auto* task = std::get_if<KernelTask>(&block.steps[n].what);
+    const KernelTask* task = task_of(block.steps[n]);
     if (task == nullptr || task->outputs.size() != 1 || task->has_effects || task->transfers_to) {
       return nullptr;
     }
     const KernelDescriptor& kernel = kernels_.at(task->kernel);
     const Slot& out = plan_.slots[std::size_t(task->outputs[0])];
     const auto count = std::int64_t(plan_.classes[std::size_t(out.classes)].count());
-    const bool is_loop = kernel.loop != nullptr && kernel.elements_per_unit == 1 &&
-                         kernel.shares_outputs && task->units > 0;
-    if (!is_loop || out.memory != MemoryKind::device || out.bytes * count < kLeastStencilBytes ||
-        out.bytes % task->units != 0) {
+    const bool by_elements = kernel.loop != nullptr && kernel.elements_per_unit == 1 &&
+                             kernel.shares_outputs && task->units > 0;
+    if (!by_elements || out.memory != MemoryKind::device ||
+        out.bytes * count < kLeastStencilBytes || out.bytes % task->units != 0) {
       return nullptr;
     }
     return task;
@@ -131,14 +126,14 @@ class StencilJoiner {
 
   Link* maker_of(const Block& block, std::vector<Link>* links, SlotId s) const {
     for (Link& l : *links) {
-      if (std::get<KernelTask>(block.steps[l.step].what).outputs[0] == s) return &l;
+      if (task_of(block.steps[l.step])->outputs[0] == s) return &l;
     }
     return nullptr;
   }
 
   /// Rows of a link of which nothing was known are so long.
   bool settle(const Block& block, std::vector<Link>* links, Link* link, std::int64_t width) const {
-    const KernelTask& task = std::get<KernelTask>(block.steps[link->step].what);
+    const KernelTask& task = *task_of(block.steps[link->step]);
     if (task.units % width != 0) return false;
     link->width = width;
     const LoopExpr& program = *kernels_.at(task.kernel).loop;
@@ -154,15 +149,13 @@ class StencilJoiner {
   bool join_from(Block* block, std::size_t n) {
     if (loop_at(*block, n) == nullptr) return false;
     std::vector<Link> links{{n, 0, {}}};
-    std::set<SlotId> made{task_of(*block, links[0]).outputs[0]};
+    std::set<SlotId> made{task_of(block->steps[n])->outputs[0]};
     std::vector<std::size_t> before;  // steps in between that don't depend on the chain
     const ClassesId mine = plan_.slots[std::size_t(*made.begin())].classes;
     for (std::size_t k = n + 1; k < block->steps.size() && links.size() < kMostLinks; ++k) {
-      const auto* task = std::get_if<KernelTask>(&block->steps[k].what);
+      const KernelTask* task = task_of(block->steps[k]);
       if (task == nullptr || task->has_effects) break;
-      const bool follows = std::any_of(task->inputs.begin(), task->inputs.end(),
-                                       [&](SlotId s) { return made.count(s) != 0; });
-      if (!follows) {
+      if (!operands_of(block->steps[k])->reads_any(made)) {
         before.push_back(k);
         continue;
       }
@@ -184,26 +177,20 @@ class StencilJoiner {
     return false;
   }
 
-  const KernelTask& task_of(const Block& block, const Link& l) const {
-    return std::get<KernelTask>(block.steps[l.step].what);
-  }
-
   /// False if it isn't worth it.
   bool make(Block* block, std::vector<Link> links, const std::vector<std::size_t>& skipped) {
-    std::map<SlotId, int> read;
+    std::vector<std::size_t> numbers;
     for (const Link& l : links) {
-      for (const SlotId s : task_of(*block, l).inputs) ++read[s];
+      if (l.width == 0) return false;  // whose rows nobody has asked for has none
+      numbers.push_back(l.step);
     }
-    // Whose rows nobody has asked for has none.
-    for (const Link& l : links) {
-      if (l.width == 0) return false;
-    }
+    const Links joined(*block, std::move(numbers), readers_);
     StencilChain chain;
-    KernelTask task;
+    OperandPlaces places(plan_);
     std::map<SlotId, int> makers;
     std::int64_t inside = 0;
     for (std::size_t l = 0; l < links.size(); ++l) {
-      const KernelTask& t = task_of(*block, links[l]);
+      const KernelTask& t = joined.task(l);
       StencilChain::Link link;
       link.kernel = kernels_.at(t.kernel);
       link.row_units = links[l].width;
@@ -211,41 +198,36 @@ class StencilJoiner {
       link.row_bytes = bytes(t.outputs[0]) / link.rows;
       link.before = link.behind = -1;  // not known to be needed yet
       for (const SlotId s : t.inputs) {
-        if (const auto it = makers.find(s); it != makers.end()) {
-          link.inputs.push_back({true, it->second});
-          continue;
-        }
-        auto it = std::find(task.inputs.begin(), task.inputs.end(), s);
-        if (it == task.inputs.end()) it = task.inputs.insert(task.inputs.end(), s);
-        link.inputs.push_back({false, int(it - task.inputs.begin())});
+        const auto it = makers.find(s);
+        const bool is_made = it != makers.end();
+        link.inputs.push_back({is_made, is_made ? it->second : places.of(s).number});
       }
       const SlotId out = t.outputs[0];
       makers[out] = int(l);
-      const auto readers = read.find(out);
-      const bool is_inside = readers != read.end() && readers->second == readers_.of(out);
-      if (is_inside) {
+      if (joined.is_inside(out)) {
         inside += bytes(out);
       } else {
         if (chain.rows > 1 && chain.rows != link.rows) return false;
         chain.rows = link.rows;
-        link.output = int(task.outputs.size());
-        task.outputs.push_back(out);
+        link.output = places.output(out).number;
       }
-      link.scratch = readers == read.end() ? -1 : 0;
+      link.scratch = joined.is_read(out) ? 0 : -1;
       chain.nanoseconds += t.nanoseconds;
       chain.links.push_back(std::move(link));
     }
-    const auto count = std::int64_t(
-        plan_.classes[std::size_t(plan_.slots[std::size_t(task.outputs[0])].classes)].count());
+    const Slot& result = plan_.slots[std::size_t(places.task().outputs[0])];
+    const auto count = std::int64_t(plan_.classes[std::size_t(result.classes)].count());
     if (inside * count < kLeastStencilBytes) return false;
     reach_back(links, makers, &chain);
-    if (!choose_block(links, *block, makers, &chain, count)) return false;
-    place(links, *block, makers, &chain);
-    KernelDescriptor kernel = stencil_chain_kernel(std::move(chain));
-    task.kernel = kernels_.add(kernel);
-    task.units = kernel.units;
-    task.nanoseconds = kernel.nanoseconds;
-    replace(block, links, skipped, std::move(task));
+    if (!choose_block(joined, &chain, count)) return false;
+    place(joined, &chain);
+    Step step = block->steps[links.back().step];
+    step.what = places.take(stencil_chain_kernel(std::move(chain)), &kernels_);
+    Region region{links.front().step, links.back().step + 1, {}, {}};
+    for (const std::size_t k : skipped) {
+      if (k < region.end) region.before.push_back(k);
+    }
+    region.replace(block, {std::move(step)});
     return true;
   }
 
@@ -274,11 +256,9 @@ class StencilJoiner {
     }
   }
 
-  bool choose_block(const std::vector<Link>& links, const Block& block,
-                    const std::map<SlotId, int>& makers, StencilChain* chain,
-                    std::int64_t devices) const {
+  static bool choose_block(const Links& links, StencilChain* chain, std::int64_t devices) {
     // Places of rows that are there at the same time.
-    place(links, block, makers, chain);
+    place(links, chain);
     std::vector<std::int64_t> row(chain->scratch.size(), 0), more(chain->scratch.size(), 0);
     for (const StencilChain::Link& l : chain->links) {
       if (l.scratch < 0) continue;
@@ -305,14 +285,7 @@ class StencilJoiner {
   }
 
   /// Gives links places in scratch memory, which are given on after the last read.
-  void place(const std::vector<Link>& links, const Block& block,
-             const std::map<SlotId, int>& makers, StencilChain* chain) const {
-    std::vector<std::size_t> last(links.size(), 0);
-    for (std::size_t l = 0; l < links.size(); ++l) {
-      for (const SlotId s : task_of(block, links[l]).inputs) {
-        if (const auto it = makers.find(s); it != makers.end()) last[std::size_t(it->second)] = l;
-      }
-    }
+  static void place(const Links& links, StencilChain* chain) {
     chain->scratch.clear();
     std::vector<std::size_t> free_after;
     for (std::size_t l = 0; l < links.size(); ++l) {
@@ -324,27 +297,11 @@ class StencilJoiner {
         free_after.push_back(0);
         chain->scratch.push_back(0);
       }
-      free_after[at] = last[l];
+      free_after[at] = links.last_read(links.task(l).outputs[0]);
       link.scratch = int(at);
       chain->scratch[at] =
           std::max(chain->scratch[at], link.row_bytes * (chain->block + link.before + link.behind));
     }
-  }
-
-  void replace(Block* block, const std::vector<Link>& links,
-               const std::vector<std::size_t>& skipped, KernelTask task) {
-    const std::size_t end = links.back().step + 1;
-    std::vector<Step> after;
-    for (const std::size_t k : skipped) {
-      if (k < end) after.push_back(std::move(block->steps[k]));
-    }
-    Step joined = block->steps[links.back().step];
-    joined.what = std::move(task);
-    after.push_back(std::move(joined));
-    const auto place = block->steps.begin() + std::ptrdiff_t(links.front().step);
-    const std::size_t size = after.size();
-    std::move(after.begin(), after.end(), place);
-    block->steps.erase(place + std::ptrdiff_t(size), block->steps.begin() + std::ptrdiff_t(end));
   }
 
   Plan& plan_;

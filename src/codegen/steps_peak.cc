@@ -10,9 +10,13 @@ namespace tessera::codegen {
 
 using namespace runtime;
 
+bool StepOperands::reads_any(const std::set<SlotId>& slots) const {
+  return std::any_of(inputs.begin(), inputs.end(), [&](SlotId s) { return slots.count(s) != 0; });
+}
+
 std::optional<StepOperands> operands_of(const Step& step) {
   StepOperands out;
-  if (const KernelTask* task = std::get_if<KernelTask>(&step.what)) {
+  if (const KernelTask* task = task_of(step)) {
     out.inputs = task->inputs;
     out.outputs = task->outputs;
     return out;
@@ -65,7 +69,7 @@ std::int64_t device_peak(const Plan& plan, const std::vector<const Step*>& steps
   std::int64_t most = now;
   for (std::size_t n = 0; n < steps.size(); ++n) {
     const StepOperands task = *operands_of(*steps[n]);
-    const KernelTask* kernel = std::get_if<KernelTask>(&steps[n]->what);
+    const KernelTask* kernel = task_of(*steps[n]);
     std::int64_t freed = 0, taken = 0;
     std::set<SlotId> seen;
     for (const SlotId s : task.inputs) {

@@ -18,6 +18,8 @@ struct StepOperands {
   std::span<const runtime::SlotId> inputs, outputs;  ///< of the step, or of `own`
   std::vector<runtime::SlotId> own;
 
+  bool reads_any(const std::set<runtime::SlotId>& slots) const;
+
   StepOperands() = default;
   StepOperands(StepOperands&&) = default;
   StepOperands& operator=(StepOperands&&) = default;

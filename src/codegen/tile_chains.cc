@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "src/base/contains.h"
 #include "src/codegen/chain_finder.h"
+#include "src/codegen/joined_steps.h"
 #include "src/codegen/kernels/tiled_chain.h"
 #include "src/codegen/plan_readers.h"
 #include "src/codegen/steps_peak.h"
@@ -44,28 +45,20 @@ class Tiler {
 
   void run(Block* block) {
     for (std::size_t n = 0; n < block->steps.size(); ++n) {
-      Step& step = block->steps[n];
-      if (auto* loop = std::get_if<While>(&step.what)) {
-        run(&loop->condition);
-        run(&loop->body);
-      } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
-        for (Branch& b : conditional->branches) run(&b.block);
-      } else {
-        n = join_from(block, n);
-      }
+      for_each_block(block->steps[n], [&](Block& b) { run(&b); });
+      n = join_from(block, n);
     }
   }
 
  private:
   using Chain = ChainFinder::Chain;
   using Found = ChainFinder::Found;
-  static const KernelTask* task_of(const Step& step) { return ChainFinder::task_of(step); }
   std::int64_t bytes(SlotId s) const { return finder_.bytes(s); }
 
-  /// A chain that is worth it: what stands instead of steps [n, end), and which of these is it.
+  /// A chain that is worth it: the step that does what its links did, and sums of its parts.
   struct Joined {
+    Region region;
     std::vector<Step> steps;
-    std::size_t at = 0, end = 0;
     std::int64_t saved = 0;
     JoinedChain chain;
   };
@@ -83,35 +76,27 @@ class Tiler {
     for (std::size_t most = kChainWindow; most > 1; --most) {
       plan_.slots.resize(slots_before);
       const Found found = finder_.find(block, n, most, matrices);
-      const std::size_t links = found.chain.links.size();
-      if (links < 2) break;
+      const std::vector<std::size_t>& links = found.chain.links;
+      if (links.size() < 2) break;
       if (longest.links.empty()) longest = described(block, found.chain);
       std::vector<Step> joined;
       const std::int64_t saved = make(block, found.chain, &joined);
       if (saved < kLeastChainBytes) break;
       // What doesn't depend on the chain stands in front of it, the rest behind.
-      const std::size_t end = found.chain.links.back() + 1;
-      std::vector<const Step*> before, after;
-      for (std::size_t k = n; k < end; ++k) before.push_back(&block.steps[k]);
-      const auto add_if = [&](bool behind) {
-        for (std::size_t k = n; k < end; ++k) {
-          const bool link = std::count(found.chain.links.begin(), found.chain.links.end(), k) != 0;
-          if (!link && (found.behind.count(k) != 0) == behind) after.push_back(&block.steps[k]);
-        }
-      };
-      add_if(false);
-      const std::size_t at = after.size();
-      for (const Step& step : joined) after.push_back(&step);
-      add_if(true);
-      const std::set<SlotId> slots = dying(plan_, readers_, before);
-      if (device_peak(plan_, after, slots) >
-          device_peak(plan_, before, slots) + saved / kSavedForPeak) {
-        most = std::min(most, links);  // one link less
+      Region region{n, links.back() + 1, {}, {}};
+      std::vector<const Step*> steps;
+      for (std::size_t k = n; k < region.end; ++k) {
+        steps.push_back(&block.steps[k]);
+        if (contains(links, k)) continue;
+        (found.behind.count(k) != 0 ? region.behind : region.before).push_back(k);
+      }
+      const std::set<SlotId> slots = dying(plan_, readers_, steps);
+      if (device_peak(plan_, region.with(block, joined), slots) >
+          device_peak(plan_, steps, slots) + saved / kSavedForPeak) {
+        most = std::min(most, links.size());  // one link less
         continue;
       }
-      Joined out{{}, at, end, saved, std::move(longest)};
-      for (const Step* step : after) out.steps.push_back(*step);
-      return out;
+      return Joined{std::move(region), std::move(joined), saved, std::move(longest)};
     }
     plan_.slots.resize(slots_before);
     return std::nullopt;
@@ -133,11 +118,7 @@ class Tiler {
     if (!best) return n;
     for (std::size_t s = slots_before; s < plan_.slots.size(); ++s) readers_.add_slot(1);
     joined_.push_back(std::move(best->chain));
-    const auto place = block->steps.begin() + std::ptrdiff_t(n);
-    std::move(best->steps.begin(), best->steps.end(), place);
-    block->steps.erase(place + std::ptrdiff_t(best->steps.size()),
-                       block->steps.begin() + std::ptrdiff_t(best->end));
-    return n + best->at;
+    return best->region.replace(block, std::move(best->steps));
   }
 
   /// The same with products right in front of the links that read them: by then it is known what
@@ -173,18 +154,9 @@ class Tiler {
   /// Behind the chain are the sums of what parts of its rows sum up to.
   std::int64_t make(const Block& block, const Chain& found, std::vector<Step>* joined) {
     const Chain chain = with_late_products(block, found);
-    std::map<SlotId, int> read;
-    for (const std::size_t n : chain.links) {
-      for (const SlotId s : task_of(block.steps[n])->inputs) ++read[s];
-    }
+    const Links links(block, chain.links, readers_);
     std::int64_t saved = 0;
-    std::set<SlotId> inside;
-    for (const SlotId s : chain.made) {
-      const auto it = read.find(s);
-      if (it == read.end() || it->second != readers_.of(s)) continue;
-      inside.insert(s);
-      saved += bytes(s);
-    }
+    for (const SlotId s : chain.made) saved += links.is_inside(s) ? bytes(s) : 0;
     std::int64_t shared = 0;  // bytes of arrays that are read once instead of several times
     for (const SlotId s : chain.shared) {
       const int times = read_by_rows(block, chain, s);
@@ -193,52 +165,38 @@ class Tiler {
       saved += (times - 1) * bytes(s);
     }
     if (saved < kLeastChainBytes) return saved;
-    KernelTask task;
+    OperandPlaces places(plan_);
     TiledChain tiles;
     tiles.rows = chain.rows;
     tiles.groups = chain.groups;
     if (chain.groups > 0)
       tiles.parts = finder_.parts_of(chain, finder_.classes(*chain.made.begin()));
     std::vector<Step> sums_of_parts;
-    std::map<SlotId, Place> places;
-    for (std::size_t l = 0; l < chain.links.size(); ++l) {
-      const Step& step = block.steps[chain.links[l]];
-      const KernelTask& t = *task_of(step);
-      TiledChain::Link link{kernels_.at(t.kernel), t.units, t.nanoseconds, {}, {}};
-      if (chain.sums.count(chain.links[l]) != 0) {
+    for (std::size_t l = 0; l < links.size(); ++l) {
+      const KernelTask& t = links.task(l);
+      TiledChain::Link link = places.link(kernels_, t);
+      if (chain.sums.count(links.number(l)) != 0) {
         link.sums = link.kernel.row_sums;
         link.units = link.sums->rows();
       }
-      for (const SlotId s : t.inputs) {
-        auto it = places.find(s);
-        if (it == places.end()) {
-          it = places.emplace(s, Place{Place::Kind::input, int(task.inputs.size())}).first;
-          task.inputs.push_back(s);
-        }
-        link.inputs.push_back(it->second);
-      }
       for (std::size_t o = 0; o < t.outputs.size(); ++o) {
         const SlotId s = t.outputs[o];
-        Place place{Place::Kind::output, int(task.outputs.size())};
+        Place place;
         if (link.sums) {
-          task.outputs.push_back(slot_of_sums(*link.sums, tiles.parts, step, &sums_of_parts));
-        } else if (inside.count(s) == 0) {
-          task.outputs.push_back(s);
+          place =
+              places.output(slot_of_sums(*link.sums, tiles.parts, links.step(l), &sums_of_parts));
+        } else if (!links.is_inside(s)) {
+          place = places.output(s);
         } else {
-          place = {Place::Kind::scratch, int(tiles.scratch.size())};
-          const Place* dying = dying_input(block, chain, l, o, places);
-          if (dying != nullptr) {
-            place = *dying;
-          } else {
-            tiles.scratch.push_back(bytes(s) / chain.rows);
-          }
+          const Place* dying = dying_input(links, l, o, places);
+          place = dying != nullptr ? *dying : places.scratch(bytes(s) / chain.rows);
         }
-        places[s] = place;
-        link.outputs.push_back(place);
+        link.outputs.push_back(places.put(s, place));
       }
       tiles.links.push_back(std::move(link));
     }
-    add_reuse(block, chain, places, &task);
+    add_reuse(block, chain, links, &places);
+    tiles.scratch = places.scratch_sizes();
     const std::int64_t row = std::accumulate(tiles.scratch.begin(), tiles.scratch.end(),
                                              std::max<std::int64_t>(shared / chain.rows, 1));
     const std::int64_t fewest = chain.multiplies() ? chain.fewest_rows() : row > kLongRow ? 1 : 8;
@@ -252,15 +210,11 @@ class Tiler {
       tiles.block =
           std::max<std::int64_t>(1, std::min(tiles.block, chain.rows / kBlocks) / fewest) * fewest;
     }
-    KernelDescriptor kernel = tiled_chain_kernel(std::move(tiles));
-    task.kernel = kernels_.add(kernel);
-    task.units = kernel.units;
-    task.nanoseconds = kernel.nanoseconds;
     const Step& last = block.steps[found.links.back()];
     joined->emplace_back();
     joined->back().name = last.name;
     joined->back().location = last.location;
-    joined->back().what = std::move(task);
+    joined->back().what = places.take(tiled_chain_kernel(std::move(tiles)), &kernels_);
     std::move(sums_of_parts.begin(), sums_of_parts.end(), std::back_inserter(*joined));
     return saved;
   }
@@ -274,14 +228,11 @@ class Tiler {
     slot.bytes = sums.sizes.batch * parts * sums.elements() * std::int64_t(byte_size(sums.held));
     plan_.slots.push_back(slot);
     const auto out = SlotId(plan_.slots.size() - 1);
-    const KernelDescriptor kernel = sum_of_parts(sums, parts);
-    KernelTask task;
-    task.kernel = kernels_.add(kernel);
-    task.inputs = {out};
-    task.outputs = {result};
-    task.units = kernel.units;
-    task.nanoseconds = kernel.nanoseconds;
-    sums_of_parts->push_back({step.name, step.op, step.location, std::move(task), {}});
+    OperandPlaces places(plan_);
+    places.of(out);
+    places.output(result);
+    sums_of_parts->push_back(
+        {step.name, step.op, step.location, places.take(sum_of_parts(sums, parts), &kernels_), {}});
     return out;
   }
 
@@ -300,61 +251,36 @@ class Tiler {
   }
 
   /// Scratch memory that link `l` may write its output `o` to, as nothing reads it afterwards.
-  const Place* dying_input(const Block& block, const Chain& chain, std::size_t l, std::size_t o,
-                           const std::map<SlotId, Place>& places) const {
-    const KernelTask& t = *task_of(block.steps[chain.links[l]]);
+  const Place* dying_input(const Links& links, std::size_t l, std::size_t o,
+                           const OperandPlaces& places) const {
+    const KernelTask& t = links.task(l);
     for (const KernelTask::Reuse& r : t.reuse) {
       const SlotId s = t.inputs[std::size_t(r.input)];
-      const auto it = places.find(s);
-      if (std::size_t(r.output) != o || r.copy || it->second.kind != Place::Kind::scratch) continue;
-      if (bytes(s) == bytes(t.outputs[o]) && last_read(block, chain, s) == l &&
-          std::count(t.inputs.begin(), t.inputs.end(), s) == 1 && t.outputs.size() == 1) {
-        return &it->second;
+      const Place* place = places.find(s);
+      if (place->kind == Place::Kind::scratch && bytes(s) == bytes(t.outputs[o]) &&
+          t.outputs.size() == 1 && links.last_read(s) == l && may_overwrite(t, o, s)) {
+        return place;
       }
     }
     return nullptr;
   }
 
-  /// The last link that reads a slot.
-  std::size_t last_read(const Block& block, const Chain& chain, SlotId s) const {
-    std::size_t last = 0;
-    for (std::size_t l = 0; l < chain.links.size(); ++l) {
-      const auto& inputs = task_of(block.steps[chain.links[l]])->inputs;
-      if (std::find(inputs.begin(), inputs.end(), s) != inputs.end()) last = l;
-    }
-    return last;
-  }
-
   /// A result may be written over an argument that is read by rows alone, and not after it.
-  void add_reuse(const Block& block, const Chain& chain, const std::map<SlotId, Place>& places,
-                 KernelTask* task) const {
-    for (std::size_t k = 0; k < task->inputs.size(); ++k) {
-      const SlotId s = task->inputs[k];
-      bool by_rows = bytes(s) % chain.rows == 0;
-      for (const std::size_t n : chain.links) {
-        const KernelTask& t = *task_of(block.steps[n]);
-        for (std::size_t i = 0; i < t.inputs.size(); ++i) {
-          if (t.inputs[i] == s) by_rows = by_rows && finder_.reads_part(block, n, i, chain);
-        }
-      }
-      if (!by_rows) continue;
-      const std::size_t read = last_read(block, chain, s);
-      for (std::size_t l = read; l < chain.links.size(); ++l) {
-        const KernelTask& t = *task_of(block.steps[chain.links[l]]);
-        if (chain.sums.count(chain.links[l]) != 0) continue;
-        for (std::size_t o = 0; o < t.outputs.size(); ++o) {
-          const Place& place = places.at(t.outputs[o]);
-          if (place.kind != Place::Kind::output || bytes(t.outputs[o]) != bytes(s)) continue;
-          const bool allowed =
-              l > read || std::any_of(t.reuse.begin(), t.reuse.end(), [&](const auto& r) {
-                return !r.copy && std::size_t(r.output) == o &&
-                       t.inputs[std::size_t(r.input)] == s &&
-                       std::count(t.inputs.begin(), t.inputs.end(), s) == 1;
-              });
-          if (allowed) task->reuse.push_back({int(k), place.number, false, false});
-        }
+  void add_reuse(const Block& block, const Chain& chain, const Links& links,
+                 OperandPlaces* places) const {
+    std::set<SlotId> by_rows;
+    for (const SlotId s : places->task().inputs) {
+      if (bytes(s) % chain.rows == 0) by_rows.insert(s);
+    }
+    for (std::size_t l = 0; l < links.size(); ++l) {
+      const std::vector<SlotId>& inputs = links.task(l).inputs;
+      for (std::size_t k = 0; k < inputs.size(); ++k) {
+        if (!finder_.reads_part(block, links.number(l), k, chain)) by_rows.erase(inputs[k]);
       }
     }
+    places->add_reuse(links, [&](SlotId s, std::size_t l) {
+      return by_rows.count(s) != 0 && chain.sums.count(links.number(l)) == 0;
+    });
   }
 
   Plan& plan_;

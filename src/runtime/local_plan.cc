@@ -10,6 +10,7 @@
 
 #include "src/base/check.h"
 #include "src/runtime/direct_exchange.h"
+#include "src/runtime/plan_walk.h"
 #include "src/runtime/scattered_sums.h"
 
 namespace tessera::runtime {
@@ -258,11 +259,7 @@ const ScatteredSums& LocalPlan::scattered(const Mark& mark, const Exchange& exch
 std::int64_t LocalPlan::exchange_bytes(const Block& block) const {
   std::int64_t most = 0;
   for (const Step& step : block.steps) {
-    if (const auto* loop = std::get_if<While>(&step.what)) {
-      most = std::max({most, exchange_bytes(loop->condition), exchange_bytes(loop->body)});
-    } else if (const auto* conditional = std::get_if<Conditional>(&step.what)) {
-      for (const Branch& b : conditional->branches) most = std::max(most, exchange_bytes(b.block));
-    }
+    for_each_block(step, [&](const Block& b) { most = std::max(most, exchange_bytes(b)); });
     const auto* exchange = std::get_if<Exchange>(&step.what);
     if (exchange == nullptr || !mark(step).crosses) continue;
     if (mark(step).scatters) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "src/base/check.h"
+#include "src/runtime/plan_walk.h"
 
 namespace tessera::runtime {
 namespace {
@@ -50,12 +51,7 @@ void cut(const Plan& plan, Members* members, Block* block) {
   const auto classes_of = [&](SlotId slot) { return plan.slots[std::size_t(slot)].classes; };
   for (std::size_t i = 0; i < block->steps.size(); ++i) {
     Step& step = block->steps[i];
-    if (auto* loop = std::get_if<While>(&step.what)) {
-      cut(plan, members, &loop->condition);
-      cut(plan, members, &loop->body);
-    } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
-      for (Branch& branch : conditional->branches) cut(plan, members, &branch.block);
-    }
+    for_each_block(step, [&](Block& b) { cut(plan, members, &b); });
     if (auto* exchange = std::get_if<Exchange>(&step.what)) members->enter(exchange);
     const auto* task = std::get_if<KernelTask>(&step.what);
     const ClassesId classes = task ? classes_of(task->outputs.at(0)) : -1;
@@ -94,56 +90,38 @@ void cut(const Plan& plan, Members* members, Block* block) {
   }
 }
 
-/// Adds what steps of a block read and write; false if one exchanges or has effects.
-bool list_slots(const Block& block, std::set<SlotId>* slots) {
-  const auto add_moves = [&](const std::vector<Move>& moves) {
-    for (const Move& m : moves) slots->insert({m.from, m.to});
-  };
-  for (const Step& step : block.steps) {
-    slots->insert(step.release.begin(), step.release.end());
-    if (const auto* task = std::get_if<KernelTask>(&step.what)) {
-      if (task->has_effects) return false;
-      slots->insert(task->inputs.begin(), task->inputs.end());
-      slots->insert(task->outputs.begin(), task->outputs.end());
-    } else if (const auto* loop = std::get_if<While>(&step.what)) {
-      add_moves(loop->init);
-      add_moves(loop->next);
-      slots->insert(loop->predicate);
-      if (!list_slots(loop->condition, slots) || !list_slots(loop->body, slots)) return false;
-    } else if (const auto* conditional = std::get_if<Conditional>(&step.what)) {
-      slots->insert(conditional->selector);
-      for (const Branch& branch : conditional->branches) {
-        add_moves(branch.parameters);
-        add_moves(branch.results);
-        if (!list_slots(branch.block, slots)) return false;
+/// What a step and those in it read and write; nothing if one exchanges or has effects.
+std::set<SlotId> slots_apart(const Step& outer) {
+  std::set<SlotId> slots;
+  bool apart = true;
+  const auto add = [&](SlotId s) { slots.insert(s); };
+  for_each_step(outer, [&](const Step& step) {
+    const KernelTask* task = task_of(step);
+    apart = apart && !std::holds_alternative<Exchange>(step.what) &&
+            (task == nullptr || !task->has_effects);
+    for_each_read(step, add);
+    for_each_write(step, add);
+    // What stands behind the outer step is no part of it.
+    if (&step != &outer) slots.insert(step.release.begin(), step.release.end());
+    for_each_block(step, [&](const Block& block) {
+      for (const Segment& segment : block.segments) {
+        slots.insert(segment.release.begin(), segment.release.end());
       }
-    } else {
-      return false;
-    }
-  }
-  for (const Segment& segment : block.segments) {
-    slots->insert(segment.release.begin(), segment.release.end());
-  }
-  return true;
+    });
+  });
+  if (!apart) slots.clear();
+  return slots;
 }
 
 /// The slots of the outermost loops that can be gone through apart.
 void find_loops(Block* block) {
   for (Step& step : block->steps) {
     if (auto* loop = std::get_if<While>(&step.what)) {
-      std::set<SlotId> slots = {loop->predicate};
-      for (const auto* moves : {&loop->init, &loop->next}) {
-        for (const Move& m : *moves) slots.insert({m.from, m.to});
-      }
-      if (list_slots(loop->condition, &slots) && list_slots(loop->body, &slots)) {
-        loop->slots.assign(slots.begin(), slots.end());
-      } else {
-        find_loops(&loop->condition);
-        find_loops(&loop->body);
-      }
-    } else if (auto* conditional = std::get_if<Conditional>(&step.what)) {
-      for (Branch& branch : conditional->branches) find_loops(&branch.block);
+      const std::set<SlotId> slots = slots_apart(step);
+      loop->slots.assign(slots.begin(), slots.end());
+      if (!slots.empty()) continue;
     }
+    for_each_block(step, [](Block& b) { find_loops(&b); });
   }
 }
 
