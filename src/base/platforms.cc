@@ -8,6 +8,7 @@
 
 #include "src/base/env.h"
 #include "src/base/platform_scope.h"
+#include "src/base/processes.h"
 
 namespace tessera {
 namespace {
@@ -31,6 +32,14 @@ Platforms& platforms() {
 
 const Platform& platform_of_environment() {
   const std::string wanted = env_text("TESSERA_PLATFORM").value_or(virtual_platform());
+  if (wanted != virtual_platform() && process_count() > 1) {
+    // Each would compute with its own devices what is meant for those of all.
+    throw NotImplementedError(
+        "TESSERA_PLATFORM=" + wanted + ": this is one of " + std::to_string(process_count()) +
+        " processes that run a program together, and arrays span the virtual devices of processes "
+        "alone; valid: one process, which has all devices of its machine, or "
+        "TESSERA_ENGINE=in_process for processes that don't run together");
+  }
   if (const Platform* found = find_platform(wanted)) return *found;
   throw ValueError("TESSERA_PLATFORM=" + wanted + ": there is no such platform; there are " +
                    list_of_platforms());

@@ -23,12 +23,12 @@ using ir::Computation;
 using ir::Instruction;
 using ir::Opcode;
 
-bool has_effects(const Instruction& call) {
-  const auto& host = call.get<ir::CustomCallAttrs>().host;
-  return host != nullptr && host->kind() != ir::HostCallback::Kind::pure;
+/// A function of the user's, which is called as often as its documentation says.
+bool is_callback(const Instruction& call) {
+  return call.get<ir::CustomCallAttrs>().host != nullptr;
 }
 
-/// Of calls with effects: which devices hold equal operands, wherever they are run from. A call
+/// Of callbacks: which devices hold equal operands, wherever they are run from. A call
 /// that not all devices get to is each device's own.
 class Places {
  public:
@@ -131,28 +131,30 @@ class Lowering {
 
   HostCalls run() {
     std::vector<Instruction*> calls;
-    bool effects = false;
+    bool callbacks = false;
     for (const auto& c : module_->computations()) {
       for (const auto& i : c->instructions()) {
         if (i->attrs.get_if<ir::CustomCallAttrs>() == nullptr || is_known_to_plugins(*i)) continue;
         calls.push_back(i.get());
-        effects = effects || has_effects(*i);
+        callbacks = callbacks || is_callback(*i);
       }
     }
     std::map<const Instruction*, DeviceClasses> classes;
-    if (effects) {
+    if (callbacks) {
       const Places places(*module_);
       for (const Instruction* call : calls) classes[call] = places.of(*call);
     }
     std::set<Computation*> changed;
     for (Instruction* call : calls) {
       Computation* const in = computation_of(call);
-      if (has_effects(*call)) {
+      if (is_callback(*call)) {
         replace(in, call, classes.at(call));
         changed.insert(in);
       } else {
-        const bool pure = call->get<ir::CustomCallAttrs>().host != nullptr;
-        name_function(call, *call, !pure && call->get<ir::CustomCallAttrs>().has_side_effect);
+        const auto& attrs = call->get<ir::CustomCallAttrs>();
+        const ir::CustomCallTarget* target = ir::find_custom_call(attrs.target);
+        name_function(call, *call,
+                      attrs.has_side_effect || (target != nullptr && !target->is_pure()));
       }
     }
     for (Computation* c : changed) {
@@ -192,7 +194,7 @@ class Lowering {
   Instruction* made(Builder& b, const Instruction& call, std::vector<Instruction*> operands) {
     auto attrs = call.get<ir::CustomCallAttrs>();
     Instruction* copy = b.emit_shaped(Opcode::custom_call, call.shape, std::move(operands), attrs);
-    name_function(copy, call, true);
+    name_function(copy, call, attrs.has_side_effect);
     return copy;
   }
 

@@ -33,9 +33,9 @@ struct HostCalls {
 /// Whether the call is one of StableHLO's, or of those that compilers for all devices have.
 bool is_known_to_plugins(const ir::Instruction& call);
 
-/// Has one device's program call the client for what plugins don't know. Functions with effects are
-/// called once for all devices that hold the same, by the first of these, which gives its results
-/// to the others. NotImplementedError of calls without a kernel.
+/// Has one device's program call the client for what plugins don't know. Callbacks are called once
+/// for all devices that hold the same, by the first of these, which gives its results to the
+/// others. NotImplementedError of calls without a kernel.
 HostCalls call_host(ir::Module* module, const Client& client);
 
 }  // namespace tessera::compiler::accelerators

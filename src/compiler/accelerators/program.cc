@@ -163,10 +163,11 @@ class AcceleratorExecutable final : public Executable {
     MemoryAnalysis out = of_arrays();
     const std::int64_t host = out.host_argument_bytes + out.host_output_bytes;
     const auto peak = std::int64_t(cost::estimated_peak_bytes(partitioned()));
-    out.peak_bytes_per_device = std::max<std::int64_t>(0, peak - host);
+    // Whoever calls keeps the arguments.
+    out.peak_bytes_per_device =
+        std::max<std::int64_t>(peak - host, out.argument_bytes + out.output_bytes);
     out.peak_host_bytes_per_device = host;
-    out.temp_bytes = std::max<std::int64_t>(
-        0, out.peak_bytes_per_device - out.argument_bytes - out.output_bytes);
+    out.temp_bytes = out.peak_bytes_per_device - out.argument_bytes - out.output_bytes;
     return out;
   }
 
