@@ -220,6 +220,16 @@ if(TESSERA_PJRT)
            WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
   set_tests_properties(accelerators PROPERTIES LABELS accelerators TIMEOUT ${TESSERA_TEST_TIMEOUT}
     ENVIRONMENT "TESSERA_VERIFY=1;${tessera_test_cache}")
+  # The front end's own tests there: those that say nothing of virtual devices.
+  add_dependencies(tessera_frontend_tests tessera_pjrt tessera_accelerators)
+  add_test(NAME accelerators_frontend
+           COMMAND tessera_frontend_tests
+                   "--gtest_filter=ArgumentTypes.*:Array.*:Attention.*:ComputeOn.*:ControlFlow.*:CustomPartitioning*:DerivativesPerDevice.*:Donation.*:Explicit*:Grad.*:HostCallbacks.*:Jit.*:Layers.*:Layouts.*:Nesting.*:Optimizers.*:RuleCaptures.*:SafetensorsFiles.*:ShardMap.*:Stages.*:Threads.*:TransformBehaviours.*:Trees.*"
+                   "--gtest_output=xml:${PROJECT_BINARY_DIR}/reports/accelerators_frontend.xml"
+           WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+  set_tests_properties(accelerators_frontend PROPERTIES LABELS accelerators
+    TIMEOUT ${TESSERA_TEST_TIMEOUT}
+    ENVIRONMENT "TESSERA_PLATFORM=xpu;TESSERA_PJRT_PLUGINS=xpu=$<TARGET_FILE:tessera_pjrt>?cpu_device_count=8;${tessera_test_cache}")
   if(TESSERA_BUILD_TOOLS)
     # All programs of the corpus, plain and sharded.
     add_test(NAME accelerators_corpus
