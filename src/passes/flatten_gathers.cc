@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "src/base/contains.h"
+#include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/patterns.h"
 #include "src/passes/index_numbers.h"
 
@@ -23,27 +24,17 @@ class Flattener {
  public:
   Flattener(const Instruction& gather, ir::Builder& builder)
       : gather_(gather),
-        attrs_(gather.get<ir::GatherAttrs>()),
         array_(gather.operand(0)->shape),
-        b_(builder) {
-    for (std::int64_t d = 0; d < gather.shape.rank(); ++d) {
-      if (!contains(attrs_.offset_dims, d)) batch_.push_back(d);
-    }
-    for (std::int64_t d = 0; d < array_.rank(); ++d) {
-      if (!contains(attrs_.collapsed_slice_dims, d) && !contains(attrs_.operand_batching_dims, d)) {
-        window_.push_back(d);
-      }
-    }
-    for (const std::int64_t d : batch_) batch_dims_.push_back(gather.shape.dim(d));
-    strides_ = row_major_strides(array_.dims);
-  }
+        b_(builder),
+        dims_(ir::indexed_dims(gather)),
+        strides_(row_major_strides(array_.dims)) {}
 
   Instruction* run() {
     const std::int64_t count = array_.element_count();
     if (gather_.shape.element_count() == 0 || !gather_.control_predecessors().empty()) {
       return nullptr;
     }
-    if (element_count(batch_dims_) == 1) return sliced();
+    if (element_count(dims_.batch_sizes) == 1) return sliced();
     // Pairs of numbers are found by twice the index.
     if (count > std::numeric_limits<std::int32_t>::max() / 2) return nullptr;
     if (copies_runs()) return rows();
@@ -52,16 +43,16 @@ class Flattener {
     const auto add = [&](Instruction* more) {
       at = at == nullptr ? more : b_.binary(Opcode::add, at, more);
     };
-    if (at != nullptr && !attrs_.offset_dims.empty()) {
-      at = b_.broadcast(at, gather_.shape.dims, batch_);
+    if (at != nullptr && !dims_.window.empty()) {
+      at = b_.broadcast(at, gather_.shape.dims, dims_.batch);
     }
-    for (std::size_t k = 0; k < window_.size(); ++k) {
-      if (attrs_.slice_sizes[std::size_t(window_[k])] == 1) continue;
-      add(coordinate(attrs_.offset_dims[k], strides_[std::size_t(window_[k])]));
+    for (std::size_t k = 0; k < dims_.window.size(); ++k) {
+      const auto d = std::size_t(dims_.window[k]);
+      if (dims_.sizes[d] != 1) add(coordinate(dims_.window_of_other[k], strides_[d]));
     }
-    for (std::size_t k = 0; k < attrs_.operand_batching_dims.size(); ++k) {
-      add(coordinate(batch_[std::size_t(batch_of(k))],
-                     strides_[std::size_t(attrs_.operand_batching_dims[k])]));
+    for (std::size_t k = 0; k < dims_.batching.size(); ++k) {
+      add(coordinate(dims_.batch[std::size_t(dims_.batching[k])],
+                     strides_[std::size_t(dims_.array_batching[k])]));
     }
     if (at == nullptr) at = b_.splat(b_.zero(DType::s32), gather_.shape.dims);
     ir::GatherAttrs flat;
@@ -76,31 +67,25 @@ class Flattener {
  private:
   /// Rows that are found by several numbers are found by one.
   Instruction* rows() {
-    const std::int64_t rank = array_.rank();
-    const auto windows = std::int64_t(attrs_.offset_dims.size());
-    for (std::int64_t k = 0; k < windows; ++k) {
-      if (attrs_.offset_dims[std::size_t(k)] != gather_.shape.rank() - windows + k) return nullptr;
-    }
-    std::int64_t outer = rank;
-    while (outer > 0 && attrs_.slice_sizes[std::size_t(outer - 1)] == array_.dim(outer - 1)) {
-      --outer;
-    }
+    if (!dims_.windows_are_last()) return nullptr;
+    std::int64_t outer = array_.rank();
+    while (outer > 0 && dims_.sizes[std::size_t(outer - 1)] == array_.dim(outer - 1)) --outer;
     for (std::int64_t d = 0; d < outer; ++d) {
-      if (attrs_.slice_sizes[std::size_t(d)] != 1) return nullptr;
+      if (dims_.sizes[std::size_t(d)] != 1) return nullptr;
     }
-    if (outer == 0 || (outer == 1 && attrs_.operand_batching_dims.empty())) return nullptr;
+    if (outer == 0 || (outer == 1 && dims_.batching.empty())) return nullptr;
     const std::int64_t row = element_count({array_.dims.begin() + outer, array_.dims.end()});
     Instruction* at = first_of_windows(row);
-    for (std::size_t k = 0; k < attrs_.operand_batching_dims.size(); ++k) {
-      Instruction* n = b_.iota(Shape(DType::s32, batch_dims_), batch_of(k));
-      n = times(b_, n, strides_[std::size_t(attrs_.operand_batching_dims[k])] / row);
+    for (std::size_t k = 0; k < dims_.batching.size(); ++k) {
+      Instruction* n = b_.iota(Shape(DType::s32, dims_.batch_sizes), dims_.batching[k]);
+      n = times(b_, n, strides_[std::size_t(dims_.array_batching[k])] / row);
       at = at == nullptr ? n : b_.binary(Opcode::add, at, n);
     }
     if (at == nullptr) return nullptr;
     ir::GatherAttrs flat;
     flat.collapsed_slice_dims = flat.start_index_map = {0};
     flat.slice_sizes = {1, row};
-    flat.index_vector_dim = std::int64_t(batch_dims_.size());
+    flat.index_vector_dim = std::int64_t(dims_.batch.size());
     flat.offset_dims = {flat.index_vector_dim};
     Instruction* rows = b_.reshape(gather_.operand(0), {array_.element_count() / row, row});
     return b_.reshape(b_.emit(Opcode::gather, {rows, at}, flat), gather_.shape.dims);
@@ -109,35 +94,30 @@ class Flattener {
   /// Where windows start, in so many elements; null: all at the first one.
   Instruction* first_of_windows(std::int64_t unit) {
     Instruction* at = nullptr;
-    for (std::size_t k = 0; k < attrs_.start_index_map.size(); ++k) {
-      const std::int64_t d = attrs_.start_index_map[k];
-      if (attrs_.slice_sizes[std::size_t(d)] == array_.dim(d)) continue;
+    for (std::size_t k = 0; k < dims_.mapped.size(); ++k) {
+      const std::int64_t d = dims_.mapped[k];
+      if (dims_.sizes[std::size_t(d)] == array_.dim(d)) continue;
       Instruction* n = times(b_, start(k, d), strides_[std::size_t(d)] / unit);
       at = at == nullptr ? n : b_.binary(Opcode::add, at, n);
     }
     return at;
   }
 
-  /// The dim of the batch that goes along with a batching dim of the array.
-  std::int64_t batch_of(std::size_t k) const {
-    const std::int64_t place = attrs_.start_indices_batching_dims[k];
-    return place > attrs_.index_vector_dim ? place - 1 : place;
-  }
-
   bool is_flat() const {
     const Shape& indices = gather_.operand(1)->shape;
-    return array_.rank() == 1 && attrs_.index_vector_dim == indices.rank() &&
-           indices.dtype == DType::s32 && attrs_.offset_dims.empty() &&
-           attrs_.operand_batching_dims.empty();
+    return array_.rank() == 1 && dims_.vector_dim == indices.rank() &&
+           indices.dtype == DType::s32 && dims_.window.empty() && dims_.batching.empty();
   }
 
   /// What each index vector finds is one run in both arrays, or is made of long ones.
   bool copies_runs() const {
-    const Dims& sizes = attrs_.slice_sizes;
+    const Dims& sizes = dims_.sizes;
     // Short runs are found together, as vectors.
     constexpr std::int64_t kShortRun = 4;
     if (element_count(sizes) <= kShortRun) return false;
-    if (window_.empty() || attrs_.offset_dims.back() != gather_.shape.rank() - 1) return false;
+    if (dims_.window.empty() || dims_.window_of_other.back() != gather_.shape.rank() - 1) {
+      return false;
+    }
     std::int64_t run = 1, all = 1;
     bool whole = true;
     for (std::int64_t d = array_.rank() - 1; d >= 0; --d) {
@@ -147,25 +127,20 @@ class Flattener {
       run *= size;
       whole = size == array_.dim(d);
     }
-    bool last = true;
-    for (std::size_t k = 0; k < attrs_.offset_dims.size(); ++k) {
-      last = last && attrs_.offset_dims[k] ==
-                         gather_.shape.rank() - std::int64_t(attrs_.offset_dims.size() - k);
-    }
-    return (last && run == all) || run * std::int64_t(byte_size(array_.dtype)) >= kLongRun;
+    return (dims_.windows_are_last() && run == all) ||
+           run * std::int64_t(byte_size(array_.dtype)) >= kLongRun;
   }
 
   /// Of each index vector, an array over the batch.
   Instruction* number(std::size_t k) {
-    return index_number(b_, gather_.operand(1), attrs_.index_vector_dim, std::int64_t(k),
-                        batch_dims_);
+    return index_number(b_, gather_.operand(1), dims_, std::int64_t(k));
   }
 
   /// Where windows start in a dim, of s32.
   Instruction* start(std::size_t k, std::int64_t dim) {
     Instruction* n = number(k);
     const DType t = n->shape.dtype;
-    const std::int64_t last = array_.dim(dim) - attrs_.slice_sizes[std::size_t(dim)];
+    const std::int64_t last = array_.dim(dim) - dims_.sizes[std::size_t(dim)];
     // No number of the type may be beyond it.
     const int bits = int(byte_size(t)) * 8 - (is_signed_integer(t) ? 1 : 0);
     const bool reaches = bits >= 63 || last < (std::int64_t(1) << bits);
@@ -186,24 +161,22 @@ class Flattener {
   Instruction* sliced() {
     const DType t = gather_.operand(1)->shape.dtype;
     std::vector<Instruction*> starts(std::size_t(array_.rank()), nullptr);
-    for (std::size_t k = 0; k < attrs_.start_index_map.size(); ++k) {
-      starts[std::size_t(attrs_.start_index_map[k])] = b_.reshape(number(k), {});
+    for (std::size_t k = 0; k < dims_.mapped.size(); ++k) {
+      starts[std::size_t(dims_.mapped[k])] = b_.reshape(number(k), {});
     }
     for (Instruction*& s : starts) {
       if (s == nullptr) s = b_.zero(t);
     }
     if (starts.empty()) return b_.reshape(gather_.operand(0), gather_.shape.dims);
-    return b_.reshape(b_.dynamic_slice(gather_.operand(0), std::move(starts), attrs_.slice_sizes),
+    return b_.reshape(b_.dynamic_slice(gather_.operand(0), std::move(starts), dims_.sizes),
                       gather_.shape.dims);
   }
 
   const Instruction& gather_;
-  const ir::GatherAttrs& attrs_;
   const Shape& array_;
   ir::Builder& b_;
-  Dims batch_,
-      window_;  ///< dims of the result that are the batch's; of the array that windows have
-  Dims batch_dims_, strides_;
+  const ir::IndexedDims dims_;
+  const Dims strides_;
 };
 
 Instruction* flattened(const Instruction& gather, ir::Builder& builder) {

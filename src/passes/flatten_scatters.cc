@@ -16,21 +16,14 @@ using ir::Instruction;
 using ir::Opcode;
 
 /// How many of the array's dims come last, whole in each window; -1 if windows aren't such rows.
-std::int64_t row_dims(const Instruction& scatter) {
-  const auto& s = scatter.get<ir::ScatterAttrs>();
-  const Shape &array = scatter.operand(0)->shape, &updates = scatter.operand(2)->shape;
-  const auto windows = std::int64_t(s.update_window_dims.size());
-  for (std::int64_t k = 0; k < windows; ++k) {
-    if (s.update_window_dims[std::size_t(k)] != updates.rank() - windows + k) return -1;
-  }
-  std::int64_t rows = 0, window = windows;
+std::int64_t row_dims(const ir::IndexedDims& dims, const Shape& array) {
+  if (!dims.windows_are_last()) return -1;
+  std::int64_t rows = 0;
   bool in_row = true;
   for (std::int64_t d = array.rank() - 1; d >= 0; --d) {
-    const bool dropped = contains(s.inserted_window_dims, d) || contains(s.input_batching_dims, d);
-    const std::int64_t size =
-        dropped ? 1 : updates.dim(s.update_window_dims[std::size_t(--window)]);
+    const std::int64_t size = dims.sizes[std::size_t(d)];
     in_row =
-        in_row && !dropped && size == array.dim(d) && !contains(s.scatter_dims_to_operand_dims, d);
+        in_row && contains(dims.window, d) && size == array.dim(d) && !contains(dims.mapped, d);
     if (in_row) {
       ++rows;
     } else if (size != 1) {
@@ -46,37 +39,31 @@ Instruction* one_index_each(const Instruction& scatter, ir::Builder& b) {
   const Shape &array = scatter.operand(0)->shape, &updates = scatter.operand(2)->shape;
   if (array.element_count() == 0 || updates.element_count() == 0) return nullptr;
   // These have one index each as they are.
-  if (s.scatter_dims_to_operand_dims.size() == 1 && s.input_batching_dims.empty() &&
-      s.scatter_dims_to_operand_dims[0] == 0) {
-    return nullptr;
-  }
-  const std::int64_t in_row = row_dims(scatter);
+  if (s.scatter_dims_to_operand_dims == Dims{0} && s.input_batching_dims.empty()) return nullptr;
+  const ir::IndexedDims dims = ir::indexed_dims(scatter);
+  const std::int64_t in_row = row_dims(dims, array);
   if (in_row < 0 || in_row == array.rank()) return nullptr;
   const std::int64_t outer = array.rank() - in_row;
   const Dims first(array.dims.begin(), array.dims.begin() + outer);
   const std::int64_t count = element_count(first);
   if (count > std::numeric_limits<std::int32_t>::max() / 2) return nullptr;
   const Dims strides = row_major_strides(first);
-  Dims batch(updates.dims.begin(),
-             updates.dims.end() - std::ptrdiff_t(s.update_window_dims.size()));
+  const Dims& batch = dims.batch_sizes;
   Instruction *at = nullptr, *inside = nullptr;
   const auto add = [&](Instruction* more) {
     at = at == nullptr ? more : b.binary(Opcode::add, at, more);
   };
-  for (std::size_t k = 0; k < s.scatter_dims_to_operand_dims.size(); ++k) {
-    const auto d = std::size_t(s.scatter_dims_to_operand_dims[k]);
-    Instruction* n =
-        index_number(b, scatter.operand(1), s.index_vector_dim, std::int64_t(k), batch);
+  for (std::size_t k = 0; k < dims.mapped.size(); ++k) {
+    const auto d = std::size_t(dims.mapped[k]);
+    Instruction* n = index_number(b, scatter.operand(1), dims, std::int64_t(k));
     if (Instruction* fits = is_inside(b, n, first[d])) {
       inside = inside == nullptr ? fits : b.binary(Opcode::and_, inside, fits);
     }
     add(times(b, b.convert(n, DType::s32), strides[d]));
   }
-  for (std::size_t k = 0; k < s.input_batching_dims.size(); ++k) {
-    std::int64_t place = s.scatter_indices_batching_dims[k];
-    if (place > s.index_vector_dim) --place;
-    add(times(b, b.iota(Shape(DType::s32, batch), place),
-              strides[std::size_t(s.input_batching_dims[k])]));
+  for (std::size_t k = 0; k < dims.batching.size(); ++k) {
+    add(times(b, b.iota(Shape(DType::s32, batch), dims.batching[k]),
+              strides[std::size_t(dims.array_batching[k])]));
   }
   if (at == nullptr) at = b.splat(b.zero(DType::s32), batch);
   if (inside != nullptr) {

@@ -9,9 +9,9 @@ namespace tessera::passes {
 using ir::Instruction;
 using ir::Opcode;
 
-Instruction* index_number(ir::Builder& b, Instruction* indices, std::int64_t index_vector_dim,
-                          std::int64_t k, const Dims& batch_dims) {
-  const std::int64_t dim = index_vector_dim;
+Instruction* index_number(ir::Builder& b, Instruction* indices, const ir::IndexedDims& dims,
+                          std::int64_t k) {
+  const std::int64_t dim = dims.vector_dim;
   if (dim == indices->shape.rank()) return indices;
   while (indices->is(Opcode::concatenate) &&
          indices->get<ir::DimensionsAttrs>().dims.at(0) == dim) {
@@ -27,7 +27,7 @@ Instruction* index_number(ir::Builder& b, Instruction* indices, std::int64_t ind
     limits[std::size_t(dim)] = k + 1;
     indices = b.slice(indices, std::move(starts), std::move(limits));
   }
-  return b.reshape(indices, batch_dims);
+  return b.reshape(indices, dims.batch_sizes);
 }
 
 Instruction* times(ir::Builder& b, Instruction* n, std::int64_t stride) {

@@ -5,15 +5,15 @@
 
 #include <cstdint>
 
+#include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::passes {
 
-/// Number k of each index vector, an array of these dims: those of the indices but for the vectors'
-/// own. Where vectors were put together of several arrays it is taken from where it comes from.
-ir::Instruction* index_number(ir::Builder& b, ir::Instruction* indices,
-                              std::int64_t index_vector_dim, std::int64_t k,
-                              const Dims& batch_dims);
+/// Number k of each index vector, an array of the batch's dims. Where vectors were put together of
+/// several arrays it is taken from where it comes from.
+ir::Instruction* index_number(ir::Builder& b, ir::Instruction* indices, const ir::IndexedDims& dims,
+                              std::int64_t k);
 
 /// n * stride, of s32.
 ir::Instruction* times(ir::Builder& b, ir::Instruction* n, std::int64_t stride);

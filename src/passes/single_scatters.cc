@@ -5,7 +5,6 @@
 
 #include <vector>
 
-#include "src/base/contains.h"
 #include "src/ir/rewrite/on_arrays.h"
 #include "src/ir/rewrite/patterns.h"
 #include "src/passes/index_numbers.h"
@@ -19,32 +18,15 @@ using ir::Opcode;
 /// Of a larger one it would take a pass to read what is there.
 constexpr std::int64_t kMostWritten = 64;
 
-/// The window's size in each dim of the array; empty if there are several windows, or batches.
-Dims window_of(const Instruction& scatter) {
-  const auto& s = scatter.get<ir::ScatterAttrs>();
-  const Shape &array = scatter.operand(0)->shape, &updates = scatter.operand(2)->shape;
-  if (!s.input_batching_dims.empty()) return {};
-  for (std::int64_t d = 0; d < updates.rank(); ++d) {
-    if (!contains(s.update_window_dims, d) && updates.dim(d) != 1) return {};
-  }
-  Dims out;
-  std::size_t window = 0;
-  for (std::int64_t d = 0; d < array.rank(); ++d) {
-    out.push_back(
-        contains(s.inserted_window_dims, d) ? 1 : updates.dim(s.update_window_dims[window++]));
-  }
-  return out;
-}
-
 Instruction* update_of(const Instruction& scatter, ir::Builder& b) {
   if (scatter.operands().size() != 3 || !scatter.control_predecessors().empty()) return nullptr;
-  const auto& s = scatter.get<ir::ScatterAttrs>();
+  const ir::IndexedDims dims = ir::indexed_dims(scatter);
   Instruction *array = scatter.operand(0), *updates = scatter.operand(2);
   const ir::Computation& reducer = *scatter.called().front();
-  const Dims window = window_of(scatter);
+  const Dims& window = dims.sizes;
   const std::int64_t elements = updates->shape.element_count();
-  if (window.empty() || elements == 0 || elements > kMostWritten ||
-      s.scatter_dims_to_operand_dims.empty() || ir::not_on_arrays(reducer) ||
+  if (element_count(dims.batch_sizes) != 1 || !dims.batching.empty() || elements == 0 ||
+      elements > kMostWritten || dims.mapped.empty() || ir::not_on_arrays(reducer) ||
       reducer.root()->shape.is_tuple || reducer.root()->shape.dtype != array->shape.dtype ||
       updates->shape.dtype != array->shape.dtype) {
     return nullptr;
@@ -52,14 +34,9 @@ Instruction* update_of(const Instruction& scatter, ir::Builder& b) {
   const DType type = scatter.operand(1)->shape.dtype;
   std::vector<Instruction*> starts(window.size(), nullptr);
   Instruction* inside = nullptr;
-  Dims batch(std::size_t(scatter.operand(1)->shape.rank()), 1);
-  if (std::size_t(s.index_vector_dim) < batch.size()) {
-    batch.erase(batch.begin() + std::ptrdiff_t(s.index_vector_dim));
-  }
-  for (std::size_t k = 0; k < s.scatter_dims_to_operand_dims.size(); ++k) {
-    const auto d = std::size_t(s.scatter_dims_to_operand_dims[k]);
-    Instruction* n = b.reshape(
-        index_number(b, scatter.operand(1), s.index_vector_dim, std::int64_t(k), batch), {});
+  for (std::size_t k = 0; k < dims.mapped.size(); ++k) {
+    const auto d = std::size_t(dims.mapped[k]);
+    Instruction* n = b.reshape(index_number(b, scatter.operand(1), dims, std::int64_t(k)), {});
     starts[d] = n;
     const std::int64_t places = array->shape.dim(std::int64_t(d)) - window[d] + 1;
     if (Instruction* fits = is_inside(b, n, places)) {

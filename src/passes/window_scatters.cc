@@ -10,6 +10,7 @@
 
 #include "src/base/contains.h"
 #include "src/base/literal_util.h"
+#include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
@@ -136,28 +137,20 @@ struct Grid {
 };
 
 std::optional<Grid> grid_of(const Instruction& scatter) {
-  const auto& attrs = scatter.get<ir::ScatterAttrs>();
-  if (scatter.operands().size() != 3 || !attrs.input_batching_dims.empty()) return std::nullopt;
+  if (scatter.operands().size() != 3) return std::nullopt;
+  const ir::IndexedDims dims = ir::indexed_dims(scatter);
+  if (!dims.batching.empty()) return std::nullopt;
   const Dims &array = scatter.operand(0)->shape.dims, &update = scatter.operand(2)->shape.dims;
   const Instruction& indices = *scatter.operand(1);
-  const std::int64_t vectors =
-      attrs.index_vector_dim < indices.shape.rank() ? attrs.index_vector_dim : -1;
-  // Dims of the updates that count index vectors.
-  Dims counting;
-  for (std::int64_t d = 0; d < std::int64_t(update.size()); ++d) {
-    if (!contains(attrs.update_window_dims, d)) counting.push_back(d);
-  }
-  Grid g{Dims(array.size(), -1), Dims(array.size(), 1), std::vector<ir::PadDim>(array.size())};
+  const std::int64_t vectors = dims.vector_dim < indices.shape.rank() ? dims.vector_dim : -1;
+  Grid g{Dims(), dims.sizes, std::vector<ir::PadDim>(array.size())};
   std::vector<bool> used(update.size(), false);
   bool partial = false;
-  for (std::size_t d = 0, next = 0; d < array.size(); ++d) {
+  for (std::size_t d = 0; d < array.size(); ++d) {
     const auto dim = std::int64_t(d);
-    const bool inserted = contains(attrs.inserted_window_dims, dim);
-    if (!inserted) {
-      g.order[d] = attrs.update_window_dims.at(next++);
-      g.sizes[d] = update[std::size_t(g.order[d])];
-    }
-    const Dims& named = attrs.scatter_dims_to_operand_dims;
+    g.order.push_back(dims.in_other(dim));
+    const bool inserted = g.order[d] < 0;
+    const Dims& named = dims.mapped;
     const auto at = std::find(named.begin(), named.end(), dim);
     std::int64_t low = 0, interior = 0;
     if (at != named.end()) {
@@ -168,7 +161,7 @@ std::optional<Grid> grid_of(const Instruction& scatter) {
         // Numbers of the indices' dims, but for that of the vectors, are the updates' in order.
         const std::int64_t place = n->dim - (vectors >= 0 && n->dim > vectors ? 1 : 0);
         if (!inserted || n->stride < 0 || n->dim == vectors) return std::nullopt;
-        g.order[d] = counting.at(std::size_t(place));
+        g.order[d] = dims.batch.at(std::size_t(place));
         g.sizes[d] = update[std::size_t(g.order[d])];
         interior = n->stride - 1;
       }

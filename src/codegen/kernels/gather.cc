@@ -226,20 +226,6 @@ class GatheredRows final : public ElementSource {
   GatherRows whole_rows_ = nullptr;  ///< if there is a loop for them
 };
 
-IndexWindows gather_windows(const ir::Instruction& gather) {
-  const auto& g = gather.get<ir::GatherAttrs>();
-  IndexWindows w =
-      index_windows(gather.operand(0)->shape, gather.operand(1)->shape, gather.shape,
-                    {g.index_vector_dim, g.start_index_map, g.operand_batching_dims,
-                     g.start_indices_batching_dims, g.offset_dims, g.collapsed_slice_dims});
-  w.sizes = g.slice_sizes;
-  return w;
-}
-
-}  // namespace
-
-namespace {
-
 /// Rows of the array that become rows of the result, in order.
 struct RowKernel {
   std::shared_ptr<const ElementSource> rows;
@@ -256,7 +242,7 @@ void run_rows(const KernelCall& call) {
 }  // namespace
 
 KernelDescriptor gather_kernel(const ir::Instruction& gather) {
-  GatherWindows g{gather_windows(gather)};
+  GatherWindows g{index_windows(gather)};
   g.run = run_of(g.windows);
   KernelDescriptor kernel;
   kernel.units = gather.shape.element_count() == 0 ? 0 : element_count(g.windows.batch_dims);
@@ -302,7 +288,7 @@ SourceDescriptor gathered_rows(const ir::Instruction& gather,
     if (inside && g.slice_sizes[d] != array.dims[d]) return {};
     inside = inside || g.slice_sizes[d] != 1;
   }
-  IndexWindows w = gather_windows(gather);
+  IndexWindows w = index_windows(gather);
   const std::int64_t row = element_count(g.slice_sizes);
   const auto vector = std::int64_t(g.start_index_map.size());
   const auto count = double(gather.operand(1)->shape.element_count());

@@ -2,23 +2,14 @@
 // The windows of gathers and scatters.
 #include "src/codegen/kernels/index_windows.h"
 
-#include <algorithm>
 #include <cstring>
 
-#include "src/base/contains.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/ir/analysis/indexed_dims.h"
 
 namespace tessera::codegen {
 namespace {
-
-Dims dims_besides(std::int64_t rank, const Dims& a, const Dims& b = {}) {
-  Dims out;
-  for (std::int64_t d = 0; d < rank; ++d) {
-    if (!contains(a, d) && !contains(b, d)) out.push_back(d);
-  }
-  return out;
-}
 
 /// read_index without a call for the types that programs use.
 inline std::int64_t read_component(const std::byte* at, DType type) {
@@ -49,38 +40,34 @@ bool IndexWindows::indices_in_a_row() const {
   return true;
 }
 
-IndexWindows index_windows(const Shape& array, const Shape& indices, const Shape& other,
-                           const IndexedDims& dims) {
+IndexWindows index_windows(const ir::Instruction& i) {
+  const ir::IndexedDims dims = ir::indexed_dims(i);
+  const Shape &array = i.operand(0)->shape, &indices = i.operand(1)->shape;
+  const Shape& other = i.is(ir::Opcode::gather) ? i.shape : i.operand(2)->shape;
   IndexWindows w;
   w.index_type = indices.dtype;
   w.mapped = dims.mapped;
   w.dims = array.dims;
+  w.sizes = dims.sizes;
   w.strides = byte_strides(array.dims, byte_size(array.dtype));
   w.element = byte_size(array.dtype);
   const Dims index_strides = row_major_strides(indices.dims);
   const Dims other_strides = byte_strides(other.dims, byte_size(other.dtype));
-  const Dims batch_of_other = dims_besides(other.rank(), dims.window_dims_of_other);
+  w.batch_dims = dims.batch_sizes;
   for (std::int64_t d = 0; d < indices.rank(); ++d) {
-    if (d == dims.index_vector_dim) {
-      w.vector_step = index_strides[std::size_t(d)];
-      continue;
-    }
-    const auto found = std::find(dims.index_batching.begin(), dims.index_batching.end(), d);
-    if (found != dims.index_batching.end()) {
-      w.batching.emplace_back(dims.array_batching[std::size_t(found - dims.index_batching.begin())],
-                              w.batch_dims.size());
-    }
-    w.batch_strides.push_back(other_strides[std::size_t(batch_of_other[w.batch_dims.size()])]);
-    w.batch_dims.push_back(indices.dim(d));
-    w.index_strides.push_back(index_strides[std::size_t(d)]);
+    std::int64_t stride = index_strides[std::size_t(d)];
+    (d == dims.vector_dim ? w.vector_step : w.index_strides.emplace_back()) = stride;
   }
-  w.sizes.assign(array.dims.size(), 1);
+  for (std::size_t b = 0; b < dims.batch.size(); ++b) {
+    w.batch_strides.push_back(other_strides[std::size_t(dims.batch[b])]);
+    for (std::size_t k = 0; k < dims.batching.size(); ++k) {
+      if (std::size_t(dims.batching[k]) == b) w.batching.emplace_back(dims.array_batching[k], b);
+    }
+  }
   w.part_strides.assign(array.dims.size(), 0);
-  const Dims window = dims_besides(array.rank(), dims.dropped_dims, dims.array_batching);
-  for (std::size_t i = 0; i < window.size(); ++i) {
-    const auto d = std::size_t(window[i]), o = std::size_t(dims.window_dims_of_other[i]);
-    w.sizes[d] = other.dims[o];
-    w.part_strides[d] = other_strides[o];
+  for (std::size_t k = 0; k < dims.window.size(); ++k) {
+    w.part_strides[std::size_t(dims.window[k])] =
+        other_strides[std::size_t(dims.window_of_other[k])];
   }
   return w;
 }

@@ -11,6 +11,7 @@
 
 #include "src/base/shape.h"
 #include "src/base/small_vector.h"
+#include "src/ir/instruction.h"
 
 namespace tessera::codegen {
 
@@ -32,17 +33,8 @@ struct IndexWindows {
   bool indices_in_a_row() const;
 };
 
-/// How the dims of a gather or scatter belong together.
-struct IndexedDims {
-  std::int64_t index_vector_dim = 0;
-  const Dims& mapped;                ///< component of an index vector → dim of the array
-  const Dims& array_batching;        ///< batch dims of the array
-  const Dims& index_batching;        ///< and of the indices
-  const Dims& window_dims_of_other;  ///< dims of the other array that windows have
-  const Dims& dropped_dims;          ///< dims of the array, of size 1 in a window, that it lacks
-};
-IndexWindows index_windows(const Shape& array, const Shape& indices, const Shape& other,
-                           const IndexedDims& dims);
+/// Of a gather, or of a scatter to one array.
+IndexWindows index_windows(const ir::Instruction& i);
 
 /// Walks the index vectors in their order.
 class WindowCursor {

@@ -383,13 +383,9 @@ void divide(ScatterAttrs* a) {
 KernelDescriptor scatter_kernel(const ir::Instruction& scatter) {
   KernelDescriptor kernel;
   if (scatter.operands().size() != 3) return kernel;
-  const auto& s = scatter.get<ir::ScatterAttrs>();
   const Shape& updates = scatter.operand(2)->shape;
   ScatterAttrs attrs;
-  attrs.windows = index_windows(
-      scatter.operand(0)->shape, scatter.operand(1)->shape, updates,
-      {s.index_vector_dim, s.scatter_dims_to_operand_dims, s.input_batching_dims,
-       s.scatter_indices_batching_dims, s.update_window_dims, s.inserted_window_dims});
+  attrs.windows = index_windows(scatter);
   const ir::Computation& combiner = *scatter.called().at(0);
   const bool assigns = combiner.root() == combiner.parameter(1);
   const CombineDescriptor combine = assigns ? CombineDescriptor() : combine_function(combiner);

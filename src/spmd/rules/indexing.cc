@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "src/base/contains.h"
+#include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/constraint.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hooks.h"
@@ -18,15 +19,6 @@ namespace {
 std::int64_t find(const Dims& dims, std::int64_t d) {
   auto it = std::find(dims.begin(), dims.end(), d);
   return it == dims.end() ? -1 : std::int64_t(it - dims.begin());
-}
-
-/// Dims of a tensor of that rank that are in none of the lists.
-Dims others(std::int64_t rank, const Dims& a, const Dims& b = {}) {
-  Dims rest;
-  for (std::int64_t d = 0; d < rank; ++d) {
-    if (!contains(a, d) && !contains(b, d)) rest.push_back(d);
-  }
-  return rest;
 }
 
 }  // namespace
@@ -64,35 +56,31 @@ std::optional<FactorRule> dynamic_update_slice(const ir::Instruction& instructio
 
 std::optional<FactorRule> gather(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
-  const auto& a = instruction.get<ir::GatherAttrs>();
-  const Dims &operand = rule.operand_dims(0), &indices = rule.operand_dims(1),
-             &result = rule.result_dims(0);
-  const Dims batch = others(std::int64_t(result.size()), a.offset_dims);
-  std::size_t next = 0;
-  for (std::int64_t d = 0; d < std::int64_t(indices.size()); ++d) {
-    if (d == a.index_vector_dim) {
+  const ir::IndexedDims dims = ir::indexed_dims(instruction);
+  const Dims &operand = rule.operand_dims(0), &indices = rule.operand_dims(1);
+  for (std::int64_t d = 0, next = 0; d < std::int64_t(indices.size()); ++d) {
+    if (d == dims.vector_dim) {
       rule.private_operand(1, d, FactorKind::need_replication);
       continue;
     }
     int f = rule.factor(indices[std::size_t(d)]);
-    rule.operand(1, d, f).result(0, batch[next++], f);
-    if (std::int64_t i = find(a.start_indices_batching_dims, d); i >= 0) {
-      rule.operand(0, a.operand_batching_dims[std::size_t(i)], f);
+    rule.operand(1, d, f).result(0, dims.batch[std::size_t(next)], f);
+    if (std::int64_t i = find(dims.batching, next++); i >= 0) {
+      rule.operand(0, dims.array_batching[std::size_t(i)], f);
     }
   }
-  next = 0;
   for (std::int64_t d = 0; d < std::int64_t(operand.size()); ++d) {
-    std::int64_t size = operand[std::size_t(d)], taken = a.slice_sizes[std::size_t(d)];
-    if (contains(a.operand_batching_dims, d)) continue;
+    std::int64_t size = operand[std::size_t(d)], taken = dims.sizes[std::size_t(d)];
+    if (contains(dims.array_batching, d)) continue;
     // Some rows of many: who has them gives them, the others add nothing. Those that no index
     // names are the first ones.
-    const bool named = contains(a.start_index_map, d);
+    const bool named = contains(dims.mapped, d);
     FactorKind picked = size > 1 && named ? FactorKind::reduction : FactorKind::need_replication;
-    if (contains(a.collapsed_slice_dims, d)) {
+    const std::int64_t out = dims.in_other(d);
+    if (out < 0) {
       rule.private_operand(0, d, picked);
       continue;
     }
-    std::int64_t out = a.offset_dims[next++];
     if (taken == size) {
       int f = rule.factor(size);
       rule.operand(0, d, f).result(0, out, f);
@@ -109,7 +97,7 @@ std::optional<FactorRule> gather(const ir::Instruction& instruction) {
 
 std::optional<FactorRule> scatter(const ir::Instruction& instruction) {
   RuleBuilder rule(instruction);
-  const auto& a = instruction.get<ir::ScatterAttrs>();
+  const ir::IndexedDims dims = ir::indexed_dims(instruction);
   const int inputs = (rule.operand_count() - 1) / 2;
   const int index_operand = inputs;
   const Dims &operand = rule.operand_dims(0), &indices = rule.operand_dims(index_operand),
@@ -122,30 +110,27 @@ std::optional<FactorRule> scatter(const ir::Instruction& instruction) {
   };
   // Updates in several places may be added up by several devices if their order doesn't matter.
   bool sums = inputs == 1 && ir::as_binary_reducer(*instruction.called().at(0)).has_value();
-  const Dims scatter_dims = others(std::int64_t(update.size()), a.update_window_dims);
-  std::size_t next = 0;
-  for (std::int64_t d = 0; d < std::int64_t(indices.size()); ++d) {
-    if (d == a.index_vector_dim) {
+  for (std::int64_t d = 0, next = 0; d < std::int64_t(indices.size()); ++d) {
+    if (d == dims.vector_dim) {
       rule.private_operand(index_operand, d, FactorKind::need_replication);
       continue;
     }
-    std::int64_t update_dim = scatter_dims[next++];
-    std::int64_t i = find(a.scatter_indices_batching_dims, d);
+    const std::int64_t update_dim = dims.batch[std::size_t(next)];
+    const std::int64_t i = find(dims.batching, next++);
     FactorKind kind = i >= 0 ? FactorKind::pass_through
                              : (sums ? FactorKind::reduction : FactorKind::need_replication);
     int f = rule.factor(indices[std::size_t(d)], kind);
     rule.operand(index_operand, d, f);
-    each(i >= 0 ? a.input_batching_dims[std::size_t(i)] : -1, update_dim, f);
+    each(i >= 0 ? dims.array_batching[std::size_t(i)] : -1, update_dim, f);
   }
-  next = 0;
   for (std::int64_t d = 0; d < std::int64_t(operand.size()); ++d) {
-    if (contains(a.input_batching_dims, d)) continue;
+    if (contains(dims.array_batching, d)) continue;
     int f = rule.factor(operand[std::size_t(d)]);
-    if (contains(a.inserted_window_dims, d)) {
+    const std::int64_t window = dims.in_other(d);
+    if (window < 0) {
       each(d, -1, f);
       continue;
     }
-    std::int64_t window = a.update_window_dims[next++];
     if (update[std::size_t(window)] == operand[std::size_t(d)]) {
       each(d, window, f);
     } else {

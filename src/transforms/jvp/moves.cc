@@ -50,7 +50,7 @@ Instruction* read_back(const JvpSite& s, Instruction* from) {
   back.operand_batching_dims = a.input_batching_dims;
   back.start_indices_batching_dims = a.scatter_indices_batching_dims;
   back.index_vector_dim = a.index_vector_dim;
-  back.slice_sizes = window_sizes(a, s.x[0]->shape, s.x[2]->shape);
+  back.slice_sizes = ir::indexed_dims(a, s.x[0]->shape, s.x[2]->shape).sizes;
   return s.b.emit(Opcode::gather, {from, s.x[1]}, back);
 }
 

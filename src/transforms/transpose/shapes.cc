@@ -181,7 +181,7 @@ void transpose_scatter(TransposeSite& s) {
   back.start_indices_batching_dims = a.scatter_indices_batching_dims;
   back.index_vector_dim = a.index_vector_dim;
   back.indices_are_sorted = a.indices_are_sorted;
-  back.slice_sizes = window_sizes(a, s.shape(0), s.shape(2));
+  back.slice_sizes = ir::indexed_dims(a, s.shape(0), s.shape(2)).sizes;
   Instruction* indices = s.operand(1);
   Instruction* got = s.b.emit(Opcode::gather, {s.ct.array, indices}, back);
   // An update that lies outside is dropped; the gather would have moved it inside.

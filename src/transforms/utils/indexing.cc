@@ -6,7 +6,6 @@
 #include <limits>
 #include <numeric>
 
-#include "src/base/contains.h"
 #include "src/base/literal_util.h"
 
 namespace tessera::transforms {
@@ -54,21 +53,11 @@ Instruction* clamped_starts(ir::Builder& b, Instruction* starts, const ir::Gathe
   return b.emit(Opcode::clamp, {first, starts, last});
 }
 
-Dims window_sizes(const ir::ScatterAttrs& a, const Shape& operand, const Shape& updates) {
-  Dims out;
-  std::size_t next = 0;
-  for (std::int64_t d = 0; d < operand.rank(); ++d) {
-    const bool one = contains(a.inserted_window_dims, d) || contains(a.input_batching_dims, d);
-    out.push_back(one ? 1 : updates.dim(a.update_window_dims[next++]));
-  }
-  return out;
-}
-
 Instruction* updates_inside(ir::Builder& b, Instruction* starts, const ir::ScatterAttrs& a,
                             const Shape& operand, const Shape& updates) {
+  const ir::IndexedDims dims = ir::indexed_dims(a, operand, updates);
   Instruction* last =
-      last_starts(b, starts->shape, a.index_vector_dim, a.scatter_dims_to_operand_dims,
-                  window_sizes(a, operand, updates), operand);
+      last_starts(b, starts->shape, dims.vector_dim, dims.mapped, dims.sizes, operand);
   Instruction* inside = b.compare(Direction::le, starts, last);
   if (!is_unsigned_integer(starts->shape.dtype)) {
     Instruction* first = b.splat(b.zero(starts->shape.dtype), starts->shape.dims);
@@ -78,11 +67,7 @@ Instruction* updates_inside(ir::Builder& b, Instruction* starts, const ir::Scatt
     ir::Computation* both = ir::scalar_computation(b.module(), Opcode::and_, DType::pred);
     inside = b.reduce(inside, b.scalar(DType::pred, 1), {a.index_vector_dim}, both);
   }
-  Dims to;
-  for (std::int64_t d = 0; d < updates.rank(); ++d) {
-    if (!contains(a.update_window_dims, d)) to.push_back(d);
-  }
-  return b.broadcast(inside, updates.dims, to);
+  return b.broadcast(inside, updates.dims, dims.batch);
 }
 
 Instruction* take_along(ir::Builder& b, Instruction* x, Instruction* places, std::int64_t dim) {

@@ -2,6 +2,7 @@
 // What rules of gathers and scatters share: places inside and outside of an array.
 #pragma once
 
+#include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::transforms {
@@ -10,8 +11,6 @@ namespace tessera::transforms {
 /// inside, where a scatter leaves them out.
 ir::Instruction* clamped_starts(ir::Builder& b, ir::Instruction* starts, const ir::GatherAttrs& a,
                                 const Shape& operand);
-/// The window of a scatter, as a gather's slice_sizes.
-Dims window_sizes(const ir::ScatterAttrs& a, const Shape& operand, const Shape& updates);
 /// pred like the updates of a scatter: whether it takes them, or leaves them out since they lie
 /// outside of the operand.
 ir::Instruction* updates_inside(ir::Builder& b, ir::Instruction* starts, const ir::ScatterAttrs& a,

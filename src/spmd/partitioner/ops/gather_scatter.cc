@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/ir/analysis/indexed_dims.h"
 #include "src/spmd/partitioner/families.h"
 
 namespace tessera::spmd {
@@ -80,20 +81,13 @@ enum class Place : std::uint8_t {
 };
 
 std::vector<Place> places_of(const ir::Instruction& scatter) {
-  const auto& attrs = scatter.get<ir::ScatterAttrs>();
+  const ir::IndexedDims dims = ir::indexed_dims(scatter);
   const Dims& operand = scatter.operand(0)->shape.dims;
-  const Dims& update = scatter.operands().back()->shape.dims;
   std::vector<Place> places(operand.size(), Place::full);
-  std::size_t next = 0;
   for (std::size_t d = 0; d < operand.size(); ++d) {
-    const std::int64_t dim = std::int64_t(d);
-    if (contains(attrs.input_batching_dims, dim)) continue;
-    std::int64_t taken = 1;
-    if (!contains(attrs.inserted_window_dims, dim)) {
-      taken = update[std::size_t(attrs.update_window_dims[next++])];
-    }
-    if (taken == operand[d]) continue;
-    const bool named = contains(attrs.scatter_dims_to_operand_dims, dim);
+    const std::int64_t dim = std::int64_t(d), taken = dims.sizes[d];
+    if (contains(dims.array_batching, dim) || taken == operand[d]) continue;
+    const bool named = contains(dims.mapped, dim);
     places[d] = !named ? Place::fixed : taken == 1 ? Place::row : Place::rows;
   }
   return places;
@@ -205,16 +199,14 @@ struct LocalScatter {
 
   LocalScatter(const ir::Instruction& op, const ComputeLayout& by,
                const std::vector<Place>& covered)
-      : source(op), attrs(op.get<ir::ScatterAttrs>()), layout(by), places(covered) {
-    const Shape& update = op.operands().back()->shape;
-    window.assign(places.size(), 1);
-    margin.resize(places.size());
-    for (std::size_t d = 0, next = 0; d < places.size(); ++d) {
-      const std::int64_t dim = std::int64_t(d);
-      if (!contains(attrs.input_batching_dims, dim) && !contains(attrs.inserted_window_dims, dim)) {
-        window[d] = update.dim(attrs.update_window_dims[next++]);
-      }
-      if (layout.operands[0].shards(dim) == 1 || places[d] == Place::full) continue;
+      : source(op),
+        attrs(op.get<ir::ScatterAttrs>()),
+        layout(by),
+        places(covered),
+        window(ir::indexed_dims(op).sizes),
+        margin(places.size()) {
+    for (std::size_t d = 0; d < places.size(); ++d) {
+      if (layout.operands[0].shards(std::int64_t(d)) == 1 || places[d] == Place::full) continue;
       served = true;
       if (places[d] == Place::rows) margin[d] = {window[d], window[d], 0};
     }
