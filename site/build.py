@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts the site's pages together and has Sphinx build them: build.py SOURCE BUILD XML OUT.
 
-SOURCE: the repository. BUILD: its build folder, with the command and example_start. XML: Doxygen's. OUT: the site.
+SOURCE: the repository. BUILD: its build folder, with example_start. XML: Doxygen's. OUT: the site.
 """
 import os
 import pathlib
@@ -92,13 +92,10 @@ class Site:
         file.write_text(text)
 
     def explain_page(self):
-        """The page that `tessera explain --html` writes of the start page's program."""
-        with tempfile.TemporaryDirectory() as folder:
-            env = dict(os.environ, TESSERA_DUMP_TO=folder, TESSERA_ENGINE="in_process", TESSERA_NUM_DEVICES="8")
-            subprocess.run([self.build / "example_start"], check=True, env=env, stdout=subprocess.DEVNULL)
-            module = sorted(pathlib.Path(folder).glob("*.input.txt"))[0]
-            subprocess.run([self.build / "tessera", "explain", module, "--html", self.staged / "_extra" / "explain-example.html"],
-                           check=True, stdout=subprocess.DEVNULL)
+        """The page of the start page's program, which it writes itself."""
+        env = dict(os.environ, TESSERA_ENGINE="in_process", TESSERA_NUM_DEVICES="8")
+        subprocess.run([self.build / "example_start", self.staged / "_extra" / "explain-example.html"], check=True, env=env,
+                       stdout=subprocess.DEVNULL)
 
     def stage(self, xml):
         (self.staged / "_extra").mkdir(parents=True)
@@ -124,7 +121,7 @@ class Site:
 
     def start(self):
         text = (self.staged / "index.md").read_text()
-        text = text.replace("<!-- site: explain -->", "The whole report, as `tessera explain --html` writes it (<a href=\""
+        text = text.replace("<!-- site: explain -->", "The whole report, as the program writes it to a file (<a href=\""
                             "explain-example.html\">by itself</a>):\n\n<iframe class=\"explain\" src=\"explain-example.html\" "
                             "title=\"Why the program communicates\" loading=\"lazy\"></iframe>")
         for title, pages in PARTS:

@@ -102,10 +102,15 @@ def looked_at(out, browser_path, shots):
                     page.screenshot(path=str(shots / (name.replace("/", "-")[:-5] + "." + scheme + ".png")))
             faults += ["a script failed: " + e for e in errors]
             context.close()
-        if shots:
-            page = browser.new_page(viewport={"width": 1600, "height": 1000})
-            page.goto((out / "index.html").as_uri())
-            page.screenshot(path=str(shots / "index.wide.png"))
+        for width in (1024, 1440, 1920):
+            page = browser.new_page(viewport={"width": width, "height": 1000})
+            for name in LOOKED_AT:
+                page.goto((out / name).as_uri())
+                wide = page.evaluate("document.documentElement.scrollWidth")
+                if wide > width:
+                    faults.append("%s is %d pixels wide in a window of %d" % (name, wide, width))
+                if shots and name == "index.html":
+                    page.screenshot(path=str(shots / ("index.%d.png" % width)))
         browser.close()
     return faults
 
