@@ -44,53 +44,76 @@ struct Depthwise {
   using V = typename Simd::V;
   static constexpr std::int64_t kLanes = Simd::kLanes;
 
-  /// A vector's worth of features, or one.
-  template <int positions, bool whole>
+  /// Sums of some positions and vectors of features, side by side.
+  template <int positions, int vectors>
   static TESSERA_INLINE void block(const Row<T>& row, std::int64_t first, std::int64_t feature) {
     const T* in = row.input + first * row.input_step + feature;
     const T* filter = row.filter + feature;
-    if constexpr (whole) {
-      V sum[positions] = {};
-      for (std::int64_t t = 0; t < row.term_count; ++t) {
-        const Term term = row.terms[t];
-        const V w = Simd::load(filter + term.filter);
+    V sum[positions][vectors] = {};
+    for (std::int64_t t = 0; t < row.term_count; ++t) {
+      const Term term = row.terms[t];
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) {
+        const V w = Simd::load(filter + term.filter + v * kLanes);
 #pragma GCC unroll 8
         for (int p = 0; p < positions; ++p) {
-          sum[p] += Simd::load(in + term.input + p * row.input_step) * w;
+          sum[p][v] += Simd::load(in + term.input + p * row.input_step + v * kLanes) * w;
         }
       }
-      T* out = row.out + first * row.out_step + feature;
+    }
+    T* out = row.out + first * row.out_step + feature;
 #pragma GCC unroll 8
-      for (int p = 0; p < positions; ++p) Simd::store(out + p * row.out_step, sum[p]);
-    } else {
-      for (int p = 0; p < positions; ++p) {
-        T sum = 0;
-        for (std::int64_t t = 0; t < row.term_count; ++t) {
-          const Term term = row.terms[t];
-          sum += in[term.input + p * row.input_step] * filter[term.filter];
-        }
-        row.out[(first + p) * row.out_step + feature] = sum;
+    for (int p = 0; p < positions; ++p) {
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) {
+        Simd::store(out + p * row.out_step + v * kLanes, sum[p][v]);
       }
     }
   }
 
-  template <bool whole>
-  static TESSERA_INLINE void positions(const Row<T>& row, std::int64_t feature) {
-    std::int64_t p = 0;
-    for (; p + kPositions <= row.positions; p += kPositions) {
-      block<kPositions, whole>(row, p, feature);
+  /// What a vector doesn't hold.
+  static TESSERA_INLINE void single(const Row<T>& row, std::int64_t feature) {
+    const T* in = row.input + feature;
+    const T* filter = row.filter + feature;
+    for (std::int64_t p = 0; p < row.positions; ++p) {
+      T sum = 0;
+      for (std::int64_t t = 0; t < row.term_count; ++t) {
+        sum += in[row.terms[t].input + p * row.input_step] * filter[row.terms[t].filter];
+      }
+      row.out[p * row.out_step + feature] = sum;
     }
-    for (; p + 3 <= row.positions; p += 3) block<3, whole>(row, p, feature);
-    for (; p < row.positions; ++p) block<1, whole>(row, p, feature);
+  }
+
+  /// A few positions, by as many vectors at a time that there are sums enough to be added to in
+  /// turn: those of one vector alone would wait for each other.
+  template <int positions, int vectors>
+  static TESSERA_INLINE void few(const Row<T>& row, std::int64_t first) {
+    std::int64_t f = 0;
+    for (; f + vectors * kLanes <= row.features; f += vectors * kLanes) {
+      block<positions, vectors>(row, first, f);
+    }
+    for (; f + kLanes <= row.features; f += kLanes) block<positions, 1>(row, first, f);
+  }
+
+  static TESSERA_INLINE void vectors(const Row<T>& row) {
+    const std::int64_t many = row.positions / kPositions * kPositions;
+    for (std::int64_t f = 0; f + kLanes <= row.features; f += kLanes) {
+      for (std::int64_t p = 0; p < many; p += kPositions) block<kPositions, 1>(row, p, f);
+    }
+    std::int64_t p = many;
+    for (; p + 4 <= row.positions; p += 4) few<4, 2>(row, p);
+    for (; p + 2 <= row.positions; p += 2) few<2, 4>(row, p);
+    for (; p < row.positions; ++p) few<1, 4>(row, p);
   }
 };
 
 template <class T, int bytes>
 TESSERA_INLINE void run_row(const Row<T>& row) {
   using Of = Depthwise<T, bytes>;
-  std::int64_t f = 0;
-  for (; f + Of::kLanes <= row.features; f += Of::kLanes) Of::template positions<true>(row, f);
-  for (; f < row.features; ++f) Of::template positions<false>(row, f);
+  Of::vectors(row);
+  for (std::int64_t f = row.features / Of::kLanes * Of::kLanes; f < row.features; ++f) {
+    Of::single(row, f);
+  }
 }
 TESSERA_VERSIONS(row_version, run_row, Row<T>)
 
