@@ -50,6 +50,7 @@ class DotOfConvolution {
  public:
   DotOfConvolution(const Instruction& conv, FilterOrder order, ir::Builder& b)
       : conv_(conv), a_(conv.get<ConvolutionAttrs>()), order_(std::move(order)), b_(b) {
+    filter_ = conv.operand(1);
     rows_ = conv.shape.dim(a_.output_batch);
     for (std::size_t d = 0; d < a_.window.size(); ++d) {
       out_.push_back(conv.shape.dim(a_.output_spatial[d]));
@@ -62,6 +63,7 @@ class DotOfConvolution {
     const std::int64_t columns = conv_.shape.dim(a_.output_feature);
     Instruction* patches = nullptr;
     if (side_by_side()) {
+      if (filter_turns()) turn_filter();
       patches = cut_up();
     } else if (taps_ == 1 || (2 * rows_ <= columns && taps_ <= kMostTaps)) {
       patches = collected();
@@ -72,8 +74,8 @@ class DotOfConvolution {
     ir::DotAttrs dot;
     dot.lhs_contracting = dot.rhs_contracting = {1};
     dot.operand_precision = a_.operand_precision;
-    Instruction* made = b_.dot(b_.reshape(patches, {rows_, width}),
-                               b_.reshape(conv_.operand(1), {columns, width}), dot);
+    Instruction* made =
+        b_.dot(b_.reshape(patches, {rows_, width}), b_.reshape(filter_, {columns, width}), dot);
     Dims dims = {conv_.shape.dim(a_.output_batch)}, order = {a_.output_batch};
     for (std::size_t d = 0; d < out_.size(); ++d) {
       dims.push_back(out_[d]);
@@ -101,6 +103,23 @@ class DotOfConvolution {
       }
     }
     return true;
+  }
+
+  /// Whether it costs less to put the filter's features last, as the image has them, than to put
+  /// the image's first.
+  bool filter_turns() const {
+    const Instruction& x = *conv_.operand(0);
+    const Shape& w = conv_.operand(1)->shape;
+    return order_.features_first && taps_ > 1 && a_.input_feature + 1 == x.shape.rank() &&
+           x.opcode != Opcode::transpose && 2 * w.element_count() <= x.shape.element_count();
+  }
+
+  void turn_filter() {
+    Dims order = {0};
+    for (const std::size_t s : order_.spatial) order.push_back(a_.kernel_spatial[s]);
+    order.push_back(1);
+    filter_ = b_.transpose(filter_, order);
+    order_.features_first = false;
   }
 
   /// The input with each spatial dim as windows and taps of these.
@@ -177,7 +196,8 @@ class DotOfConvolution {
 
   const Instruction& conv_;
   const ConvolutionAttrs& a_;
-  const FilterOrder order_;
+  FilterOrder order_;
+  Instruction* filter_ = nullptr;
   ir::Builder& b_;
   Dims out_;  ///< spatial
   std::int64_t rows_ = 1, taps_ = 1;
