@@ -157,6 +157,30 @@ func.func public @main(%arg0: tensor<2xf32> {sdy.sharding = #sdy.sharding<@on_0,
                  {floats({2}, {1, 2})}, {floats({2}, {-1, -2})});
 }
 
+TEST(Submeshes, ResultsOfFunctionsArentLeftAsParts) {
+  // What a function gives is unreduced, as it states of its argument or result.
+  expect_results(R"(sdy.mesh @mesh = <["a"=2, "c"=2]>
+func.func private @f(%x: tensor<2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={"c"}>}) -> tensor<2xf32> {
+  return %x : tensor<2xf32>
+}
+func.func public @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.add %arg0, %arg0 : tensor<2xf32>
+  %1 = call @f(%0) : (tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+)",
+                 {floats({2}, {1, 2})}, {floats({2}, {2, 4})});
+  expect_results(R"(sdy.mesh @mesh = <["a"=2, "c"=2]>
+func.func public @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = sdy.named_computation<"f">(%arg0) in_shardings=[<@mesh, [{?}], unreduced=max{"a"}>] (%arg1: tensor<2xf32>) {
+    sdy.return %arg1 : tensor<2xf32>
+  } : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+)",
+                 {floats({2}, {-1, 2})}, {floats({2}, {-1, 2})});
+}
+
 TEST(Submeshes, PerDeviceCodeOnDevicesThatDontDivideIsRefused) {
   auto module = compiler::read_module(R"(sdy.mesh @all = <["x"=8]>
 sdy.mesh @three = <["w"=3]>

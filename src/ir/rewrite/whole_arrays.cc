@@ -41,11 +41,27 @@ void complete_parameters(Computation* entry) {
   if (any) entry->sort_topologically();
 }
 
-/// What per-device code gives may be partial without the root saying so.
-void free_root(Computation* entry) {
+bool has_partial(const Module& module) {
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      if (std::any_of(i->sharding.begin(), i->sharding.end(), is_partial)) return true;
+    }
+  }
+  return false;
+}
+
+/// What per-device code and functions give may be partial without the root saying so.
+void free_root(const Module& module) {
+  Computation* entry = module.entry();
   Instruction* root = entry->root();
-  const Instruction* source = root->is(Opcode::get_tuple_element) ? root->operand(0) : root;
-  if (root->has_sharding() || !source->is(Opcode::manual_computation)) return;
+  const Instruction* source = root;
+  while (source->is(Opcode::get_tuple_element) || source->is(Opcode::opt_barrier) ||
+         source->is(Opcode::add_dependency)) {
+    source = source->operand(0);
+  }
+  if (root->has_sharding()) return;
+  const bool is_manual = source->is(Opcode::manual_computation);
+  if (!is_manual && !(runs_program(source->opcode) && has_partial(module))) return;
   Builder b(entry);
   b.metadata = root->metadata;
   if (!root->shape.is_tuple) return entry->set_root(b.unary(Opcode::copy, root));
@@ -123,7 +139,7 @@ void drop_tokens(Module* module) {
 void take_whole_arrays(Module* module) {
   drop_tokens(module);
   complete_parameters(module->entry());
-  free_root(module->entry());
+  free_root(*module);
   complete(&module->entry()->root()->sharding);
 }
 
