@@ -161,23 +161,28 @@ void expand_window_scatters(Compilation& c) {
   passes::expand_window_scatters(c.module.get(), is_global(c));
 }
 
+spmd::PartitionOptions partition_options(Compilation& c) {
+  spmd::PartitionOptions options = c.partition;
+  if (c.options.network) options.machine = cost::Machine(*c.options.network);
+  options.all_records = c.for_report;
+  if (!c.context) c.context = take_context();
+  options.context = c.context.get();
+  return options;
+}
+
 void propagate(Compilation& c) {
   if (!is_global(c)) return;
   if (c.options.layouts == Layouts::propagated) {
     spmd::propagate(c.module.get());
     return;
   }
-  if (!c.context) c.context = take_context();
   spmd::AutoShardingOptions options;
-  options.partition = c.partition;
-  if (c.options.network) options.partition.machine = cost::Machine(*c.options.network);
-  options.partition.context = c.context.get();
+  options.partition = partition_options(c);
   if (c.options.memory_budget) options.memory_budget = double(*c.options.memory_budget);
   options.decisions = c.for_decisions;
   spmd::AutoSharding found = spmd::propagate_and_solve(std::move(c.module), options);
   c.module = std::move(found.module);
   c.decisions = std::move(found.decisions);
-  if (c.for_report) return;  // reports want all records
   c.tried = {std::move(found.reshards), std::move(found.device), std::move(found.report)};
 }
 
@@ -205,15 +210,6 @@ void keep_shardings(Compilation& c) {
   }
   c.result_shardings = closed_shardings(*c.module->entry()->root(), *c.module);
   if (c.options.keep_stages) c.propagated = c.module->clone();
-}
-
-spmd::PartitionOptions partition_options(Compilation& c) {
-  spmd::PartitionOptions options = c.partition;
-  if (c.options.network) options.machine = cost::Machine(*c.options.network);
-  options.all_records = c.for_report;
-  if (!c.context) c.context = take_context();
-  options.context = c.context.get();
-  return options;
 }
 
 void make_reshards_explicit(Compilation& c) {

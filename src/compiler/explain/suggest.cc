@@ -139,22 +139,39 @@ class Search {
 
   void run(std::vector<Found>* entries) {
     base_ = measure(run_);
+    std::vector<Considered> all;
     for (Found& f : *entries) {
       if (f.entry.bytes <= 0 || !f.record || !f.record->op) continue;
-      consider(&f);
+      consider(&f, &all);
     }
+    confirm_first(all);
+    for (const Considered& c : all) settle(c);
   }
 
  private:
-  void consider(Found* found) {
+  /// What was found for an entry: the best that costs nothing, and the best that costs memory.
+  struct Considered {
+    Found* found = nullptr;
+    std::string movement;
+    double bytes = 0;  ///< of the movement
+    std::optional<Edit> free, priced;
+  };
+
+  /// Whether a program has less to move, of that movement too, and no more to compute.
+  bool is_better(const Figures& f, const std::string& movement, double bytes) const {
+    if (f.bytes >= base_.bytes * 0.999 || f.flops > 1.05 * base_.flops) return false;
+    const auto then = f.by_movement.find(movement);
+    return then == f.by_movement.end() || then->second < bytes;
+  }
+
+  void consider(Found* found, std::vector<Considered>* to) {
     const spmd::CommunicationRecord& r = *found->record;
     const std::string movement = movement_key(path_of(r.op), path_of(r.value), r.leaf);
     const auto now = base_.by_movement.find(movement);
     if (now == base_.by_movement.end()) return;
-    // The best that costs nothing, and the best that costs memory.
     struct Best {
       const Edit* edit = nullptr;
-      Figures figures;
+      double bytes = 0;
     };
     Best free, priced;
     choose_freed(*found);
@@ -165,20 +182,23 @@ class Search {
       if (tried == results_.end()) continue;
       ++found->entry.tried;
       const std::optional<Figures>& f = tried->second;
-      if (!f || f->bytes >= base_.bytes * 0.999) continue;
-      if (f->flops > 1.05 * base_.flops || f->work > 1.1 * base_.work) continue;
-      const auto then = f->by_movement.find(movement);
-      if (then != f->by_movement.end() && then->second >= now->second) continue;
+      if (!f || !is_better(*f, movement, now->second) || f->work > 1.1 * base_.work) continue;
       Best& best = f->held > base_.held ? priced : free;
-      if (!best.edit || f->bytes < best.figures.bytes) best = {&edit, *f};
+      if (!best.edit || f->bytes < best.bytes) best = {&edit, f->bytes};
     }
-    for (const Best& best : {free, priced}) {
-      if (!best.edit || found->entry.suggestion) continue;
-      const Figures* f = confirm(*best.edit);
-      if (!f || f->bytes >= base_.bytes * 0.999 || f->flops > 1.05 * base_.flops) continue;
-      const auto then = f->by_movement.find(movement);
-      if (then != f->by_movement.end() && then->second >= now->second) continue;
-      found->entry.suggestion = suggestion(*best.edit, *f);
+    Considered c{found, movement, now->second, {}, {}};
+    if (free.edit) c.free = *free.edit;
+    if (priced.edit) c.priced = *priced.edit;
+    if (c.free || c.priced) to->push_back(std::move(c));
+  }
+
+  void settle(const Considered& c) {
+    for (const std::optional<Edit>& edit : {c.free, c.priced}) {
+      if (!edit || c.found->entry.suggestion) continue;
+      const Figures* f = confirm(*edit);
+      if (f && is_better(*f, c.movement, c.bytes)) {
+        c.found->entry.suggestion = suggestion(*edit, *f);
+      }
     }
   }
 
@@ -187,11 +207,30 @@ class Search {
   const Figures* confirm(const Edit& edit) {
     auto [it, fresh] = confirmed_.try_emplace(edit.key());
     if (fresh && confirms_left_-- > 0) {
-      // In what order a device does its work makes no difference, but for how a sum is rounded.
-      it->second = measured(edit, options_, {.figures = true});
-      if (it->second && !it->second->exact) it->second = measured(edit, options_, {});
+      const auto known = compiled_.find(edit.key());
+      it->second = known != compiled_.end() ? known->second : compiled(edit);
     }
     return it->second ? &*it->second : nullptr;
+  }
+
+  std::optional<Figures> compiled(const Edit& edit) const {
+    // In what order a device does its work makes no difference, but for how a sum is rounded.
+    std::optional<Figures> f = measured(edit, options_, {.figures = true});
+    if (f && !f->exact) f = measured(edit, options_, {});
+    return f;
+  }
+
+  /// Compiles at once what `settle` begins with: what comes second depends on what that finds.
+  void confirm_first(const std::vector<Considered>& all) {
+    if (!at_once_) return;
+    std::vector<std::pair<const Edit*, std::optional<Figures>*>> fresh;
+    for (const Considered& c : all) {
+      if (int(fresh.size()) == confirms_left_) break;
+      const Edit& first = c.free ? *c.free : *c.priced;
+      const auto [it, is_new] = compiled_.try_emplace(first.key());
+      if (is_new) fresh.emplace_back(&first, &it->second);
+    }
+    for_all(fresh.size(), [&](std::size_t k) { *fresh[k].second = compiled(*fresh[k].first); });
   }
 
   /// As the rules alone shard the program.
@@ -407,7 +446,7 @@ class Search {
   int left_;
   bool at_once_;
   Figures base_;
-  std::map<std::string, std::optional<Figures>> results_, confirmed_;
+  std::map<std::string, std::optional<Figures>> results_, compiled_, confirmed_;
   int confirms_left_ = 24;
   std::map<std::string, std::optional<Edit>> freed_;
   std::vector<Freed>* fresh_ = nullptr;  ///< while annotations to be left open are gathered

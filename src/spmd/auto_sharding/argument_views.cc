@@ -15,6 +15,11 @@ namespace {
 /// A frontend attribute: names are the user's, and a program may be read from text.
 constexpr const char* kView = "tessera.argument_view";
 
+/// One that makes no difference.
+bool is_same_view(const ir::Instruction& i) {
+  return is_argument_view(i) && i.sharding == i.operand(0)->sharding;
+}
+
 }  // namespace
 
 void add_views(ir::Module* module) {
@@ -42,10 +47,14 @@ void drop_views(ir::Module* module) {
   ir::Computation* entry = module->entry();
   for (ir::Instruction* p : entry->parameters()) {
     for (ir::Instruction* user : p->users()) {
-      if (is_argument_view(*user) && user->sharding == p->sharding) user->replace_all_uses_with(p);
+      if (is_same_view(*user)) user->replace_all_uses_with(p);
     }
   }
   entry->remove_dead();
+}
+
+const ir::Instruction* without_view(const ir::Instruction* i) {
+  return i != nullptr && is_same_view(*i) ? i->operand(0) : i;
 }
 
 bool is_argument_view(const ir::Instruction& i) {

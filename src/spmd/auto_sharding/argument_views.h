@@ -13,6 +13,8 @@ void add_views(ir::Module* module);
 /// module since they were added may have removed some.
 void drop_views(ir::Module* module);
 
+/// The argument, of a view that `drop_views` would drop; anything else, null included, itself.
+const ir::Instruction* without_view(const ir::Instruction* instruction);
 /// Whether the instruction is a use of an argument of the program that may be sharded
 /// otherwise than the argument: it is the argument still, and its operand 0.
 bool is_argument_view(const ir::Instruction& instruction);

@@ -36,6 +36,13 @@ bool chooses_arguments(const ir::Module& module) {
                      [](const ir::Instruction* p) { return ir::has_auto_sharding(*p); });
 }
 
+/// What such an instruction holds besides its operands isn't less where these are.
+bool runs_programs(const ir::Module& module) {
+  const auto& all = module.entry()->instructions();
+  return std::any_of(all.begin(), all.end(),
+                     [](const auto& i) { return ir::runs_program(i->opcode); });
+}
+
 /// A propagated module as one device runs it.
 struct Partitioned {
   ExplicitProgram reshards;
@@ -92,7 +99,9 @@ class Solver {
     Solution out;
     if (choice.groups() == 0) return out;
     auto_sharding::Assignment found;
-    for (const std::vector<std::size_t>& block : auto_sharding::blocks(choice.groups())) {
+    const std::vector<std::vector<std::size_t>> blocks = auto_sharding::blocks(choice.groups());
+    in_one_block_ = blocks.size() == 1;
+    for (const std::vector<std::size_t>& block : blocks) {
       const auto_sharding::PairwiseModel& model = choice.build(block);
       found = minimize(model, std::vector<int>(model.nodes.size(), 0));
       choice.take(found);
@@ -111,6 +120,12 @@ class Solver {
   }
 
   double marked_bytes(const std::vector<double>& held) const { return choice_->marked_bytes(held); }
+
+  /// What no solution has less than at its peak, by the model; 0: not known.
+  double least_peak() const {
+    if (!in_one_block_ || runs_programs(*module_)) return 0;
+    return cost::peak_bytes_where(*module_, shard_bytes(/*least=*/true));
+  }
 
   /// Marks what is live wherever the last solution has more than that, by the model.
   void mark(double bytes) {
@@ -151,17 +166,26 @@ class Solver {
   }
 
  private:
-  /// What a device has of an instruction's result in the last solution.
-  std::function<double(const ir::Instruction&)> shard_bytes() const {
-    return [this](const ir::Instruction& i) {
+  /// What a device has of an instruction's result in the last solution, or in that which leaves it
+  /// least.
+  std::function<double(const ir::Instruction&)> shard_bytes(bool least = false) const {
+    const auto bytes_in = [](const Shape& leaf, const TensorSharding& s) {
+      const bool is_split = leaf.is_array() && s.mesh && s.kind == TensorSharding::Kind::axes;
+      return double((is_split ? local_shape(leaf, s) : leaf).byte_count());
+    };
+    return [this, bytes_in, least](const ir::Instruction& i) {
       if (!propagation_.graph().has(i)) return double(i.shape.byte_count());
       double bytes = 0;
       const std::vector<Shape> leaves = flatten(i.shape);
       for (std::size_t k = 0; k < leaves.size(); ++k) {
-        const TensorSharding& s = choice_->sharding_of(propagation_.graph().value_of(&i, k));
-        const bool is_split =
-            leaves[k].is_array() && s.mesh && s.kind == TensorSharding::Kind::axes;
-        bytes += double((is_split ? local_shape(leaves[k], s) : leaves[k]).byte_count());
+        const int value = propagation_.graph().value_of(&i, k);
+        double of_leaf = bytes_in(leaves[k], choice_->sharding_of(value));
+        if (least) {
+          for (const TensorSharding& s : choice_->choices_of(value)) {
+            of_leaf = std::min(of_leaf, bytes_in(leaves[k], s));
+          }
+        }
+        bytes += of_leaf;
       }
       return bytes;
     };
@@ -171,6 +195,7 @@ class Solver {
   const AutoShardingOptions& options_;
   Propagation propagation_;
   std::unique_ptr<auto_sharding::ShardingModel> choice_;
+  bool in_one_block_ = false;  ///< all axes are chosen at once: the choices of arrays are all
 };
 
 /// Costs that differ by this much of them are the same.
@@ -188,7 +213,8 @@ std::optional<Solution> cheapest_within(Solver* solver, const cost::Machine& mac
   Solution small;
   double more = cost::kPassesOfScarce;
   for (int k = 0; small.pins.empty(); ++k, more *= 4) {
-    if (k == kRounds) return std::nullopt;
+    // One round in vain is usual; after it, a look at whether others can be otherwise.
+    if (k == kRounds || (k == 1 && solver->least_peak() > limit)) return std::nullopt;
     Solution now = solver->solve(more);
     if (now.peak <= limit) {
       small = std::move(now);
@@ -298,6 +324,10 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   if (!best) {
     if (options.decisions) out.decisions = solver.decisions_as_propagated();
     return out;
+  }
+  for (CommunicationRecord& r : best->program.report.records) {
+    r.op = without_view(r.op);
+    r.value = without_view(r.value);
   }
   drop_views(open.get());
   out.module = std::move(open);

@@ -29,9 +29,9 @@ void erase_sorted(std::vector<int>* list, int x) {
 
 }  // namespace
 
-Elimination::Elimination(const PairwiseModel& model, std::size_t most_states)
+Elimination::Elimination(const PairwiseModel& model, std::size_t most_states, bool only_exact)
     : model_(model), most_states_(most_states), times_kept_(model.nodes.size(), 0) {
-  plan();
+  plan(only_exact);
 }
 
 int Elimination::next_to_keep(const std::vector<std::vector<int>>& neighbors,
@@ -50,7 +50,7 @@ int Elimination::next_to_keep(const std::vector<std::vector<int>>& neighbors,
   return best;
 }
 
-void Elimination::plan() {
+void Elimination::plan(bool only_exact) {
   const std::size_t count = model_.nodes.size();
   std::vector<std::vector<int>> neighbors(count);
   std::vector<std::int64_t> log_states, weight;
@@ -83,6 +83,7 @@ void Elimination::plan() {
       continue;
     }
     const bool fits = least <= limit;
+    if (!fits && only_exact) return kept_.push_back(first);
     const int n = fits ? first : next_to_keep(neighbors, gone, log_states);
     const std::vector<int> around = std::move(neighbors[std::size_t(n)]);
     gone[std::size_t(n)] = 1;

@@ -32,10 +32,10 @@ inline void lower_to(double* out, const double* row, double base, std::size_t wi
 /// have, and the rest is solved around them.
 class Elimination {
  public:
-  explicit Elimination(const PairwiseModel& model) : Elimination(model, kAllStates) {}
+  explicit Elimination(const PairwiseModel& model) : Elimination(model, kAllStates, false) {}
   /// Whether a model would be solved exactly that has no more than so many states of each node.
   static bool is_exact_with(const PairwiseModel& model, std::size_t states) {
-    return Elimination(model, states).is_exact();
+    return Elimination(model, states, /*only_exact=*/true).is_exact();
   }
 
   /// No node has to keep its state: a round finds an assignment that none is cheaper than.
@@ -66,8 +66,9 @@ class Elimination {
   };
   static constexpr std::size_t kAllStates = std::size_t(-1);
 
-  Elimination(const PairwiseModel& model, std::size_t most_states);
-  void plan();
+  /// `only_exact`: there is no plan where a node would have to keep its state.
+  Elimination(const PairwiseModel& model, std::size_t most_states, bool only_exact);
+  void plan(bool only_exact = false);
   /// The node that stands in the way most, of those that were kept least often.
   int next_to_keep(const std::vector<std::vector<int>>& neighbors, const std::vector<char>& gone,
                    const std::vector<std::int64_t>& log_states) const;

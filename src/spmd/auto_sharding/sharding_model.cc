@@ -136,6 +136,11 @@ class ShardingModel::Builder : private ModelState {
   }
 
   const TensorSharding& sharding_of(int value) const { return current[std::size_t(value)]; }
+  std::span<const TensorSharding> choices_of(int value) const {
+    const int node = node_of_value_.empty() ? -1 : node_of_value_[std::size_t(value)];
+    if (node < 0) return {};
+    return nodes_[std::size_t(node)].domain->shardings;
+  }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<int>& members(int root) const { return variables_->members(root); }
   const std::vector<std::vector<std::size_t>>& tensors_of_edges() const { return edge_tensors_; }
@@ -574,6 +579,9 @@ double ShardingModel::marked_bytes(const std::vector<double>& held) const {
 void ShardingModel::take(const Assignment& assignment) { builder_->take(assignment); }
 const TensorSharding& ShardingModel::sharding_of(int value) const {
   return builder_->sharding_of(value);
+}
+std::span<const TensorSharding> ShardingModel::choices_of(int value) const {
+  return builder_->choices_of(value);
 }
 std::vector<Propagation::Pin> ShardingModel::pins() const { return builder_->pins(); }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "src/cost/machine.h"
@@ -64,6 +65,8 @@ class ShardingModel {
   void take(const Assignment& assignment);
   /// Of an array, as the last assignment says.
   const TensorSharding& sharding_of(int value) const;
+  /// What the last model that was built leaves a value; empty: its sharding alone.
+  std::span<const TensorSharding> choices_of(int value) const;
   /// Of all arrays that propagation may choose, where that is possible.
   std::vector<Propagation::Pin> pins() const;
 
