@@ -127,7 +127,13 @@ void PlanExecutor::run_block(const Block& block, const ActiveSet& active) {
       continue;
     }
     if (const auto* exchange = std::get_if<Exchange>(&step.what)) {
-      profiled_ ? run_profiled(step, *exchange, active) : run_exchange(step, *exchange, active);
+      try {
+        profiled_ ? run_profiled(step, *exchange, active) : run_exchange(step, *exchange, active);
+      } catch (const RuntimeError& e) {
+        // Exchanges don't know which op they are of.
+        if (e.location().known() || !step.location.known()) throw;
+        throw RuntimeError(step.name + ": " + e.message(), step.location);
+      }
     } else if (const auto* loop = std::get_if<While>(&step.what)) {
       run_while(step, *loop, active);
     } else {
