@@ -60,13 +60,6 @@ Reduction reduction_of(ir::Opcode op) {
   }
 }
 
-bool uneven(const TensorSharding& s, const Dims& global) {
-  for (std::size_t d = 0; d < global.size(); ++d) {
-    if (global[d] % s.shards(std::int64_t(d)) != 0) return true;
-  }
-  return false;
-}
-
 TensorSharding without_dims(TensorSharding s, const Dims& dims) {
   for (std::int64_t d : dims) s.dims[std::size_t(d)].axes.clear();
   return s;

@@ -20,8 +20,6 @@ bool reduced_differently(const TensorSharding& a, const TensorSharding& b);
 /// What joins partial values, and what a sharding says of that.
 ir::Opcode opcode_of(Reduction reduction);
 Reduction reduction_of(ir::Opcode op);
-/// Some dim of the array is split unevenly.
-bool uneven(const TensorSharding& s, const Dims& global);
 /// The sharding without axes on these dims.
 TensorSharding without_dims(TensorSharding s, const Dims& dims);
 /// Without partial values.

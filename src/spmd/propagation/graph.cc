@@ -530,20 +530,13 @@ class Builder {
         return closed(graph_.values[std::size_t(v)]) &&
                graph_.values[std::size_t(v)].sharding == first.sharding;
       });
-      if (agree && !(input.boundary && uneven(first))) {
+      if (agree && !(input.boundary && !first.sharding.splits_evenly(first.dims))) {
         input.sharding = first.sharding;
         input.adopted = list[0];
         // Callers give and take parts only where the program says so.
         if (input.boundary) input.sharding.unreduced.clear();
       }
     }
-  }
-
-  static bool uneven(const Value& v) {
-    for (std::size_t d = 0; d < v.dims.size(); ++d) {
-      if (v.dims[d] % v.sharding.shards(std::int64_t(d)) != 0) return true;
-    }
-    return false;
   }
 
   void index() {

@@ -93,7 +93,7 @@ OpPlan plan_custom_call(PartitionContext& p, const ir::Instruction& source) {
     if (!shape.is_array()) continue;
     s = reduced(s);
     // Nobody is to see padding.
-    if (uneven(s, shape.dims)) s = p.source.replicated(shape.rank());
+    if (!s.splits_evenly(shape.dims)) s = p.source.replicated(shape.rank());
   }
   return plan;
 }

@@ -220,7 +220,7 @@ struct LocalScatter {
 ir::Instruction* local_indices(PartitionContext& p, const LocalScatter& s, const Value& given) {
   ir::Builder& b = p.b();
   ir::Instruction* indices = given.local;
-  const bool padded = uneven(given.sharding, given.shape.dims);
+  const bool padded = !given.sharding.splits_evenly(given.shape.dims);
   const Dims& named = s.attrs.scatter_dims_to_operand_dims;
   if (s.served || padded) indices = narrow_indices(p, indices);
   if (s.has_margin()) {
@@ -328,7 +328,7 @@ void partition_scatter(PartitionContext& p, const ir::Instruction& source) {
   for (Value* v : values) locals.push_back(v->local);
   locals[count] = local_indices(p, scatter, *values[count]);
   ir::ScatterAttrs local = attrs;
-  if (scatter.served || uneven(values[count]->sharding, values[count]->shape.dims)) {
+  if (scatter.served || !values[count]->sharding.splits_evenly(values[count]->shape.dims)) {
     local.indices_are_sorted = false;
   }
   const IndexList& axes = layout.results[0].unreduced;

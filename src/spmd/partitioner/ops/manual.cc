@@ -126,7 +126,7 @@ TensorSharding crossing(const TensorSharding& global, const TensorSharding& loca
 }
 
 void check_even(const ir::Instruction& source, const TensorSharding& s, const Shape& local) {
-  if (!uneven(s, local.dims)) return;
+  if (s.splits_evenly(local.dims)) return;
   throw NotImplementedError("the body of a manual computation has " + local.to_string() +
                                 " in uneven parts, " + s.to_spec_string() + ", at its boundary",
                             source.location());
