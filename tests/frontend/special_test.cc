@@ -130,6 +130,19 @@ TEST(Numeric, LimitsOfDtypes) {
   EXPECT_EQ(finfo(f16).max, 65504);
   EXPECT_EQ(finfo(bf16).bits, 16);
   EXPECT_EQ(finfo(bf16).eps, 0.0078125);
+  // As ml_dtypes has them.
+  EXPECT_EQ(finfo(DType::f8e4m3fn).max, 448);
+  EXPECT_EQ(finfo(DType::f8e4m3fn).eps, 0.125);
+  EXPECT_EQ(finfo(DType::f8e4m3fnuz).max, 240);
+  EXPECT_EQ(finfo(DType::f8e5m2).max, 57344);
+  EXPECT_EQ(finfo(DType::f8e5m2).smallest_subnormal, std::ldexp(1.0, -16));
+  EXPECT_EQ(finfo(DType::f8e3m4).max, 15.5);
+  EXPECT_EQ(finfo(DType::f8e8m0fnu).max, std::ldexp(1.0, 127));
+  EXPECT_EQ(finfo(DType::f6e2m3fn).max, 7.5);
+  EXPECT_EQ(finfo(DType::f6e3m2fn).max, 28);
+  EXPECT_EQ(finfo(DType::f6e3m2fn).bits, 6);
+  EXPECT_EQ(finfo(DType::f4e2m1fn).max, 6);
+  EXPECT_EQ(finfo(DType::f4e2m1fn).smallest_normal, 1);
   EXPECT_EQ(iinfo(s8).min, -128);
   EXPECT_EQ(iinfo(u64).max, std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(iinfo(s64).min, std::numeric_limits<std::int64_t>::min());

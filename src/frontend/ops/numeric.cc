@@ -10,6 +10,7 @@
 #include <tessera/ops/reductions.h>
 #include <tessera/ops/shape_ops.h>
 
+#include "src/base/small_floats.h"
 #include "src/frontend/ops/moves.h"
 #include "src/frontend/ops/special_function.h"
 
@@ -39,6 +40,26 @@ FloatBits float_bits(const std::string& name, DType t, Location location) {
   throw DTypeError(name + " of " + std::string(tessera::name(t)) +
                        "; valid are f64, f32, f16, bf16, integers and pred",
                    location);
+}
+
+FloatInfo small_finfo(DType t) {
+  FloatInfo out;
+  out.bits = small_float_width(t);
+  out.eps = std::ldexp(1.0, -small_float_mantissa_bits(t));
+  if (t == DType::f8e8m0fnu) {  // powers of two without a sign
+    out.max = std::ldexp(1.0, 127);
+    out.min = out.smallest_normal = out.smallest_subnormal = std::ldexp(1.0, -127);
+    return out;
+  }
+  const SmallFloatForm form = small_float_form(t);
+  const bool has_infinity = form.special == SmallFloatSpecial::ieee;
+  const bool has_nan_on_top = form.special == SmallFloatSpecial::one_nan;
+  const int greatest = (1 << form.exponent_bits) - (has_infinity ? 2 : 1);
+  out.max = std::ldexp(2 - (has_nan_on_top ? 2 : 1) * out.eps, greatest - form.bias);
+  out.min = -out.max;
+  out.smallest_normal = std::ldexp(1.0, 1 - form.bias);
+  out.smallest_subnormal = out.smallest_normal * out.eps;
+  return out;
 }
 
 void check_integers(const std::string& name, const Operand& x) {
@@ -427,6 +448,7 @@ FloatInfo finfo(DType dtype, Location location) {
                      location);
   }
   const DType t = real_type(dtype);
+  if (is_small_float(t)) return small_finfo(t);
   const FloatBits form = float_bits("finfo", t, location);
   FloatInfo out;
   out.bits = int(byte_size(t)) * 8;
