@@ -158,6 +158,50 @@ Value* library(const VectorBuilder& v, const char* name, DType t, llvm::ArrayRef
   return b.CreateShuffleVector(parts[0], first_lanes);
 }
 
+/// Sine and cosine in doubles, in which what is left of an angle without its half turns has digits
+/// enough: off by little more than half a unit in the last place. libmvec's are off by up to 4; it
+/// is asked for vectors with an angle of very many turns, or none at all.
+Value* sine_f32(const VectorBuilder& v, Value* x, bool cosine) {
+  auto& b = v.b;
+  llvm::Type* wide = v.vector(b.getDoubleTy());
+  const auto c = [&](double k) { return v.constant(wide, k); };
+  constexpr double kRound = 6755399441055744;  // 1.5 * 2^52: adding it leaves a whole number
+  Value* angle = b.CreateFPExt(x, wide);
+  // A cosine is a sine of a quarter turn more: its half turns are those up to half a one less.
+  Value* turns = cosine ? v.multiply_add(angle, c(0.318309886183790672), c(0.5)) : nullptr;
+  Value* whole = cosine ? b.CreateFAdd(turns, c(kRound))
+                        : v.multiply_add(angle, c(0.318309886183790672), c(kRound));
+  Value* n = b.CreateFSub(whole, c(kRound));
+  if (cosine) n = b.CreateFSub(n, c(0.5));
+  Value* r = v.multiply_add(n, c(-3.141592653589793116), angle);
+  r = v.multiply_add(n, c(-1.2246467991473532e-16), r);
+  Value* q = polynomial(v, b.CreateFMul(r, r),
+                        {-2.3888908280353394e-08, 2.7525384369000636e-06, -1.9840868208835885e-04,
+                         8.333331108595082e-03, -1.6666666626149454e-01, 1});
+  // The sign turns with each half turn.
+  llvm::Type* i = v.integers(64);
+  Value* sign = b.CreateShl(b.CreateBitCast(whole, i), 63);
+  r = b.CreateBitCast(b.CreateXor(b.CreateBitCast(r, i), sign), wide);
+  Value* near = b.CreateFPTrunc(b.CreateFMul(r, q), x->getType());  // keeps -0
+  constexpr double kMost = 1099511627776;                           // 2^40
+  Value* far =
+      b.CreateFCmpUGT(v.intrinsic(llvm::Intrinsic::fabs, x), v.constant(x->getType(), kMost));
+  llvm::Function* f = b.GetInsertBlock()->getParent();
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  auto* many = llvm::BasicBlock::Create(b.getContext(), "many_turns", f);
+  auto* after = llvm::BasicBlock::Create(b.getContext(), "after_turns", f);
+  b.CreateCondBr(b.CreateOrReduce(far), many, after);
+  b.SetInsertPoint(many);
+  Value* mixed = v.select(far, library(v, cosine ? "cos" : "sin", DType::f32, {x}), near);
+  many = b.GetInsertBlock();
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+  llvm::PHINode* out = b.CreatePHI(x->getType(), 2);
+  out->addIncoming(near, before);
+  out->addIncoming(mixed, many);
+  return out;
+}
+
 /// libmvec's is off by up to 4 units in the last place, more on some machines than on others: a
 /// step of Newton's leaves less than one.
 Value* cbrt_f32(const VectorBuilder& v, Value* x) {
@@ -227,6 +271,10 @@ Value* emit_math(const VectorBuilder& v, Opcode op, DType t, llvm::ArrayRef<Valu
     Value* one = v.constant(operands[0]->getType(), 1);
     Value* e = emit_math(v, Opcode::exponential, t, {b.CreateFNeg(operands[0])});
     return e == nullptr ? nullptr : b.CreateFDiv(one, b.CreateFAdd(one, e));
+  }
+  if (t == DType::f32 && (op == Opcode::sine || op == Opcode::cosine) && v.machine.fma &&
+      v.machine.vector_math) {
+    return sine_f32(v, operands[0], op == Opcode::cosine);
   }
   if (t == DType::f32 && op == Opcode::cbrt) return cbrt_f32(v, operands[0]);
   if (t == DType::f32 && op == Opcode::exponential) return exp_f32(v, operands[0]);
