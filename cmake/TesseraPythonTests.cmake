@@ -14,7 +14,7 @@ if(tessera_no_jax)
   return()
 endif()
 set(tessera_jax_tests conform package programs callbacks asynchronous partitioning process training
-    libraries lifetimes)
+    libraries solvers lifetimes)
 if(TESSERA_HAVE_MPI)
   list(APPEND tessera_jax_tests processes_2 processes_4 processes_failures processes_document)
 endif()
