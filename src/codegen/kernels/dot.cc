@@ -72,10 +72,8 @@ void multiply_block(const DotAttrs& a, const Block& block, const T* lhs, const T
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
     // Blocks depend on the number of threads, which results shouldn't.
     if (packed_gemm_pays(a.m, a.n, a.k)) return multiply(&multiply_packed<T>);
-    const auto ta = a.lhs_transposed ? CblasTrans : CblasNoTrans;
     const auto tb = a.rhs_transposed ? CblasTrans : CblasNoTrans;
-    if (std::min(a.m, a.n) > kMostVectors &&
-        batch_gemm_pays(ta, tb, int(a.m), int(a.n), int(a.k))) {
+    if (std::min(a.m, a.n) > kMostVectors && batch_gemm_pays(tb, int(a.m), int(a.n), int(a.k))) {
       return multiply(&multiply_ourselves<T>);
     }
   }

@@ -26,14 +26,10 @@ inline void keep_blas_to_one_thread() {
 
 /// Whether our own product without packing is the faster one: measured, by 5 to 200 % where this
 /// holds and packed_gemm_pays doesn't. OpenBLAS has kernels of its own for small matrices, better
-/// ones for AVX2 where sums are long (below, it goes through the result once more to clear it; seen
-/// on AMD's Zen 3), and for large matrices on Intel's processors (Sapphire Rapids, by up to 20 %;
-/// not so on AMD's Zen 4).
-inline bool batch_gemm_pays(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k) {
+/// ones for AVX2, and for large matrices on Intel's processors (Sapphire Rapids, by up to 20 %; not
+/// so on AMD's Zen 4).
+inline bool batch_gemm_pays(CBLAS_TRANSPOSE tb, int m, int n, int k) {
   const double products = double(m) * n * k;
-  if (instruction_set() == InstructionSet::avx2) {
-    return !is_intel() && ta == CblasNoTrans && m >= 24 && n >= 8 && k <= 128 && products < 4e8;
-  }
   return instruction_set() == InstructionSet::avx512 && products > 2e5 &&
          (products < 4e8 || !is_intel()) && (tb == CblasNoTrans || m >= 8);
 }
@@ -112,7 +108,7 @@ inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, co
                  int lda, const float* b, int ldb, float* c, int ldc) {
   if (multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc)) return;
   if (packed_gemm_pays(m, n, k)) return multiply_packed(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
-  if (batch_gemm_pays(ta, tb, m, n, k)) {
+  if (batch_gemm_pays(tb, m, n, k)) {
     return multiply_ourselves(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
   }
   cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
@@ -121,7 +117,7 @@ inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, co
                  int lda, const double* b, int ldb, double* c, int ldc) {
   if (multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc)) return;
   if (packed_gemm_pays(m, n, k)) return multiply_packed(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
-  if (batch_gemm_pays(ta, tb, m, n, k)) {
+  if (batch_gemm_pays(tb, m, n, k)) {
     return multiply_ourselves(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
   }
   cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);

@@ -51,7 +51,7 @@ void add_product(const Side& of_a, const Side& of_b, std::int64_t rows, const T*
   c += part.m0 * of_c + part.n0;
   const CBLAS_TRANSPOSE ta = of_a.by_rows ? CblasTrans : CblasNoTrans;
   const CBLAS_TRANSPOSE tb = of_b.by_rows ? CblasNoTrans : CblasTrans;
-  if (batch_gemm_pays(ta, tb, m, n, int(rows))) {
+  if (batch_gemm_pays(tb, m, n, int(rows))) {
     const typename BatchGemm<T>::Term term{a, b, rows};
     BatchGemm<T> job;
     job.terms = &term;
