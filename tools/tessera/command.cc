@@ -14,6 +14,7 @@
 
 #include "src/compiler/compile.h"
 #include "tools/tessera/open_batch.h"
+#include "tools/tessera/placement.h"
 
 namespace tessera::tool {
 
@@ -52,6 +53,17 @@ LoadedModule load_open_module(const std::string& path) {
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   out.milliseconds = took.count();
   return out;
+}
+
+void add_placement_flags(CLI::App* command, PlacementFlags* flags) {
+  command->add_option("--mesh", flags->mesh,
+                      "Mesh to run on: data=2,model=4 (default: the module's own)");
+  command->add_option("--in-shardings", flags->in_shardings,
+                      "A spec per argument: P(\"data\",None);P() (default: the module's own)");
+  command
+      ->add_option("--devices", flags->devices,
+                   "Number of devices (default: the module's or the mesh's)")
+      ->check(CLI::Range(std::int64_t(1), kMaxDevices));
 }
 
 void add_layouts_flag(CLI::App* command, std::string* value) {

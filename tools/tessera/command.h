@@ -17,6 +17,8 @@
 
 namespace tessera::tool {
 
+struct PlacementFlags;
+
 using OrderedJson = nlohmann::ordered_json;
 
 /// Adds a subcommand to the application; `run` is set if it was chosen.
@@ -61,6 +63,8 @@ LoadedModule load_open_module(const std::string& path);
 
 /// --layouts: how intermediate arrays are sharded.
 void add_layouts_flag(CLI::App* command, std::string* value);
+/// --mesh, --in-shardings and --devices of what runs, or is to.
+void add_placement_flags(CLI::App* command, PlacementFlags* flags);
 /// As the flag says; if it isn't given, as TESSERA_LAYOUTS does.
 Layouts layouts_of(const std::string& flag);
 

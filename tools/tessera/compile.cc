@@ -73,14 +73,7 @@ void add_compile(CLI::App& app, std::function<int()>& run) {
   command->add_option("--cpu", options->cpu, "The processor that its machine code is for")
       ->check(CLI::IsMember({"native", "x86-64-v3", "x86-64-v4"}))
       ->capture_default_str();
-  command->add_option("--mesh", options->placement.mesh,
-                      "Mesh to run on: data=2,model=4 (default: the module's own)");
-  command->add_option("--in-shardings", options->placement.in_shardings,
-                      "A spec per argument: P(\"data\",None);P() (default: the module's own)");
-  command
-      ->add_option("--devices", options->placement.devices,
-                   "Number of devices (default: the module's or the mesh's)")
-      ->check(CLI::Range(std::int64_t(1), kMaxDevices));
+  add_placement_flags(command, &options->placement);
   add_layouts_flag(command, &options->layouts);
   command->add_flag("--json", options->json, "Print one JSON object");
   command->callback([&run, options] { run = [options] { return compile(*options); }; });

@@ -198,14 +198,7 @@ void print_pairs(const std::vector<PairLink>& pairs, const std::vector<std::stri
 
 /// Of all devices.
 Mesh mesh_of(const Mesh::Shape& axes) {
-  std::vector<std::int64_t> sizes;
-  std::vector<std::string> names;
-  std::int64_t count = 1;
-  for (const auto& [name, size] : axes) {
-    names.push_back(name);
-    sizes.push_back(size);
-    count *= size;
-  }
+  const auto [sizes, names, count] = mesh_parts(axes);
   if (count != std::int64_t(device_count())) {
     throw UsageError("--mesh is of " + std::to_string(count) + " devices; there are " +
                      std::to_string(device_count()) + " (TESSERA_NUM_DEVICES in each process)");

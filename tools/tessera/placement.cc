@@ -59,6 +59,16 @@ Mesh::Shape parse_mesh(const std::string& text) {
   return out;
 }
 
+MeshParts mesh_parts(const Mesh::Shape& axes) {
+  MeshParts out;
+  for (const auto& [name, size] : axes) {
+    out.names.push_back(name);
+    out.sizes.push_back(size);
+    out.count = checked_multiply(out.count, size);
+  }
+  return out;
+}
+
 PartitionSpec parse_spec(const std::string& text) { return PartitionSpec::parse(text, Location{}); }
 
 std::vector<PartitionSpec> parse_specs(const std::string& text) {
@@ -103,14 +113,7 @@ void drop_shardings(ir::Module* module, std::int64_t devices) {
 
 /// A device each, numbered as positions: shardings are only checked on it.
 Mesh numbered_mesh(const Mesh::Shape& axes) {
-  std::vector<std::int64_t> sizes;
-  std::vector<std::string> names;
-  std::int64_t count = 1;
-  for (const auto& [name, size] : axes) {
-    names.push_back(name);
-    sizes.push_back(size);
-    count = checked_multiply(count, size);
-  }
+  const auto [sizes, names, count] = mesh_parts(axes);
   if (count > kMaxDevices) {
     throw ShardingError("the module's mesh is of " + std::to_string(count) +
                         " devices; there may be " + std::to_string(kMaxDevices) + " at most");

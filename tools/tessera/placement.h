@@ -17,6 +17,13 @@ namespace tessera::tool {
 
 /// "data=2,model=4". UsageError.
 Mesh::Shape parse_mesh(const std::string& text);
+/// The parts of a mesh, as Mesh's constructor takes them, and its number of devices.
+struct MeshParts {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::string> names;
+  std::int64_t count = 1;
+};
+MeshParts mesh_parts(const Mesh::Shape& axes);
 /// `P("x", None, ("y", "z"))`, as users write specs; quotes are ' or ". ParseError with the place.
 PartitionSpec parse_spec(const std::string& text);
 /// Specs between ';'. UsageError.

@@ -254,14 +254,7 @@ void add_run(CLI::App& app, std::function<int()>& run) {
       ->add_option("--tol", options->tol,
                    "|got - want| may be tol (1 + |want|); integers are compared exactly")
       ->capture_default_str();
-  command->add_option("--mesh", options->placement.mesh,
-                      "Mesh to run on: data=2,model=4 (default: the module's own)");
-  command->add_option("--in-shardings", options->placement.in_shardings,
-                      "A spec per argument: P(\"data\",None);P() (default: the module's own)");
-  command
-      ->add_option("--devices", options->placement.devices,
-                   "Number of devices (default: the module's or the mesh's)")
-      ->check(CLI::Range(std::int64_t(1), kMaxDevices));
+  add_placement_flags(command, &options->placement);
   add_layouts_flag(command, &options->layouts);
   command->add_option("--repeat", options->repeat, "Time this many runs, after two to warm up");
   command->add_flag("--profile", options->profile,

@@ -52,15 +52,7 @@ int lines_of_json() {
 }
 
 int describe(const ShardingArguments& options) {
-  const Mesh::Shape axes = parse_mesh(options.mesh);
-  std::vector<std::int64_t> sizes;
-  std::vector<std::string> names;
-  std::int64_t count = 1;
-  for (const auto& [name, size] : axes) {
-    names.push_back(name);
-    sizes.push_back(size);
-    count *= size;
-  }
+  const auto [sizes, names, count] = mesh_parts(parse_mesh(options.mesh));
   std::vector<Device> devices;
   for (std::int64_t id = 0; id < count; ++id) {
     Device device;
