@@ -12,12 +12,12 @@ shift 3
 
 skip() {
   echo "hosts: skipped, $*"
-  exit 0
+  exit 77
 }
 if [ "${HOSTS_INSIDE:-}" != 1 ]; then
   [ "$(id -u)" -eq 0 ] || skip "hosts are made by root alone"
   command -v ip >/dev/null || skip "there is no ip (Debian: iproute2)"
-  "$mpirun" --version 2>/dev/null | grep -q 'Open MPI' || skip "$mpirun isn't Open MPI's"
+  "$mpirun" --version 2>/dev/null | grep -qE 'Open MPI|OpenRTE' || skip "$mpirun isn't Open MPI's"
   unshare -m -n -p -f --mount-proc true 2>/dev/null || skip "namespaces can't be made here"
   unshare -m -n sh -c 'ip link add name bridge0 type bridge && ip link add name veth0 type veth peer name veth1' 2>/dev/null ||
     skip "the kernel makes no bridges or veth links"
