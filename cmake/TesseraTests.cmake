@@ -18,6 +18,9 @@ target_link_libraries(tessera_test_support PRIVATE tessera_build_flags ${tessera
 target_compile_definitions(tessera_test_support PRIVATE
   TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 target_compile_options(tessera_test_support PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
+# What fills large arrays.
+set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/support/random_literal.cc" PROPERTIES
+  COMPILE_OPTIONS "$<$<CONFIG:Release,RelWithDebInfo>:-O2>")
 
 # Layers that don't include the evaluator but whose tests compare with it.
 set(tessera_test_also_spmd evaluator)
@@ -210,8 +213,7 @@ if(TESSERA_PJRT)
     TESSERA_PJRT_LIBRARY="$<TARGET_FILE:tessera_pjrt>"
     TESSERA_ACCELERATORS_LIBRARY="$<TARGET_FILE:tessera_accelerators>"
     TESSERA_FAILING_PLUGIN="$<TARGET_FILE:tessera_failing_plugin>")
-  target_compile_options(tessera_accelerators_tests PRIVATE
-    $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
+  tessera_test_options(tessera_accelerators_tests accelerators_tests)
   target_link_libraries(tessera_accelerators_tests PRIVATE tessera::tessera tessera_build_flags
     Threads::Threads GTest::gtest GTest::gtest_main)
   add_test(NAME accelerators

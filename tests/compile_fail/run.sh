@@ -10,9 +10,15 @@ cxx=$1 source=$2 report=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# The public headers are read once for all cases.
+flags="-std=c++20 -fdiagnostics-color=never -I $source/include -I $source"
+echo '#include <tessera/tessera.h>' >"$work/public.h"
+# shellcheck disable=SC2086
+"$cxx" $flags -x c++-header "$work/public.h" -o "$work/public.h.gch" || exit 1
+
 compile() {
-  "$cxx" -std=c++20 -fsyntax-only -fdiagnostics-color=never \
-    -I "$source/include" -I "$source" "$@"
+  # shellcheck disable=SC2086
+  "$cxx" $flags -include "$work/public.h" -fsyntax-only "$@"
 }
 
 # Prints nothing if the case holds, else what is wrong with it.
