@@ -128,7 +128,8 @@ TEST(ElementGathers, AreTheGathersTheyWere) {
     Instruction* root = p.b.tuple(results);
     p.entry->set_root(root);
     const Literal want = evaluator::evaluate(p.module, p.arguments);
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(p.module));
+    const DescribeFailure what(
+        [&] { return "seed " + std::to_string(seed) + "\n" + ir::to_string(p.module); });
     flattened += passes::flatten_gathers(&p.module);
     ir::verify(p.module);
     expect_results(p.module, p.arguments, want, 10);
@@ -170,7 +171,8 @@ TEST(ElementScatters, AreTheScattersTheyWere) {
                                s, {combiner}));
     p.entry->remove_dead();
     const Literal want = evaluator::evaluate(p.module, p.arguments);
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(p.module));
+    const DescribeFailure what(
+        [&] { return "seed " + std::to_string(seed) + "\n" + ir::to_string(p.module); });
     flattened += passes::flatten_scatters(&p.module);
     ir::verify(p.module);
     expect_results(p.module, p.arguments, want, 1000);

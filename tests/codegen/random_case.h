@@ -4,17 +4,17 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <numeric>
 #include <random>
 
 #include "src/base/background.h"
-#include "src/base/literal_util.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/rewrite/builder.h"
 #include "tests/codegen/run_module.h"
 #include "tests/support/against_evaluator.h"
+#include "tests/support/describe.h"
 #include "tests/support/fixtures.h"
+#include "tests/support/random_literal.h"
 #include "tests/support/with_variable.h"
 
 namespace tessera::testing {
@@ -49,39 +49,9 @@ struct Random {
   }
   /// `special`: also extreme numbers, infinities and NaNs.
   Literal literal(DType t, const Dims& dims, bool special = false) {
-    Literal out(Shape(t, dims));
-    std::vector<double> re, im;
-    for (std::int64_t i = 0; i < out.element_count(); ++i) {
-      re.push_back(number(t, special));
-      im.push_back(number(t, special));
-    }
-    dispatch_dtype(t, [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      auto data = out.mutable_data<T>();
-      for (std::size_t i = 0; i < data.size(); ++i) {
-        if constexpr (is_complex_v<T>) {
-          using R = typename T::value_type;
-          data[i] = T(R(re[i]), R(im[i]));
-        } else {
-          data[i] = convert_element<T>(re[i]);
-          if (special && std::is_integral_v<T> && chance(0.2)) {
-            std::memset(static_cast<void*>(&data[i]), chance(0.5) ? 0xff : 0, sizeof(T));
-            if (chance(0.3)) reinterpret_cast<std::uint8_t*>(&data[i])[sizeof(T) - 1] = 0x80;
-          }
-        }
-      }
-    });
-    return out;
+    return random_literal(&engine, t, dims, special);
   }
-  double number(DType t, bool special) {
-    if (special && (is_floating(t) || is_complex(t)) && chance(0.15)) {
-      static const std::vector<double> odd = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e30, -1e-30};
-      return pick(odd);
-    }
-    if (is_integer(t)) return double(below(200) - (is_signed_integer(t) ? 100 : 0));
-    if (t == DType::pred) return double(below(2));
-    return double(below(4001) - 2000) / 512;
-  }
+  double number(DType t, bool special) { return random_number(&engine, t, special); }
 };
 
 /// What the type's precision leaves of results; sums of many elements more.
@@ -123,7 +93,8 @@ struct Program {
   /// The type's precision leaves this; sums of many elements more.
   void check(Instruction* root, std::uint64_t seed, double more = 1) {
     entry->set_root(root);
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(module));
+    const DescribeFailure what(
+        [&] { return "seed " + std::to_string(seed) + "\n" + ir::to_string(module); });
     try {
       expect_results(module, arguments, evaluator::evaluate(module, arguments), more);
       if (seed % 8 == 3) expect_equal_tiers();

@@ -413,7 +413,8 @@ TEST(RandomKernels, FftIsAccurateWithAllInstructionSets) {
       if (type == ir::FftType::irfft) dims.back() = lengths.back() / 2 + 1;
       p.argument(r.literal(type == ir::FftType::rfft ? real : complex, dims));
       p.entry->set_root(p.b.fft(p.entry->parameters()[0], type, lengths));
-      SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(p.module));
+      const DescribeFailure what(
+          [&] { return "seed " + std::to_string(seed) + "\n" + ir::to_string(p.module); });
       const Literal want = evaluator::evaluate(p.module, p.arguments);
       const Literal got = run_module(p.module, p.arguments)[0];
       EXPECT_LE(relative_error(got, want), wide ? 1e-14 : 1e-6);

@@ -64,7 +64,8 @@ TEST_P(ScatterRows, AreWhatTheEvaluatorGivesHoweverTheyAreSplit) {
     Instruction* const scatter = p.b.emit(
         Opcode::scatter, {p.argument(array), p.argument(indices), p.argument(updates)}, s, {c});
     p.entry->set_root(scatter);
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(p.module));
+    const DescribeFailure what(
+        [&] { return "seed " + std::to_string(seed) + "\n" + ir::to_string(p.module); });
     const Literal want = evaluator::evaluate(p.module, p.arguments);
     const codegen::KernelDescriptor descriptor = codegen::scatter_kernel(*scatter);
     ASSERT_TRUE(descriptor.make);
