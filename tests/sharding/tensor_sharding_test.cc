@@ -148,10 +148,12 @@ TEST(SdyText, MeshesInlineListsAndSingleDevices) {
     EXPECT_EQ(s.to_string(), "#sdy.sharding<@empty_mesh, [{}, {?}]>");
   }
   const MeshTable table{{"mesh", kMesh}, {"one", parse_sdy_mesh("<[], device_ids=[3]>", "one")}};
-  const TensorSharding one = parse_sdy_sharding("<@one, [{}, {}]>", table);
+  const TensorSharding one = parse_sdy_sharding("<@one, []>", table);
   EXPECT_EQ(one.kind, TensorSharding::Kind::maximal);
   EXPECT_EQ(one.device, 3);
-  EXPECT_EQ(one.rank(), 2);
+  for (const char* more : {"<@one, [{}, {}]>", "<@one, [], unreduced={\"x\"}>"}) {
+    EXPECT_THROW(parse_sdy_sharding(more, table), ParseError) << more;
+  }
   EXPECT_EQ(parse_sdy_sharding(one.to_string(), table).device, 3);
   const auto list = parse_sdy_sharding_per_value(
       "#sdy.sharding_per_value<[<@mesh, [{\"x\"}]>, <@mesh, [{?}, {}]>]>", table);

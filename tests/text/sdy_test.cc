@@ -345,7 +345,7 @@ TEST(Sdy, SpecialFactorsOfShardingRules) {
   refused("([i, j])->([i, j]) {i=8, j=16, k=2}", "a factor k that no dim has");
   refused("([i, j])->([i, j]) {i=8, j=16} reduction={j}", "reduces over j, which a result has");
   refused("([i, j])->([i, j]) {i=8, j=16} permutation={j, i}", "lists factors out of order");
-  refused("([i, j])->([i, j]) {i=8, j=16} permutation={j} need_replication={j}", "twice");
+  refused("([i, j])->([i, j]) {i=8, j=16} need_replication={j} permutation={j}", "twice");
   refused("([i, j])->([i, j]) {i=8, j=16} blocked_propagation={j, i}",
           "lists factors out of order");
   refused("([i, j])->([i, j]) {i=8, j=16} blocked_propagation={j, j}", "lists the factor j twice");

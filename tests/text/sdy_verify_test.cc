@@ -194,6 +194,55 @@ TEST(SdyVerify, RulesHaveTensorsAndFactors) {
       3, "has a dim of operand 0 without a factor");
 }
 
+TEST(SdyVerify, ListsOfRulesStandInOrder) {
+  const auto with = [](const std::string& lists) {
+    return function(
+        "%r = stablehlo.custom_call @f(%a) {sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->"
+        "([i, j]) {i=8, j=16}" +
+        lists + ">} : (tensor<8x16xf32>) -> tensor<8x16xf32>");
+  };
+  for (const char* good :
+       {"", ", custom", " need_replication={i}", " need_replication={i} permutation={j}",
+        " need_replication={i} blocked_propagation={i, j}, custom"}) {
+    EXPECT_EQ(error_of(with(good)), "no error") << good;
+  }
+  expect_refused(with(" permutation={j} need_replication={i}"), 3, "valid, in this order");
+  expect_refused(with(" permutation={i} permutation={j}"), 3, "valid, in this order");
+  expect_refused(with(", permutation={i}"), 3, "valid, in this order");
+  expect_refused(with(" custom"), 3, "valid, in this order");
+  expect_refused(with(", custom, custom"), 3, "valid, in this order");
+  expect_refused(with(","), 3, "expected a word");
+}
+
+TEST(SdyVerify, OneDeviceHasNoDims) {
+  const std::string one = "sdy.mesh @one = <[], device_ids=[1]>\n";
+  const auto with = [&](const std::string& rest) {
+    return one + function(
+                     "%r = stablehlo.negate %a {sdy.sharding = #sdy.sharding_per_value<[<@one"
+                     ", " +
+                     rest + ">]>} : tensor<8x16xf32>");
+  };
+  EXPECT_EQ(error_of(with("[]")), "no error");
+  expect_refused(with("[{}, {}]"), 4, "is device 1 alone");
+  expect_refused(with("[], replicated={\"x\"}"), 4, "is device 1 alone");
+  expect_refused(with("[], unreduced={\"x\"}"), 4, "is device 1 alone");
+}
+
+TEST(SdyVerify, AManualComputationIsOnOneMesh) {
+  const auto with = [](const std::string& mesh) {
+    return "sdy.mesh @other = <[\"x\"=4, \"y\"=2]>\n" +
+           function(
+               "%r = sdy.manual_computation(%a) in_shardings=[<@mesh, [{\"x\"}, {}]>] "
+               "out_shardings=[<@" +
+               mesh +
+               ", [{\"x\"}, {}]>] manual_axes={\"x\"} (%b: tensor<4x16xf32>) {\n"
+               "sdy.return %b : tensor<4x16xf32>\n} : (tensor<8x16xf32>) -> "
+               "tensor<8x16xf32>");
+  };
+  EXPECT_EQ(error_of(with("mesh")), "no error");
+  expect_refused(with("other"), 4, "are on one");
+}
+
 TEST(SdyVerify, ListsOfAxesStandOnceAndNotOnTokens) {
   expect_refused(function("%r = stablehlo.negate %a : tensor<8x16xf32>",
                           "@mesh, [{}, {}], unreduced={\"x\"}, unreduced={\"y\"}"),

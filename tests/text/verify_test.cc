@@ -33,6 +33,22 @@ void expect_forbidden(std::initializer_list<Forbidden> all) {
 
 TEST(Verify, OperationsBetweenDevices) {
   expect_forbidden({
+      {"%a: tensor<4xf32>",
+       "%0 = \"stablehlo.custom_call\"(%a) <{call_target_name = \"Pin\", api_version = 4 : i32}> : "
+       "(tensor<4xf32>) -> tensor<4xf32>",
+       "calls Pin, which is about a memref, on tensors alone"},
+      {"%a: tuple<tensor<4xf32>>",
+       "%0 = \"stablehlo.custom_call\"(%a) <{call_target_name = \"f\", operand_layouts = "
+       "[dense<[0]> : tensor<1xindex>], result_layouts = [dense<[0]> : tensor<1xindex>]}> : "
+       "(tuple<tensor<4xf32>>) -> tensor<4xf32>",
+       "has a layout for tuple<tensor<4xf32>>; valid: layouts of arrays and tokens"},
+      {"%a: tensor<4xf32>",
+       "%0 = stablehlo.custom_call \"f\"(%a) : (tensor<4xf32>) -> tensor<4xf32>",
+       "expected '@' before the name of a function"},
+      {"%a: tensor<4xf32>",
+       "%0 = stablehlo.concatenate %a, %a dim = 0 : (tensor<4xf32>, tensor<4xf32>) -> "
+       "tensor<8xf32>",
+       "expected ',' behind the operands"},
       {"%a: tensor<4x2xf32>",
        "%0 = \"stablehlo.all_gather\"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<> : "
        "tensor<0x0xi64>}> : (tensor<4x2xf32>) -> tensor<4x2xf32>",

@@ -37,32 +37,41 @@ class RuleReader {
     for (std::size_t f = 0; f < spec_.factor_sizes.size(); ++f) {
       if (spec_.factor_sizes[f] < 0) fail("factor '" + spec_.factor_names[f] + "' has no size");
     }
-    while (!accept('>') && at_ < text_.size()) {
-      if (accept(',')) continue;
-      const std::string key = word();
-      if (key == "custom") continue;
-      if (key != "reduction" && key != "need_replication" && key != "permutation" &&
-          key != "blocked_propagation") {
-        fail("there is no '" + key +
-             "'; valid: reduction, need_replication, permutation, blocked_propagation, custom");
-      }
-      expect('=');
-      IndexList* list = key == "reduction"          ? &spec_.reduction
-                        : key == "need_replication" ? &spec_.need_replication
-                        : key == "permutation"      ? &spec_.permutation
-                                                    : &spec_.blocked;
-      expect('{');
-      do {
-        list->push_back(factor(word()));
-      } while (accept(','));
-      expect('}');
-    }
+    lists();
     skip();
     if (at_ < text_.size()) fail("something follows the rule");
     return std::move(spec_);
   }
 
  private:
+  /// Of factors that are no plain ones, in Shardy's order, and whether it is the user's own rule.
+  void lists() {
+    constexpr std::string_view kNames[] = {"reduction", "need_replication", "permutation",
+                                           "blocked_propagation", "custom"};
+    IndexList* const lists[] = {&spec_.reduction, &spec_.need_replication, &spec_.permutation,
+                                &spec_.blocked};
+    for (std::size_t next = 0; !accept('>') && at_ < text_.size(); ++next) {
+      const bool comma = accept(',');
+      const std::string key = word();
+      if (std::find(std::begin(kNames), std::end(kNames), key) == std::end(kNames)) {
+        fail("there is no '" + key +
+             "'; valid: reduction, need_replication, permutation, blocked_propagation, custom");
+      }
+      while (next < std::size(kNames) && kNames[next] != key) ++next;
+      if (next == std::size(kNames) || comma != (key == "custom")) {
+        fail("'" + key +
+             "' can't stand here; valid, in this order: reduction={i}, need_replication={j}, "
+             "permutation={k}, blocked_propagation={l}, and ', custom'");
+      }
+      if (comma) continue;
+      expect('=');
+      expect('{');
+      do {
+        lists[next]->push_back(factor(word()));
+      } while (accept(','));
+      expect('}');
+    }
+  }
   [[noreturn]] void fail(const std::string& what) const {
     throw ParseError("sharding rule '" + std::string(text_.substr(0, 200)) + "': " + what +
                          " (at character " + std::to_string(at_) + ")",

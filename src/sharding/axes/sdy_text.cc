@@ -119,9 +119,11 @@ class SdyParser {
     }
     in_.expect(">");
     if (m->axes.empty() && m->device_ids.size() == 1) {
-      special = TensorSharding::maximal_on(m->device_ids[0]);
-      special.dims.resize(s.dims.size());
-      return special;
+      if (!s.dims.empty() || !s.replicated.empty() || !s.unreduced.empty()) {
+        in_.fail("its mesh is device " + std::to_string(m->device_ids[0]) +
+                 " alone, which has no axes; valid: [] and nothing behind it");
+      }
+      return TensorSharding::maximal_on(m->device_ids[0]);
     }
     try {
       check_axis_forms(s, *m);

@@ -346,6 +346,7 @@ void Reader::collective_reduce(Operation& op) {
   ir::CollectiveAttrs a;
   a.groups = groups(op);
   a.channel_id = channel(op);
+  a.use_global_device_ids = flag(op, "use_global_device_ids", false);
   a.groups = all_in_groups(op, a);
   Instruction* place = place_in_group(op, a);
   for (std::size_t n = 0; n < count; ++n) {

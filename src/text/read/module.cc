@@ -285,9 +285,20 @@ void Reader::resolve() {
     for (const DeclaredMesh& declared : meshes_) {
       table[std::string(declared.name)] = declared.mesh;
     }
+    const char* last = nullptr;
+    MeshRef mesh;
     for (const auto& [at, text] : manual_shardings_) {
+      if (at != last) mesh = nullptr;
+      last = at;
       try {
-        parse_sdy_sharding_per_value(text, table);
+        for (const TensorSharding& s : parse_sdy_sharding_per_value(text, table)) {
+          if (s.kind != TensorSharding::Kind::axes || !s.mesh) continue;
+          if (mesh && !same_mesh(mesh, s.mesh)) {
+            throw ShardingError("mesh @" + s.mesh->name + " is another than mesh @" + mesh->name +
+                                "; all shardings of a manual computation are on one");
+          }
+          mesh = s.mesh;
+        }
       } catch (const InternalError&) {
         throw;
       } catch (const Error& e) {

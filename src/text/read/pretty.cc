@@ -2,7 +2,7 @@
 // The short forms of operations: `stablehlo.add %0, %1 : tensor<4xf32>`.
 //
 // OpInfo::form says what stands behind the name:
-//   o          an operand                     O   operands, commas between and behind
+//   o          an operand                     O   operands, commas between, and before a <
 //   , ( ) [ ]  themselves                     {   attributes in braces, if any
 //   <w=key>    `w = value`                    ?<w=key>   the same behind a comma, if it is there
 //   #<key>     a value                        @   the name of a function or target
@@ -51,10 +51,7 @@ void Reader::pretty(Operation& op) {
         operand(op);
         break;
       case 'O':
-        while (in_.peek() == '%') {
-          operand(op);
-          if (!in_.accept(',')) break;
-        }
+        pretty_operands(op, f[1] == '<');
         break;
       case '{':
         if (in_.accept('{')) attribute_dict(&op.attributes, '}');
@@ -95,10 +92,21 @@ void Reader::pretty(Operation& op) {
   }
 }
 
+// `goes_on`: something else stands behind a last comma.
+void Reader::pretty_operands(Operation& op, bool goes_on) {
+  bool comma = op.operands.empty();
+  while (in_.peek() == '%') {
+    operand(op);
+    comma = in_.accept(',');
+    if (!comma) break;
+  }
+  if (goes_on && !comma) in_.fail("expected ',' behind the operands");
+}
+
 void Reader::pretty_callee(Operation& op) {
   in_.skip();
   const char* start = in_.position();
-  if (!in_.accept('@') && in_.peek() != '"') in_.fail("expected the name of a function");
+  in_.expect('@', "before the name of a function");
   in_.suffix("the name of a function");
   op.attributes.push_back({"callee", {start, std::size_t(in_.position() - start)}});
 }

@@ -367,6 +367,7 @@ class Reader {
 
   // pretty.cc
   void pretty(Operation& op);
+  void pretty_operands(Operation& op, bool goes_on);
   void pretty_callee(Operation& op);
   void pretty_special(Operation& op, char kind);
   void pretty_types(Operation& op, char kind);

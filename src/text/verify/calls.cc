@@ -51,6 +51,9 @@ void Verifier::call_layouts() {
       const Shape& shape = operands ? op_.operands[n]->shape
                            : tuple  ? op_.results[0]->elements[n]
                                     : *op_.results[n];
+      if (shape.is_tuple) {
+        fail("has a layout for " + mlir_type(shape) + "; valid: layouts of arrays and tokens");
+      }
       if (!token(shape) || r_.dims_of(layouts[n]).empty()) continue;
       fail("has a layout for " + std::string(operands ? "operand " : "result ") +
            std::to_string(n) + ", a token; valid: an empty one");
@@ -109,6 +112,15 @@ void Verifier::call_config() {
   fail("has api_version " + std::to_string(version) + " and a backend_config " +
        std::string(value.substr(0, 40)) +
        "; valid: " + (version == 4 ? "a dictionary such as {a = 1 : i32}" : "a text in quotes"));
+}
+
+void Verifier::call_of_buffers() {
+  // Types of memory are refused where they stand.
+  const std::string_view target = r_.call_target(op_);
+  if (target != "Pin" && target != "Unpin" && target != "CreateBuffer") return;
+  fail("calls " + std::string(target) +
+       ", which is about a memref, on tensors alone; valid: other "
+       "targets");
 }
 
 void Verifier::composite_name() {

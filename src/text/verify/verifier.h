@@ -49,6 +49,7 @@ class Verifier {
   void call_layouts();
   void call_aliases();
   void call_config();
+  void call_of_buffers();
   void composite_name();
 
   // quantized.cc
