@@ -144,6 +144,26 @@ TEST(WriteSharding, RulesThatCannotBeReadStayText) {
   }
 }
 
+TEST(WriteSharding, ResultsOfCalledFunctionsAreConstrainedOnce) {
+  const std::string text =
+      "sdy.mesh @mesh = <[\"a\"=2]>\n"
+      "func.func private @foo(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"a\"}]>}) "
+      "-> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"a\"}]>}) {\n"
+      "return %x : tensor<8xf32>\n}\n"
+      "func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {\n"
+      "%0 = call @foo(%x) : (tensor<8xf32>) -> tensor<8xf32>\n"
+      "%1 = call @foo(%0) : (tensor<8xf32>) -> tensor<8xf32>\n"
+      "return %0, %1 : tensor<8xf32>, tensor<8xf32>\n}\n";
+  std::string last = to_stablehlo(*parse_stablehlo(text));
+  for (int n = 0; n < 3; ++n) {
+    const std::string next = to_stablehlo(*parse_stablehlo(last));
+    if (n > 0) {
+      EXPECT_EQ(next, last) << n;
+    }
+    last = next;
+  }
+}
+
 TEST(WriteSharding, ManualComputation) {
   const MeshRef mesh = make_logical_mesh({{"x", 2}, {"y", 4}}, {}, "grid");
   ir::Module module("t");

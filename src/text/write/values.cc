@@ -167,9 +167,22 @@ Values Writer::constant(const Instruction& i, const Literal& literal, bool decor
   return emit(i, std::move(op));
 }
 
+namespace {
+
+/// The element of a tuple, which a constraint with this sharding gives.
+bool is_constrained_element(const Instruction& i) {
+  if (!i.is(Opcode::get_tuple_element) || !i.operand(0)->is(Opcode::tuple)) return false;
+  const auto n = std::size_t(i.get<ir::GetTupleElementAttrs>().index);
+  const Instruction& element = *i.operand(0)->operands().at(n);
+  return element.is(Opcode::sharding_constraint) && element.sharding == i.sharding;
+}
+
+}  // namespace
+
 // What stands for an instruction that does nothing but carry a sharding.
 Values Writer::constrained(const Instruction& i, const Values& list) {
   if (!i.has_sharding() || i.sharding.size() != list.size()) return list;
+  if (is_constrained_element(i)) return list;
   const auto* constraint = i.attrs.get_if<ir::ShardingConstraintAttrs>();
   const bool reshard =
       constraint != nullptr && constraint->kind == ir::ShardingConstraintAttrs::Kind::reshard;
