@@ -549,6 +549,32 @@ TEST(Forms, DimsOfConvolutionsFieldByField) {
   }
 }
 
+TEST(Forms, ShapesMayBeComputedFromConstants) {
+  const auto padded = [](const std::string& high) {
+    return "func.func @main(%x: tensor<2xf32>, %p: tensor<1xi32>) -> tensor<5xf32> {\n"
+           "%z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+           "%a = stablehlo.constant dense<[3, -7]> : tensor<2xi32>\n"
+           "%b = stablehlo.constant dense<2> : tensor<2xi32>\n"
+           "%c = stablehlo.subtract %a, %b : tensor<2xi32>\n"
+           "%low = stablehlo.slice %c [0:1] : (tensor<2xi32>) -> tensor<1xi32>\n"
+           "%n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<2xf32>) -> tensor<i32>\n"
+           "%h = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>\n"
+           "%m = stablehlo.maximum %low, %h : tensor<1xi32>\n"
+           "%w = stablehlo.constant dense<4294967296> : tensor<1xi64>\n"
+           "%i = stablehlo.convert %w : (tensor<1xi64>) -> tensor<1xi32>\n"
+           "%r = stablehlo.dynamic_pad %x, %z, %low, " +
+           high +
+           ", %i : (tensor<2xf32>, tensor<f32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> "
+           "tensor<5xf32>\nreturn %r : tensor<5xf32>\n}\n";
+  };
+  EXPECT_EQ(
+      run<float>(*read(padded("%m")), {make_literal(DType::f32, {2}, std::vector<float>{1, 2}),
+                                       make_literal(DType::s32, {1}, std::vector<int>{0})}),
+      (std::vector<float>{0, 1, 2, 0, 0}));
+  const std::string error = error_of(padded("%p"));
+  EXPECT_NE(error.find("needs a constant as operand 3"), std::string::npos) << error;
+}
+
 TEST(Forms, LayoutsOfATuple) {
   const std::string type = "tuple<tensor<2x3xf32>, tensor<2xf32>, !stablehlo.token>";
   const auto text = [&](const std::string& layouts) {

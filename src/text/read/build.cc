@@ -7,6 +7,7 @@
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/hlo/sdy_attributes.h"
 #include "src/ir/shapes/shape_inference.h"
+#include "src/text/read/known_integers.h"
 #include "src/text/read/reader.h"
 
 namespace tessera::text {
@@ -140,21 +141,9 @@ Instruction* Reader::broadcast_to(const Operation& op, Instruction* x, const Sha
 }
 
 Dims Reader::constant_integers(const Operation& op, std::size_t operand) {
-  const Instruction* i = op.operands[operand];
-  // Splats are broadcasts of a scalar; both are known.
-  std::int64_t repeat = -1;
-  if (i->is(Opcode::broadcast) && i->operand(0)->is(Opcode::constant)) {
-    repeat = i->shape.element_count();
-    i = i->operand(0);
-  }
-  if (!i->is(Opcode::constant) || !is_integer(i->shape.dtype) ||
-      i->shape.element_count() > (1 << 16)) {
-    not_supported(op, "needs a constant as operand " + std::to_string(operand) +
-                          "; values that are known only at run time are not supported");
-  }
-  Dims out = to_vector<std::int64_t>(i->get<ir::ConstantAttrs>().value);
-  if (repeat >= 0 && repeat <= (1 << 16)) out.assign(std::size_t(repeat), out.at(0));
-  return out;
+  if (std::optional<Dims> known = known_integers(*op.operands[operand])) return *std::move(known);
+  not_supported(op, "needs a constant as operand " + std::to_string(operand) +
+                        "; values that are known only at run time are not supported");
 }
 
 void Reader::pend(Instruction* i, std::string_view sdy, std::string_view tiling) {
