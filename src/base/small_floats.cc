@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <limits>
+#include <span>
+
+#include "src/base/literal.h"
 
 namespace tessera {
 namespace {
@@ -108,6 +111,11 @@ std::uint8_t small_float_bits(DType t, double value) {
   if (magnitude > largest) return std::uint8_t(overflow());
   if (f.special == Special::neg_zero && magnitude == 0) return 0;
   return std::uint8_t(sign | magnitude);
+}
+
+Literal small_float_scalar(DType t, double value) {
+  const std::uint8_t bits = small_float_bits(t, value);
+  return Literal(Shape(t, {}), std::as_bytes(std::span(&bits, 1)));
 }
 
 }  // namespace tessera

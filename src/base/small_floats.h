@@ -10,6 +10,8 @@
 
 namespace tessera {
 
+class Literal;
+
 /// Whether the type is one of f4e2m1fn, f6e2m3fn, ..., f8e8m0fnu.
 inline bool is_small_float(DType t) { return is_floating(t) && byte_size(t) == 1; }
 
@@ -58,5 +60,6 @@ int small_float_mantissa_bits(DType);
 int small_float_width(DType);
 double small_float_value(DType, std::uint8_t bits);
 std::uint8_t small_float_bits(DType, double value);
+Literal small_float_scalar(DType, double value);
 
 }  // namespace tessera

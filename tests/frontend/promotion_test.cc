@@ -94,5 +94,21 @@ TEST(Promotion, OfDtypesAlone) {
   EXPECT_EQ(result_type({Array(1.0), ones({1}, s8)}), f32);
 }
 
+TEST(SmallFloats, AreMadeAndReduced) {
+  for (const DType d : {DType::f4e2m1fn, DType::f6e2m3fn, DType::f6e3m2fn, DType::f8e4m3fn,
+                        DType::f8e5m2, DType::f8e4m3b11fnuz}) {
+    const auto values = [](const Array& a) { return a.astype(f32).to_vector<float>(); };
+    const std::vector<float> two{2}, one{1};
+    EXPECT_EQ(values(ones({2}, d)), (std::vector<float>{1, 1})) << name(d);
+    EXPECT_EQ(values(sum(ones({2}, d))), two) << name(d);
+    EXPECT_EQ(values(prod(ones({2}, d))), one) << name(d);
+    EXPECT_EQ(values(max(-ones({2}, d))), std::vector<float>{-1}) << name(d);
+    EXPECT_EQ(values(min(ones({2}, d))), one) << name(d);
+    EXPECT_EQ(values(mean(ones({2}, d))), one) << name(d);
+  }
+  EXPECT_EQ(prod(ones({2}, DType::f8e8m0fnu)).astype(f32).item<float>(), 1);
+  EXPECT_THROW(sum(ones({2}, DType::f8e8m0fnu)), DTypeError);
+}
+
 }  // namespace
 }  // namespace tessera

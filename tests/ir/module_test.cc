@@ -5,6 +5,7 @@
 #include <set>
 
 #include "src/base/literal_util.h"
+#include "src/base/small_floats.h"
 #include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
 #include "src/ir/post_order.h"
@@ -486,6 +487,20 @@ TEST(Scalars, Identities) {
   EXPECT_EQ(value(Opcode::or_, DType::pred), 0);
   EXPECT_EQ(value(Opcode::xor_, DType::s64), 0);
   EXPECT_EQ(value(Opcode::minimum, DType::pred), 1);
+  const auto small = [](Opcode op, DType t) {
+    return small_float_value(t, identity_of(op, t)->data<std::uint8_t>()[0]);
+  };
+  EXPECT_EQ(small(Opcode::add, DType::f8e4m3fn), 0);
+  EXPECT_EQ(small(Opcode::multiply, DType::f6e2m3fn), 1);
+  EXPECT_EQ(small(Opcode::maximum, DType::f8e5m2), -INFINITY);
+  EXPECT_EQ(small(Opcode::minimum, DType::f8e4m3fn), 448);  // there is no infinity
+  EXPECT_EQ(small(Opcode::maximum, DType::f8e5m2fnuz), -57344);
+  EXPECT_EQ(small(Opcode::maximum, DType::f4e2m1fn), -6);
+  EXPECT_EQ(small(Opcode::minimum, DType::f6e3m2fn), 28);
+  EXPECT_EQ(small(Opcode::maximum, DType::f8e8m0fnu), std::ldexp(1, -127));
+  EXPECT_EQ(small(Opcode::minimum, DType::f8e8m0fnu), std::ldexp(1, 127));
+  EXPECT_FALSE(identity_of(Opcode::add, DType::f8e8m0fnu).has_value());
+  EXPECT_FALSE(identity_of(Opcode::or_, DType::f8e4m3fn).has_value());
   EXPECT_EQ(to_scalar<std::complex<float>>(*identity_of(Opcode::multiply, DType::c64)),
             std::complex<float>(1));
   EXPECT_FALSE(identity_of(Opcode::maximum, DType::c64).has_value());

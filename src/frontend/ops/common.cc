@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "src/base/literal_util.h"
+#include "src/base/small_floats.h"
 #include "src/base/widen.h"
+#include "src/frontend/ops/identity.h"
 #include "src/frontend/ops/internal.h"
 
 namespace tessera::frontend {
@@ -116,7 +118,17 @@ Array constant(const Literal& value) {
   impl->shape = value.shape();
   return Array(std::move(impl));
 }
-Array constant(DType dtype, double value) { return constant(Literal::scalar(dtype, value)); }
+Array constant(DType dtype, double value) {
+  return constant(is_small_float(dtype) ? small_float_scalar(dtype, value)
+                                        : Literal::scalar(dtype, value));
+}
+
+Literal identity(ir::Opcode reducer, DType dtype, const std::string& op, Location location) {
+  if (std::optional<Literal> found = ir::identity_of(reducer, dtype)) return *std::move(found);
+  throw DTypeError(op + " of " + std::string(tessera::name(dtype)) +
+                       ", which has no number to start from; valid: types with a zero, as f32",
+                   location);
+}
 
 std::int64_t normalize_axis(const std::string& op, std::int64_t axis, std::int64_t rank,
                             Location location) {
@@ -195,7 +207,8 @@ Array program_constant(const Literal& value, bool weak) {
   return trace->wrap(trace->builder().constant(value), weak);
 }
 Array program_constant(DType dtype, double value) {
-  return program_constant(Literal::scalar(dtype, value));
+  return program_constant(is_small_float(dtype) ? small_float_scalar(dtype, value)
+                                                : Literal::scalar(dtype, value));
 }
 
 }  // namespace tessera::frontend

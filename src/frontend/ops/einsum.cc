@@ -8,6 +8,7 @@
 #include <tessera/ops/elementwise.h>
 
 #include "src/base/contains.h"
+#include "src/frontend/ops/identity.h"
 #include "src/frontend/ops/moves.h"
 #include "src/frontend/ops/products.h"
 
@@ -254,8 +255,8 @@ class Einsum {
     if (dims.empty()) return;
     const DType t = term.array.dtype();
     const ir::Opcode op = t == DType::pred ? ir::Opcode::or_ : ir::Opcode::add;
-    term.array =
-        frontend::reduce_dims(op, term.array, dims, *ir::identity_of(op, t), location_, "einsum");
+    term.array = frontend::reduce_dims(
+        op, term.array, dims, frontend::identity(op, t, "einsum", location_), location_, "einsum");
     term.labels = std::move(rest);
   }
 

@@ -11,6 +11,7 @@
 #include <tessera/ops/shape_ops.h>
 
 #include "src/base/literal_util.h"
+#include "src/base/small_floats.h"
 #include "src/frontend/ops/moves.h"
 
 namespace tessera {
@@ -71,6 +72,9 @@ Array gathered(const Array& x, const std::vector<Array>& positions, const Dims& 
 }
 
 Literal fill_literal(DType t) {
+  if (is_small_float(t)) {
+    return small_float_scalar(t, std::numeric_limits<double>::quiet_NaN());
+  }
   if (is_floating(t) || is_complex(t)) {
     return Literal::scalar(t, std::numeric_limits<double>::quiet_NaN());
   }

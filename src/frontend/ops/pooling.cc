@@ -8,6 +8,7 @@
 #include <tessera/ops/elementwise.h>
 
 #include "src/base/literal_util.h"
+#include "src/frontend/ops/identity.h"
 #include "src/frontend/ops/windows.h"
 #include "src/frontend/trace/nesting.h"
 #include "src/ir/cloner.h"
@@ -210,7 +211,8 @@ ir::WindowAttrs pool_windows(const std::string& op, const Shape& x, const Dims& 
 Array pooled(Opcode reducer, const Array& x, const ir::WindowAttrs& attrs, Location location,
              const std::string& op) {
   const DType t = x.dtype();
-  const std::vector<Array> operands{x, frontend::program_constant(*ir::identity_of(reducer, t))};
+  const std::vector<Array> operands{
+      x, frontend::program_constant(frontend::identity(reducer, t, op, location))};
   return frontend::apply(
       Opcode::reduce_window, operands, attrs, location, op, nullptr, [&](ir::Module* m) {
         return std::vector<ir::Computation*>{ir::scalar_computation(m, reducer, t)};

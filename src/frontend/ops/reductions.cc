@@ -11,6 +11,7 @@
 #include <tessera/ops/elementwise.h>
 
 #include "src/base/literal_util.h"
+#include "src/frontend/ops/identity.h"
 #include "src/frontend/ops/internal.h"
 
 namespace tessera {
@@ -94,7 +95,7 @@ Array accumulate(Opcode op, const Operand& x, const Axes& axes, const ReduceOpti
   const Dims dims = frontend::normalize_axes(name, axes, shape.rank(), x.location);
   const DType t = options.dtype.value_or(sum_type(shape.dtype));
   return as_one_program(name, x.location, [&] {
-    const Literal neutral = *ir::identity_of(op, t);
+    const Literal neutral = frontend::identity(op, t, name, x.location);
     const Array values =
         masked(name, converted(x.array, t, x.location), options.where, neutral, x.location);
     const Array out = reduce(op, values, dims, options.keepdims, neutral, x.location, name);
@@ -259,7 +260,7 @@ Array mean(Operand x, Axes axes, const ReduceOptions& options) {
   const Dims dims = frontend::normalize_axes("mean", axes, shape.rank(), x.location);
   const DType result = options.dtype.value_or(frontend::to_inexact(shape.dtype));
   // Sums in half precision would lose too much accuracy: they are computed in f32, as in JAX.
-  const DType work = result == f16 || result == bf16 ? f32 : result;
+  const DType work = is_floating(result) && byte_size(result) < 4 ? f32 : result;
   const double n = double(reduced_count(shape.dims, dims));
   if (options.initial) throw ValueError("mean has no initial value", x.location);
   return as_one_program("mean", x.location, [&] {
@@ -280,7 +281,7 @@ Array var(Operand x, Axes axes, const VarOptions& options) {
   const Shape& shape = impl_of(x.array, x.location).shape;
   const Dims dims = frontend::normalize_axes("var", axes, shape.rank(), x.location);
   const DType t = frontend::to_inexact(shape.dtype);
-  const DType work = t == f16 || t == bf16 ? f32 : t;
+  const DType work = is_floating(t) && byte_size(t) < 4 ? f32 : t;
   const double n = double(reduced_count(shape.dims, dims)) - options.ddof;
   return as_one_program("var", x.location, [&] {
     const Operand values{converted(x.array, work, x.location), x.location};
@@ -384,7 +385,8 @@ Array cumulative(Opcode op, const Operand& x, std::optional<std::int64_t> axis,
     const DType t = values.dtype();
     frontend::Trace& trace = *frontend::Trace::current();
     const std::vector<Array> operands{
-        values, trace.wrap(trace.builder().constant(*ir::identity_of(op, t)), false)};
+        values,
+        trace.wrap(trace.builder().constant(frontend::identity(op, t, name, x.location)), false)};
     return std::vector<Array>{apply(
         Opcode::reduce_window, operands, window, x.location, name, nullptr, [&](ir::Module* m) {
           return std::vector<ir::Computation*>{ir::scalar_computation(m, op, t)};

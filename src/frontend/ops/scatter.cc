@@ -11,6 +11,7 @@
 #include "src/base/contains.h"
 #include "src/base/literal_util.h"
 #include "src/frontend/ops/gather.h"
+#include "src/frontend/ops/identity.h"
 #include "src/frontend/ops/moves.h"
 #include "src/frontend/trace/traced_function.h"
 #include "src/ir/cloner.h"
@@ -378,7 +379,7 @@ Array over_segments(const std::string& op, const Operand& data, const Operand& i
     Dims dims = shape.dims;
     dims[0] = count;
     const Literal neutral =
-        *ir::identity_of(*frontend::opcode_of(combine, shape.dtype), shape.dtype);
+        frontend::identity(*frontend::opcode_of(combine, shape.dtype), shape.dtype, op, l);
     const Array start = frontend::broadcasted(frontend::program_constant(neutral), dims, l);
     ir::ScatterAttrs attrs;
     for (std::int64_t d = 1; d < shape.rank(); ++d) attrs.update_window_dims.push_back(d);

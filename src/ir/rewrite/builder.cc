@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/literal_util.h"
+#include "src/base/small_floats.h"
 #include "src/ir/shapes/shape_inference.h"
 
 namespace tessera::ir {
@@ -55,7 +56,8 @@ Instruction* Builder::constant(Literal value) {
 }
 
 Instruction* Builder::scalar(DType dtype, double value) {
-  return constant(Literal::scalar(dtype, value));
+  return constant(is_small_float(dtype) ? small_float_scalar(dtype, value)
+                                        : Literal::scalar(dtype, value));
 }
 
 Instruction* Builder::iota(const Shape& shape, std::int64_t dim) {

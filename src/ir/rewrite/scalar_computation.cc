@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "src/base/literal_util.h"
+#include "src/base/small_floats.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::ir {
@@ -39,6 +40,20 @@ Literal extreme(DType dtype, bool greatest) {
   return Literal::scalar(dtype, v);
 }
 
+/// Some have neither infinities nor a zero.
+std::optional<Literal> small_identity(Opcode op, DType dtype) {
+  if (op == Opcode::multiply) return small_float_scalar(dtype, 1);
+  if (op == Opcode::add && dtype != DType::f8e8m0fnu) return small_float_scalar(dtype, 0);
+  if (op != Opcode::maximum && op != Opcode::minimum) return std::nullopt;
+  double least = 1, greatest = 1;
+  for (int code = 0; code < 1 << small_float_width(dtype); ++code) {
+    const double value = small_float_value(dtype, std::uint8_t(code));
+    if (value < least) least = value;
+    if (value > greatest) greatest = value;
+  }
+  return small_float_scalar(dtype, op == Opcode::minimum ? greatest : least);
+}
+
 }  // namespace
 
 Computation* scalar_computation(Module* module, Opcode op, DType dtype) {
@@ -69,9 +84,7 @@ std::optional<Opcode> as_binary_reducer(const Computation& c) {
 
 std::optional<Literal> identity_of(Opcode op, DType dtype) {
   if (dtype == DType::token) return std::nullopt;
-  // Types without kernels (the eight bit floats) have no literals to compute with.
-  bool small_float = is_floating(dtype) && byte_size(dtype) == 1;
-  if (small_float) return std::nullopt;
+  if (is_small_float(dtype)) return small_identity(op, dtype);
   switch (op) {
     case Opcode::add:
       return Literal::scalar(dtype, 0);
