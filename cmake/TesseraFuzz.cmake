@@ -10,7 +10,8 @@ find_package(CLI11 REQUIRED)
 
 set(tessera_fuzz_options
   -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
-foreach(layer IN ITEMS base sharding ir cost text evaluator spmd)
+# The layers that only one target needs, for what is behind the reading, are compiled as they are.
+foreach(layer IN ITEMS base sharding ir cost text evaluator spmd runtime compiler)
   target_compile_options(tessera_${layer} PRIVATE ${tessera_fuzz_options})
 endforeach()
 
@@ -59,3 +60,5 @@ tessera_fuzzer(hlo base sharding ir text)
 tessera_fuzzer(stablehlo base sharding ir text)
 tessera_fuzzer(bytecode base sharding ir text)
 tessera_fuzzer(partition base sharding ir cost text evaluator spmd)
+tessera_fuzzer(stored base sharding ir cost text evaluator spmd transforms passes runtime codegen
+  compiler frontend)
