@@ -214,12 +214,15 @@ void keep_shardings(Compilation& c) {
 
 void make_reshards_explicit(Compilation& c) {
   if (!is_global(c)) return;
+  const spmd::PartitionOptions options = partition_options(c);
   if (c.tried && c.tried->reshards.module) {
     c.reshards = std::move(c.tried->reshards);
   } else {
-    const spmd::PartitionOptions options = partition_options(c);
     c.reshards = spmd::insert_reshards(*c.module, options);
     spmd::optimize_reshards(&c.reshards, options);
+  }
+  if (c.is_worthwhile && !c.is_worthwhile(spmd::bytes_of_reshards(&c.reshards, options))) {
+    throw NotWorthwhile();
   }
   c.source = std::move(c.module);
   c.module = std::move(c.reshards.module);

@@ -28,6 +28,9 @@ enum class Phase : std::uint8_t {
   done,
 };
 
+/// Thrown on request only, see Compilation.
+struct NotWorthwhile {};
+
 /// A module on its way through the stages, and what they leave behind.
 struct Compilation {
   Options options;
@@ -55,6 +58,9 @@ struct Compilation {
   /// Without checks of the compiler's own work, and without copies to go back to:
   /// spmd::StepTakenBack is thrown where one would be needed.
   bool quick = false;
+  /// Asked with what the reshards receive (spmd::bytes_of_reshards); if it says no, NotWorthwhile
+  /// is thrown: for those who look for a program that receives less.
+  std::function<bool(double bytes)> is_worthwhile;
   /// For FullGathers::error: throws if the report has full gathers.
   std::function<void(const Compilation&)> refuse_full_gathers;
   /// The propagated module, while it is partitioned and for a report.

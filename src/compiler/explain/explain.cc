@@ -62,8 +62,15 @@ std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& opt
   c.module = module.clone();
   run_through(&c, Phase::prepare);
   std::unique_ptr<ir::Module> prepared = c.module->clone();
-  std::unique_ptr<Run> run = run_prepared(std::move(c.module), options, {.decisions = true});
+  double reshard_bytes = 0;
+  RunFor what{.decisions = true};
+  what.is_worthwhile = [&](double bytes) {
+    reshard_bytes = bytes;
+    return true;
+  };
+  std::unique_ptr<Run> run = run_prepared(std::move(c.module), options, what);
   run->prepared = std::move(prepared);
+  run->reshard_bytes = reshard_bytes;
   if (run->compilation.source) follow_rules(run.get());
   return run;
 }
@@ -81,6 +88,7 @@ std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Op
   c.for_figures = what.figures;
   c.estimates_memory = what.estimates_memory;
   c.quick = what.quick;
+  c.is_worthwhile = what.is_worthwhile;
   c.next = Phase::partition;
   run_through(&c, Phase::select);
   return run;

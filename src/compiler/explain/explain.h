@@ -2,6 +2,7 @@
 // The report on a program: compiles it once more, with a record of every decision.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -30,12 +31,14 @@ struct Run {
   spmd::propagation::Provenance provenance;
   /// The specs that the program is partitioned with, by instruction of `ruled`.
   std::unordered_map<const ir::Instruction*, const ir::Instruction*> final_of;
+  double reshard_bytes = 0;  ///< spmd::bytes_of_reshards
 };
 /// All stages up to the last that changes the module, and the rules' record.
 std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& options);
 /// What a run is for: see Compilation.
 struct RunFor {
   bool decisions = false, figures = false, estimates_memory = false, quick = false;
+  std::function<bool(double bytes)> is_worthwhile = nullptr;
 };
 /// The stages alone, from a module that was prepared already.
 std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,

@@ -37,6 +37,9 @@ struct Edit {
   }
 };
 
+/// Of what a program receives, what a better one has at most.
+constexpr double kLess = 0.999;
+
 /// What a device receives, computes and holds.
 struct Figures {
   double bytes = 0, flops = 0, work = 0, held = 0;
@@ -159,7 +162,7 @@ class Search {
 
   /// Whether a program has less to move, of that movement too, and no more to compute.
   bool is_better(const Figures& f, const std::string& movement, double bytes) const {
-    if (f.bytes >= base_.bytes * 0.999 || f.flops > 1.05 * base_.flops) return false;
+    if (f.bytes >= base_.bytes * kLess || f.flops > 1.05 * base_.flops) return false;
     const auto then = f.by_movement.find(movement);
     return then == f.by_movement.end() || then->second < bytes;
   }
@@ -238,8 +241,13 @@ class Search {
     Options options = options_;
     options.layouts = Layouts::propagated;
     RunFor what{.figures = true, .estimates_memory = true, .quick = true};
+    // What ops move within themselves, and what is saved later, is about as much in all programs.
+    const double slack = 2 * std::abs(base_.bytes - run_.reshard_bytes);
+    what.is_worthwhile = [&](double bytes) { return bytes - slack < kLess * base_.bytes; };
     try {
       return measured(edit, options, what);
+    } catch (const NotWorthwhile&) {
+      return std::nullopt;
     } catch (const spmd::StepTakenBack&) {
       what.quick = false;
       return measured(edit, options, what);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/cost/executions.h"
 #include "src/ir/constraint.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/rewrite/while_view.h"
@@ -32,6 +33,26 @@ class ReshardOptimizer {
         planner_(options.context ? options.context->reshards : own_planner_),
         mesh_(module_.mesh ? refine_to_primes(module_.mesh) : nullptr),
         views_(mesh_) {}
+
+  /// What a device receives for all reshards, by their plans.
+  double bytes_received() {
+    if (!mesh_) return 0;
+    double bytes = 0;
+    const auto runs = cost::executions(module_);
+    for (const auto& c : module_.computations()) {
+      const auto times = runs.find(c.get());
+      if (times == runs.end()) continue;
+      for (const auto& i : c->instructions()) {
+        if (!ir::is_reshard(*i) || !i->shape.is_array()) continue;
+        const auto from = layout_of(*i->operand(0)), to = layout_of(*i);
+        if (!from || !to) continue;
+        const ReshardPlan plan = planner_.plan(*from, *to, i->shape.dims,
+                                               std::int64_t(byte_size(i->shape.dtype)), machine_);
+        bytes += times->second.counted * plan.bytes_received;
+      }
+    }
+    return bytes;
+  }
 
   std::size_t run() {
     if (!mesh_) return 0;
@@ -219,6 +240,10 @@ class ReshardOptimizer {
 
 std::size_t optimize_reshards(ExplicitProgram* program, const PartitionOptions& options) {
   return ReshardOptimizer(program, options).run();
+}
+
+double bytes_of_reshards(ExplicitProgram* program, const PartitionOptions& options) {
+  return ReshardOptimizer(program, options).bytes_received();
 }
 
 }  // namespace tessera::spmd

@@ -41,6 +41,10 @@ ExplicitProgram insert_reshards(const ir::Module& module, const PartitionOptions
 /// Returns how many were changed.
 std::size_t optimize_reshards(ExplicitProgram* program, const PartitionOptions& options);
 
+/// About what one device receives for the reshards in one run, by their plans: neither what ops
+/// move within themselves is in it, nor that collectives are made fewer later.
+double bytes_of_reshards(ExplicitProgram* program, const PartitionOptions& options);
+
 /// The program of one device.
 std::unique_ptr<ir::Module> lower_reshards(const ExplicitProgram& program,
                                            const PartitionOptions& options,
