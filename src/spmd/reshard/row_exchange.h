@@ -17,34 +17,39 @@
 //    rows 2, 4 and 5, 6 and 7 go to the next device. One permute of 2 rows, of which the first
 //    target uses one.
 //  - A reversal: device c exchanges both rows with device 3 - c. One permute of 2 rows.
+//
+// Where a source's blocks are as far apart as the targets' windows, all devices but those at the
+// ends do the same. Such runs of edges are looked at as one, so that plans take no longer for many
+// devices than for few; other plans are made edge by edge.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "src/base/shape.h"
+#include "src/spmd/reshard/by_coordinate.h"
 
 namespace tessera::spmd {
 
 /// A local array along the destination's index space: on the device at coordinate c,
 /// row r is row start[c] + r of the destination, and rows lo[c] <= i < hi[c] of it are valid.
 struct RowSource {
-  std::size_t array = 0;    ///< which of the local arrays
-  std::int64_t rows = 0;    ///< of the local array
-  Dims start, lo, hi;       ///< one per coordinate
+  std::size_t array = 0;  ///< which of the local arrays
+  std::int64_t rows = 0;  ///< of the local array
+  ByCoordinate start, lo, hi;
   bool everywhere = false;  ///< each device has all of it: nothing travels
 };
 
 /// Rows of one part that travel in one permute: each device sends to one other at most and receives
 /// from one at most.
 struct RowPermute {
-  Dims array;             ///< by source coordinate: whose rows
+  ByCoordinate array;     ///< of a source: whose rows
   bool travels = false;   ///< needs a permute
   std::int64_t rows = 0;  ///< that are sent
-  Dims target;            ///< by source coordinate; -1: sends nothing
-  Dims cut;               ///< by source coordinate: first row sent
-  Dims place;             ///< by target coordinate: where that row goes (may be negative)
-  Dims lo, hi;            ///< by target coordinate: valid rows; lo == hi: none
+  ByCoordinate target;    ///< of a source; -1: sends nothing
+  ByCoordinate cut;       ///< of a source: first row sent
+  ByCoordinate place;     ///< of a target: where that row goes (may be negative)
+  ByCoordinate lo, hi;    ///< of a target: valid rows; lo == hi: none
 };
 
 struct RowExchangePlan {
@@ -74,7 +79,7 @@ RowExchangePlan plan_row_exchange(const std::vector<RowSource>& parts, std::int6
                                   std::int64_t size, std::int64_t block);
 /// The same where the device at coordinate c wants rows [begin[c], begin[c] + block), which may
 /// overlap others' and reach outside of the array.
-RowExchangePlan plan_windows(const std::vector<RowSource>& parts, const Dims& begin,
+RowExchangePlan plan_windows(const std::vector<RowSource>& parts, const ByCoordinate& begin,
                              std::int64_t size, std::int64_t block);
 
 /// Shards whose row i goes to row low + i * (interior + 1) of an array of `out` rows; the local
@@ -84,5 +89,9 @@ RowSource spread_part(std::int64_t ways, std::int64_t size, std::int64_t low, st
 
 /// Blocks of `from` rows of an array of `size` rows, as a part.
 RowSource block_part(std::int64_t ways, std::int64_t size, std::int64_t from);
+
+/// A plan of one move for which nothing travels: each device puts its own rows where they belong in
+/// the full result of `size` rows.
+RowExchangePlan deposit_plan(const RowSource& part, std::int64_t size);
 
 }  // namespace tessera::spmd

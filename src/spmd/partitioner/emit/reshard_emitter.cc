@@ -267,9 +267,9 @@ ir::Instruction* ReshardEmitter::unshard(const ReshardStep& step, ir::Instructio
   const std::int64_t k = emit_.ways(step.axes);
   const std::int64_t old_block = padded[d] / before.shards(step.dim);
   const std::int64_t new_block = step.padded[d] / step.after.shards(step.dim);
-  Dims dims = x->shape.dims, starts;
+  Dims dims = x->shape.dims;
   dims[d] = k * old_block;
-  for (std::int64_t c = 0; c < k; ++c) starts.push_back(c * old_block);
+  const ByCoordinate starts = ByCoordinate::line(k, 0, old_block);
   std::vector<ir::Instruction*> at(dims.size(), emit_.index(0));
   at[d] = emit_.lookup(starts, step.axes);
   x = b.dynamic_update_slice(b.splat(neutral(b, moved.partial_op, x->shape.dtype), dims), x, at);
@@ -306,8 +306,7 @@ ir::Instruction* ReshardEmitter::change_blocks(const ReshardStep& step, ir::Inst
   }
   x = reblock(x, dim, before.dims[d].axes, old_block, k * new_block, moved);
   if (step.kind == Kind::slice) {
-    Dims starts;
-    for (std::int64_t c = 0; c < k; ++c) starts.push_back(c * new_block);
+    const ByCoordinate starts = ByCoordinate::line(k, 0, new_block);
     return emit_.dynamic_slice_dim(x, dim, emit_.lookup(starts, step.axes), new_block);
   }
   TESSERA_CHECK(step.kind == Kind::reduce_scatter, "an unknown reshard step");

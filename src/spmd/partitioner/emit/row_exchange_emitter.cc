@@ -6,6 +6,7 @@
 #include "src/spmd/partitioner/emit/row_exchange_emitter.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 
@@ -19,7 +20,8 @@ struct Slot {
   std::vector<std::size_t> moves;
 };
 
-bool takes_part(const RowPermute& m, std::size_t target) { return m.lo[target] < m.hi[target]; }
+/// How many coordinates send something.
+std::int64_t senders_of(const RowPermute& m) { return m.target.size() - m.target.count(-1); }
 
 /// The places that are the same on all devices; nothing if they differ. Without a filling a device
 /// may have more rows of a move than it is to have.
@@ -27,30 +29,36 @@ std::optional<std::vector<Slot>> slots_of(const RowExchangePlan& plan, bool fill
   std::vector<Slot> slots;
   for (std::size_t i = 0; i < plan.moves.size(); ++i) {
     const RowPermute& m = plan.moves[i];
-    std::optional<std::size_t> first;
+    std::optional<std::array<std::int64_t, 3>> first;
     std::int64_t lo = 0, hi = 0;
-    for (std::size_t t = 0; t < m.lo.size(); ++t) {
-      if (!takes_part(m, t)) continue;
+    bool same_places = true;
+    for_equal<3>({&m.lo, &m.hi, &m.place}, [&](std::int64_t, std::int64_t, const auto& v) {
+      if (v[0] >= v[1]) return;
       if (!first) {
-        first = t;
-        lo = m.lo[t];
-        hi = m.hi[t];
+        first = v;
+        lo = v[0];
+        hi = v[1];
       }
-      const bool same = m.lo[t] == m.lo[*first] && m.hi[t] == m.hi[*first];
-      if (m.place[t] != m.place[*first] || (fills && !same)) return std::nullopt;
-      lo = std::min(lo, m.lo[t]);
-      hi = std::max(hi, m.hi[t]);
-    }
+      const bool same = v[0] == (*first)[0] && v[1] == (*first)[1];
+      same_places = same_places && v[2] == (*first)[2] && (!fills || same);
+      lo = std::min(lo, v[0]);
+      hi = std::max(hi, v[1]);
+    });
+    if (!same_places) return std::nullopt;
     if (!first) continue;
     auto same = std::find_if(slots.begin(), slots.end(),
                              [&](const Slot& s) { return s.lo == lo && s.hi == hi; });
     if (same != slots.end()) {
       // Each device has the rows of one of them.
-      for (const std::size_t other : same->moves) {
-        for (std::size_t t = 0; t < m.lo.size(); ++t) {
-          if (takes_part(m, t) && takes_part(plan.moves[other], t)) return std::nullopt;
-        }
+      bool both = false;
+      for (const std::size_t k : same->moves) {
+        const RowPermute& other = plan.moves[k];
+        for_equal<4>({&m.lo, &m.hi, &other.lo, &other.hi},
+                     [&](std::int64_t, std::int64_t, const auto& v) {
+                       both = both || (v[0] < v[1] && v[2] < v[3]);
+                     });
       }
+      if (both) return std::nullopt;
       same->moves.push_back(i);
       continue;
     }
@@ -77,17 +85,18 @@ struct Table {
 /// Nothing if the table would be large. `missing`: the first row of the filling, -1 without.
 std::optional<Table> table_of(const RowExchangePlan& plan, std::int64_t missing) {
   constexpr std::int64_t most = 1024;
-  const std::int64_t ways = std::int64_t(plan.moves.front().lo.size());
+  const std::int64_t ways = plan.moves.front().lo.size();
+  if (ways > most) return std::nullopt;
   Table table{plan.block, {}};
   auto divide = [&](std::int64_t n) { table.chunk = std::gcd(table.chunk, n); };
   std::int64_t offset = 0;
   for (const RowPermute& m : plan.moves) {
-    for (std::size_t t = 0; t < m.lo.size(); ++t) {
-      if (!takes_part(m, t)) continue;
-      divide(m.lo[t]);
-      divide(m.hi[t]);
-      divide(offset - m.place[t]);
-    }
+    for_equal<3>({&m.lo, &m.hi, &m.place}, [&](std::int64_t, std::int64_t, const auto& v) {
+      if (v[0] >= v[1]) return;
+      divide(v[0]);
+      divide(v[1]);
+      divide(offset - v[2]);
+    });
     offset += m.rows;
     divide(offset);
   }
@@ -96,8 +105,7 @@ std::optional<Table> table_of(const RowExchangePlan& plan, std::int64_t missing)
   table.rows.assign(std::size_t(chunks * ways), missing < 0 ? 0 : missing / table.chunk);
   offset = 0;
   for (const RowPermute& m : plan.moves) {
-    for (std::size_t t = 0; t < m.lo.size(); ++t) {
-      if (!takes_part(m, t)) continue;
+    for (std::size_t t = 0; t < std::size_t(ways); ++t) {
       for (std::int64_t k = m.lo[t] / table.chunk; k < m.hi[t] / table.chunk; ++k) {
         table.rows[t * std::size_t(chunks) + std::size_t(k)] =
             k + (offset - m.place[t]) / table.chunk;
@@ -120,7 +128,9 @@ ir::Instruction* RowExchangeEmitter::moved_rows(const RowPermute& m,
                                                 std::int64_t dim, const IndexList& axes,
                                                 double share, const ReshardReason& reason) {
   // Each device takes the rows from the array that it sends of.
-  Dims used = m.array;
+  Dims used;
+  for_equal<1>({&m.array},
+               [&](std::int64_t, std::int64_t, const auto& v) { used.push_back(v[0]); });
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());
   ir::Builder& b = emit_.b();
@@ -140,8 +150,7 @@ ir::Instruction* RowExchangeEmitter::moved_rows(const RowPermute& m,
   if (!m.travels) return x;
   x = b.collective_permute(x, emit_.pairs_along(axes, m.target));
   // All permutes of an exchange together: what the busiest device receives.
-  const auto idle = std::count(m.target.begin(), m.target.end(), std::int64_t(-1));
-  const double senders = double(std::int64_t(m.target.size()) - idle);
+  const auto senders = double(senders_of(m));
   report_.note(x, reason,
                double(x->shape.byte_count()) * share * senders / double(emit_.ways(axes)));
   return x;
@@ -159,8 +168,7 @@ std::vector<ir::Instruction*> RowExchangeEmitter::exchange_blocks(
     const IndexList& axes, ir::Instruction* fill, const Dims& blocks, const ReshardReason& reason) {
   double rows = 0;
   for (const RowPermute& m : plan.moves) {
-    const auto idle = std::count(m.target.begin(), m.target.end(), std::int64_t(-1));
-    if (m.travels) rows += double(m.rows) * double(std::int64_t(m.target.size()) - idle);
+    if (m.travels) rows += double(m.rows) * double(senders_of(m));
   }
   const double share = rows == 0 ? 0 : double(plan.rows_received) * double(emit_.ways(axes)) / rows;
   std::vector<ir::Instruction*> moved;
@@ -177,12 +185,11 @@ std::vector<ir::Instruction*> RowExchangeEmitter::exchange_blocks(
     for (std::size_t i = 0; i < plan.moves.size(); ++i) {
       RowPermute m = plan.moves[i];
       bool any = false;
-      for (std::size_t t = 0; t < m.lo.size(); ++t) {
-        m.lo[t] = std::clamp<std::int64_t>(m.lo[t] - begin, 0, block);
-        m.hi[t] = std::clamp<std::int64_t>(m.hi[t] - begin, 0, block);
-        m.place[t] -= begin;
-        any = any || takes_part(m, t);
-      }
+      m.lo = m.lo.plus(-begin).at_least(0).at_most(block);
+      m.hi = m.hi.plus(-begin).at_least(0).at_most(block);
+      m.place = m.place.plus(-begin);
+      for_equal<2>({&m.lo, &m.hi},
+                   [&](std::int64_t, std::int64_t, const auto& v) { any = any || v[0] < v[1]; });
       if (!any) continue;
       part.moves.push_back(std::move(m));
       landed.push_back(moved[i]);
@@ -229,16 +236,16 @@ ir::Instruction* RowExchangeEmitter::concatenated_rows(const RowExchangePlan& pl
     ir::Instruction* x = nullptr;
     for (std::size_t i : slot.moves) {
       const RowPermute& m = plan.moves[i];
-      Dims mine;
+      ByCoordinate mine;
       std::int64_t place = 0;
-      for (std::size_t t = 0; t < m.lo.size(); ++t) {
-        mine.push_back(takes_part(m, t) ? 1 : 0);
-        if (mine.back()) place = m.place[t];
-      }
+      for_equal<3>({&m.lo, &m.hi, &m.place}, [&](std::int64_t, std::int64_t n, const auto& v) {
+        mine.append(n, v[0] < v[1] ? 1 : 0, 0);
+        if (v[0] < v[1]) place = v[2];
+      });
       ir::Instruction* rows_here =
           emit_.slice_dim(moved[i], to.dim, slot.lo - place, slot.hi - place);
       if (!x) {
-        const bool all = std::count(mine.begin(), mine.end(), 0) == 0;
+        const bool all = mine.count(0) == 0;
         if (all || !to.fill || (m.travels && is_zero(*to.fill))) {
           x = rows_here;
           continue;
@@ -276,8 +283,7 @@ ir::Instruction* RowExchangeEmitter::gathered_rows(const RowExchangePlan& plan,
   Literal values(Shape(s32, {std::int64_t(table->rows.size())}));
   auto data = values.mutable_data<std::int32_t>();
   for (std::size_t i = 0; i < table->rows.size(); ++i) data[i] = std::int32_t(table->rows[i]);
-  Dims starts;
-  for (std::int64_t c = 0; c < emit_.ways(to.axes); ++c) starts.push_back(c * chunks);
+  const ByCoordinate starts = ByCoordinate::line(emit_.ways(to.axes), 0, chunks);
   ir::Instruction* picks =
       b.dynamic_slice(b.constant(values), {emit_.lookup(starts, to.axes)}, {chunks});
   ir::GatherAttrs attrs;
@@ -307,16 +313,13 @@ ir::Instruction* RowExchangeEmitter::shifted_rows(const RowExchangePlan& plan,
     const RowPermute& m = plan.moves[i];
     ir::Instruction* x = moved[i];
     // Shift the rows to their place. Every device must find its window inside the padded rows.
-    std::int64_t high_place = *std::max_element(m.place.begin(), m.place.end());
-    std::int64_t low_place = *std::min_element(m.place.begin(), m.place.end());
-    bool covers = true;
-    for (std::size_t d = 0; d < m.lo.size(); ++d) covers &= m.lo[d] == 0 && m.hi[d] == block;
+    const std::int64_t high_place = m.place.greatest(), low_place = m.place.least();
+    const bool covers = m.lo.count(0) == m.lo.size() && m.hi.count(block) == m.hi.size();
     if (high_place != 0 || low_place != 0 || m.rows != block) {
       std::int64_t low = std::max<std::int64_t>(high_place, 0);
       std::int64_t high = std::max<std::int64_t>(block - (low_place + m.rows), 0);
       x = emit_.pad_dim(x, to.dim, {low, high, 0}, to.other);
-      Dims starts;
-      for (std::int64_t place : m.place) starts.push_back(low - place);
+      const ByCoordinate starts = m.place.times(-1).plus(low);
       if (x->shape.dim(to.dim) != block) {
         x = emit_.dynamic_slice_dim(x, to.dim, emit_.lookup(starts, to.axes), block);
       }

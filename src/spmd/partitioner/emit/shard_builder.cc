@@ -114,37 +114,56 @@ ir::Instruction* ShardBuilder::coordinate(const IndexList& axes) {
   return coordinates_[axes] = sum;
 }
 
-ir::Instruction* ShardBuilder::lookup(const Dims& table, const IndexList& axes) {
-  TESSERA_CHECK(std::int64_t(table.size()) == ways(axes), "a table of a wrong size");
-  if (table.size() == 1) return index(table[0]);
-  std::int64_t step = table[1] - table[0];
-  bool affine = true;
-  for (std::size_t i = 1; i < table.size(); ++i) affine &= table[i] - table[i - 1] == step;
-  if (affine && step == 0) return index(table[0]);
+ir::Instruction* ShardBuilder::on_line(const ByCoordinate::Piece& piece, ir::Instruction* c) {
+  if (piece.step == 0) return index(piece.value);
+  const std::int64_t first = piece.value - piece.step * piece.begin;
+  ir::Instruction* out =
+      piece.step == 1 ? c : b().binary(ir::Opcode::multiply, c, index(piece.step));
+  return first == 0 ? out : b().binary(ir::Opcode::add, out, index(first));
+}
+
+ir::Instruction* ShardBuilder::lookup(const ByCoordinate& table, const IndexList& axes) {
+  // A list in the program is short, or can't be said otherwise.
+  constexpr std::int64_t short_list = 1024;
+  constexpr std::size_t few_pieces = 6;
+  TESSERA_CHECK(table.size() == ways(axes), "a table of a wrong size");
+  const std::vector<ByCoordinate::Piece>& pieces = table.pieces();
+  if (table.is_line() && (table.size() == 1 || pieces[0].step == 0)) return index(table[0]);
   auto key = std::pair(table, axes);
   if (auto it = lookups_.find(key); it != lookups_.end()) return it->second;
   ir::Instruction* c = coordinate(axes);
   const WithoutMetadata scope(b());
   ir::Instruction* out;
-  if (affine) {
-    out = step == 1 ? c : b().binary(ir::Opcode::multiply, c, index(step));
-    if (table[0] != 0) out = b().binary(ir::Opcode::add, out, index(table[0]));
+  if (table.is_line() || (table.size() > short_list && pieces.size() <= few_pieces)) {
+    out = on_line(pieces[0], c);
+    for (std::size_t k = 1; k < pieces.size(); ++k) {
+      ir::Instruction* from_here = b().compare(ir::Direction::ge, c, index(pieces[k].begin));
+      out = b().select(from_here, on_line(pieces[k], c), out);
+    }
   } else {
-    Literal values(Shape(s32, {std::int64_t(table.size())}));
+    Literal values(Shape(s32, {table.size()}));
     auto data = values.mutable_data<std::int32_t>();
-    for (std::size_t i = 0; i < table.size(); ++i) data[i] = std::int32_t(table[i]);
+    std::size_t at = 0;
+    for_equal<1>({&table}, [&](std::int64_t, std::int64_t count, const auto& v) {
+      for (std::int64_t k = 0; k < count; ++k) data[at++] = std::int32_t(v[0]);
+    });
     out = b().reshape(b().dynamic_slice(b().constant(values), {c}, {1}), {});
   }
   return lookups_[key] = out;
 }
 
-const DevicePairs& ShardBuilder::pairs_along(const IndexList& axes, const Dims& target) {
+const DevicePairs& ShardBuilder::pairs_along(const IndexList& axes, const ByCoordinate& target) {
   const auto [it, fresh] = pairs_.try_emplace({Dims(axes.begin(), axes.end()), target});
   if (!fresh) return it->second;
+  Dims targets;
+  targets.reserve(std::size_t(target.size()));
+  for_equal<1>({&target}, [&](std::int64_t, std::int64_t count, const auto& v) {
+    targets.insert(targets.end(), std::size_t(count), v[0]);
+  });
   std::vector<std::int64_t> sent_to(std::size_t(devices_), -1);
   for (const auto& group : groups(axes).expand(devices_)) {
     for (std::size_t c = 0; c < group.size(); ++c) {
-      if (target[c] >= 0) sent_to[std::size_t(group[c])] = group[std::size_t(target[c])];
+      if (targets[c] >= 0) sent_to[std::size_t(group[c])] = group[std::size_t(targets[c])];
     }
   }
   std::vector<DevicePairs::Pair> pairs;
@@ -158,10 +177,8 @@ const DevicePairs& ShardBuilder::pairs_along(const IndexList& axes, const Dims& 
 ir::Instruction* ShardBuilder::shard_offset(const TensorSharding& s, std::int64_t dim,
                                             std::int64_t size) {
   const IndexList& axes = s.dims[std::size_t(dim)].axes;
-  std::int64_t n = ways(axes), block = ceil_div(size, n);
-  Dims table;
-  for (std::int64_t c = 0; c < n; ++c) table.push_back(c * block);
-  return lookup(table, axes);
+  const std::int64_t n = ways(axes);
+  return lookup(ByCoordinate::line(n, 0, ceil_div(size, n)), axes);
 }
 
 ir::Instruction* ShardBuilder::constant_of(const ir::Instruction& origin, const Literal& value) {
@@ -192,10 +209,7 @@ ir::Instruction* ShardBuilder::mask_padding(ir::Instruction* shard, const Tensor
   ir::Instruction* mask = nullptr;
   for (std::int64_t d : dims) {
     std::int64_t n = global[std::size_t(d)], count = s.shards(d), block = ceil_div(n, count);
-    Dims left;
-    for (std::int64_t c = 0; c < count; ++c) {
-      left.push_back(std::clamp<std::int64_t>(n - c * block, 0, block));
-    }
+    const ByCoordinate left = ByCoordinate::line(count, n, -block).at_least(0).at_most(block);
     ir::Instruction* m =
         range_mask(shard->shape.dims, d, nullptr, lookup(left, s.dims[std::size_t(d)].axes));
     mask = mask ? b().binary(ir::Opcode::and_, mask, m) : m;

@@ -12,6 +12,7 @@
 #include "src/ir/rewrite/builder.h"
 #include "src/sharding/axes/tensor_sharding.h"
 #include "src/spmd/bits.h"
+#include "src/spmd/reshard/by_coordinate.h"
 
 namespace tessera::spmd {
 
@@ -66,12 +67,12 @@ class ShardBuilder {
   /// Row-major position of the device along axes.
   ir::Instruction* coordinate(const IndexList& axes);
   /// table[coordinate(axes)]
-  ir::Instruction* lookup(const Dims& table, const IndexList& axes);
+  ir::Instruction* lookup(const ByCoordinate& table, const IndexList& axes);
   /// First global index of the device's shard of a dim.
   ir::Instruction* shard_offset(const TensorSharding& s, std::int64_t dim, std::int64_t size);
   /// The pairs of a permute by which each device sends to the one that stands at `target[c]` along
   /// the axes, itself at c; -1: it sends nothing.
-  const DevicePairs& pairs_along(const IndexList& axes, const Dims& target);
+  const DevicePairs& pairs_along(const IndexList& axes, const ByCoordinate& target);
   ir::DeviceGroups groups(const IndexList& axes) const {
     return ir::DeviceGroups::over(mesh_, axes);
   }
@@ -112,6 +113,7 @@ class ShardBuilder {
 
  private:
   ir::Instruction* position();
+  ir::Instruction* on_line(const ByCoordinate::Piece& piece, ir::Instruction* coordinate);
   ir::Instruction* pack(const Shape& shape, const std::vector<ir::Instruction*>& leaves,
                         std::size_t* next);
 
@@ -123,8 +125,8 @@ class ShardBuilder {
   ir::Instruction* position_ = nullptr;
   std::map<std::int64_t, ir::Instruction*> indices_;
   std::map<IndexList, ir::Instruction*> coordinates_;
-  std::map<std::pair<Dims, IndexList>, ir::Instruction*> lookups_;
-  std::map<std::pair<Dims, Dims>, DevicePairs> pairs_;  ///< by axes and targets
+  std::map<std::pair<ByCoordinate, IndexList>, ir::Instruction*> lookups_;
+  std::map<std::pair<Dims, ByCoordinate>, DevicePairs> pairs_;  ///< by axes and targets
   std::map<std::pair<int, double>, ir::Instruction*> scalars_;
   std::unordered_map<const ir::Instruction*, ir::Instruction*> constants_;
 };

@@ -57,13 +57,11 @@ RowExchangePlan plan_update_exchange(std::int64_t ways, std::int64_t size, std::
                                      std::int64_t count) {
   const std::int64_t block = ceil_div(size, ways);
   RowSource before = block_part(ways, size, block), after = before;
-  for (std::int64_t& hi : before.hi) hi = std::min(hi, start);
-  for (std::int64_t& lo : after.lo) lo = std::max(lo, start + count);
+  before.hi = before.hi.at_most(start);
+  after.lo = after.lo.at_least(start + count);
   RowSource update = block_part(ways, count, ceil_div(count, ways));
   update.array = 1;
-  for (Dims* list : {&update.start, &update.lo, &update.hi}) {
-    for (std::int64_t& i : *list) i += start;
-  }
+  for (ByCoordinate* list : {&update.start, &update.lo, &update.hi}) *list = list->plus(start);
   return plan_row_exchange({before, after, update}, ways, size, block);
 }
 

@@ -134,8 +134,7 @@ ir::Instruction* across(PartitionContext& p, ir::Instruction* x, FftType type, s
   Dims flip;
   for (std::int64_t i = 0; i < d; ++i) flip.push_back(i);
   flip.insert(flip.end(), {d + 1, d});
-  Dims starts;
-  for (std::int64_t c = 0; c < k; ++c) starts.push_back(c * part);
+  const ByCoordinate starts = ByCoordinate::line(k, 0, part);
   // Element n1 * rows + n2 is on device n1; now n2 is split instead: [n1, n2].
   x = swapped(p, b.reshape(x, with({k, part})), d, axes, reason);
   x = b.transpose(b.fft(b.transpose(x, flip), type, {k}), flip);

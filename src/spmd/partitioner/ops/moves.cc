@@ -11,22 +11,18 @@ namespace tessera::spmd {
 
 namespace {
 
-/// Rounded up, also where it is negative.
-std::int64_t up_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
-
 Placed slice_part(std::int64_t ways, std::int64_t size, std::int64_t start, std::int64_t stride,
                   std::int64_t out) {
   Placed p;
   const std::int64_t block = ceil_div(size, ways);
   p.part.rows = ceil_div(block, stride);
-  for (std::int64_t c = 0; c < ways; ++c) {
-    const std::int64_t first = up_div(c * block - start, stride);
-    p.skip.push_back(start + stride * first - c * block);
-    const std::int64_t end = up_div(std::min((c + 1) * block, size) - start, stride);
-    p.part.start.push_back(first);
-    p.part.lo.push_back(std::max<std::int64_t>(first, 0));
-    p.part.hi.push_back(std::min({end, out, first + p.part.rows}));
-  }
+  const ByCoordinate first = ByCoordinate::quotients(ways, -start, block, stride);
+  const ByCoordinate end = ByCoordinate::quotients(ways, block - start, block, stride)
+                               .at_most(ceil_div(size - start, stride));
+  p.skip = (first.times(stride) + ByCoordinate::line(ways, 0, -block)).plus(start);
+  p.part.start = first;
+  p.part.lo = first.at_least(0);
+  p.part.hi = least_of(end, first.plus(p.part.rows)).at_most(out);
   return p;
 }
 
@@ -34,11 +30,9 @@ Placed reverse_part(std::int64_t ways, std::int64_t size) {
   Placed p;
   const std::int64_t block = ceil_div(size, ways);
   p.part.rows = block;
-  for (std::int64_t c = 0; c < ways; ++c) {
-    p.part.start.push_back(size - (c + 1) * block);
-    p.part.lo.push_back(std::max<std::int64_t>(size - (c + 1) * block, 0));
-    p.part.hi.push_back(std::max<std::int64_t>(size - c * block, 0));
-  }
+  p.part.start = ByCoordinate::line(ways, size - block, -block);
+  p.part.lo = p.part.start.at_least(0);
+  p.part.hi = p.part.start.plus(block).at_least(0);
   return p;
 }
 
@@ -49,12 +43,10 @@ Placed concat_part(std::int64_t ways, std::int64_t size, std::int64_t first, std
   const std::int64_t block = everywhere ? size : ceil_div(size, ways);
   p.part.rows = block;
   p.part.everywhere = everywhere;
-  for (std::int64_t c = 0; c < ways; ++c) {
-    const std::int64_t at = everywhere ? 0 : c * block;
-    p.part.start.push_back(offset - first + at);
-    p.part.lo.push_back(offset + std::max<std::int64_t>(at - first, 0));
-    p.part.hi.push_back(offset + std::min(at + block - first, count));
-  }
+  const ByCoordinate at = ByCoordinate::line(ways, -first, everywhere ? 0 : block);
+  p.part.start = at.plus(offset);
+  p.part.lo = at.at_least(0).plus(offset);
+  p.part.hi = at.plus(block).at_most(count).plus(offset);
   return p;
 }
 
@@ -82,27 +74,6 @@ ir::Instruction* take_strided(PartitionContext& p, ir::Instruction* x, std::int6
   Dims starts(x->shape.dims.size(), 0), limits = x->shape.dims, strides(x->shape.dims.size(), 1);
   strides[std::size_t(dim)] = stride;
   return p.b().slice(x, starts, limits, strides);
-}
-
-/// A plan in which each device puts its rows where they belong in the full result.
-RowExchangePlan deposit_plan(const RowSource& part, std::int64_t ways, std::int64_t size) {
-  RowExchangePlan plan;
-  plan.block = size;
-  RowPermute m;
-  m.rows = 1;
-  for (std::size_t c = 0; c < std::size_t(ways); ++c) {
-    m.rows = std::max(m.rows, part.hi[c] - std::max<std::int64_t>(part.lo[c], 0));
-  }
-  m.array.assign(std::size_t(ways), 0);
-  m.target.assign(std::size_t(ways), -1);
-  for (std::size_t c = 0; c < std::size_t(ways); ++c) {
-    m.hi.push_back(std::max<std::int64_t>(part.hi[c], 0));
-    m.lo.push_back(std::clamp<std::int64_t>(part.lo[c], 0, m.hi.back()));
-    m.cut.push_back(std::clamp<std::int64_t>(m.lo.back() - part.start[c], 0, part.rows - m.rows));
-    m.place.push_back(part.start[c] + m.cut.back());
-  }
-  plan.moves.push_back(std::move(m));
-  return plan;
 }
 
 /// Dims that a slice cuts.
@@ -272,7 +243,7 @@ void partition_slice(PartitionContext& p, const ir::Instruction& source) {
     Placed placed = op.placer(op.from[0], d, ways, false);
     x = take_strided(p, x, d, axes, placed, stride_of(source, d));
     if (contains(c.summed, d)) {
-      RowExchangePlan plan = deposit_plan(placed.part, ways, source.shape.dim(d));
+      RowExchangePlan plan = deposit_plan(placed.part, source.shape.dim(d));
       x = p.rows.exchange(plan, {x}, d, axes, p.emit.constant_scalar(x->shape.dtype, 0),
                           rows_of(source, c.layout));
     } else {

@@ -74,11 +74,7 @@ std::vector<ir::Instruction*> prefix_scan(PartitionContext& p, const ir::Instruc
   const std::int64_t last = forward ? local[d] - 1 : 0;
   const IndexList& axes = s.dims[d].axes;
   const std::int64_t k = p.emit.ways(axes);
-  Dims before, after;
-  for (std::int64_t c = 0; c < k; ++c) {
-    before.push_back(c);
-    after.push_back(c + 1);
-  }
+  const ByCoordinate before = ByCoordinate::line(k, 0, 1), after = before.plus(1);
   const ReshardReason reason = ReshardReason::within(s, "totals of " + op_label(source));
   std::vector<ir::Instruction*> totals;
   for (std::size_t i = 0; i < count; ++i) {

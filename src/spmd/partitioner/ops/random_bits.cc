@@ -174,8 +174,7 @@ ir::Instruction* aligned_blocks(PartitionContext& p, Generator& generator, const
   dims[g] = ceil_div(dims[g], blocks.per_block);
   Words at;
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    Dims table;
-    for (std::int64_t c = 0; c < s.shards(std::int64_t(d)); ++c) table.push_back(c * dims[d]);
+    const auto table = ByCoordinate::line(s.shards(std::int64_t(d)), 0, dims[d]);
     at.push_back(places(p, dims, std::int64_t(d), p.emit.lookup(table, s.dims[d].axes)));
   }
   Words words = generator.words(numbers(p, blocks.counts, at), byte_size(global.dtype) == 8);

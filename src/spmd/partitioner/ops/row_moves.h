@@ -17,7 +17,7 @@ namespace tessera::spmd {
 /// What a shard becomes before its rows are sent on, and where these are in the result then.
 struct Placed {
   RowSource part;
-  Dims skip;  ///< slices with strides: first row to take
+  ByCoordinate skip;  ///< slices with strides: first row to take
 };
 
 /// An array whose rows go into the result. Parts of a concatenation may be slices of one array.

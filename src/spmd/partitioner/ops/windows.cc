@@ -30,12 +30,13 @@ Halo halo_for(const PartitionContext& p, std::int64_t dim, const IndexList& axes
   Halo halo{dim, w.lhs_dilation - 1, axes, everywhere, {}};
   const std::int64_t ways = p.emit.ways(axes), spread = (size - 1) * w.lhs_dilation + 1;
   const std::int64_t rows = (outputs - 1) * w.stride + (kernel - 1) * w.rhs_dilation + 1;
-  Dims begin;
-  for (std::int64_t c = 0; c < ways; ++c) begin.push_back(c * step - w.pad_low);
+  const ByCoordinate begin = ByCoordinate::line(ways, -w.pad_low, step);
   RowSource part = spread_part(everywhere ? 1 : ways, size, 0, halo.interior, spread);
   if (everywhere) {
     part.everywhere = true;
-    for (Dims* list : {&part.start, &part.lo, &part.hi}) list->resize(begin.size(), list->front());
+    for (ByCoordinate* list : {&part.start, &part.lo, &part.hi}) {
+      *list = ByCoordinate::same(ways, (*list)[0]);
+    }
   }
   halo.plan = plan_windows({part}, begin, spread, rows);
   return halo;

@@ -175,8 +175,7 @@ Region::Price Region::price_as_it_is() const {
       const RowPart& p = n.use->parts[0];
       const std::int64_t block = ceil_div(rows(n), ways_);
       const std::int64_t spread = (p.array->shape.dim(p.dim) - 1) * p.spread + 1;
-      Dims begin;
-      for (std::int64_t c = 0; c < ways_; ++c) begin.push_back(c * block * p.stride + p.offset);
+      const auto begin = ByCoordinate::line(ways_, p.offset, block * p.stride);
       const RowExchangePlan plan =
           plan_windows({spread_part(ways_, p.array->shape.dim(p.dim), 0, p.spread - 1, spread)},
                        begin, spread, (block - 1) * p.stride + p.extent);
@@ -206,14 +205,12 @@ Region::Price Region::price_as_it_is() const {
       const std::int64_t block = ceil_div(size, ways_);
       s.array = sources.size();
       s.rows = ceil_div(block * p.spread, p.stride);
-      for (std::int64_t c = 0; c < ways_; ++c) {
-        const auto at = [&](std::int64_t row) {
-          return ceil_div(row * p.spread - offset, p.stride);
-        };
-        s.start.push_back(at(c * block));
-        s.lo.push_back(std::max(at(c * block), p.begin));
-        s.hi.push_back(std::min(at(std::min((c + 1) * block, size)), p.end));
-      }
+      const std::int64_t spread = block * p.spread;
+      s.start = ByCoordinate::quotients(ways_, -offset, spread, p.stride);
+      s.lo = s.start.at_least(p.begin);
+      s.hi = ByCoordinate::quotients(ways_, spread - offset, spread, p.stride)
+                 .at_most(ceil_div(size * p.spread - offset, p.stride))
+                 .at_most(p.end);
       sources.push_back(std::move(s));
     }
     const RowExchangePlan plan =
