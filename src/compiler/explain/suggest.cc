@@ -238,6 +238,12 @@ class Search {
 
   /// As the rules alone shard the program.
   std::optional<Figures> tried(const Edit& edit) const {
+    // What the program says already.
+    const Instruction* at = find(run_.prepared.get(), edit.computation, edit.instruction);
+    if (!edit.after && at && edit.leaf < at->sharding.size() &&
+        at->sharding[edit.leaf] == edit.sharding) {
+      return std::nullopt;
+    }
     Options options = options_;
     options.layouts = Layouts::propagated;
     RunFor what{.figures = true, .estimates_memory = true, .quick = true};
