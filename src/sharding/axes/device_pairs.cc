@@ -67,7 +67,23 @@ DevicePairs DevicePairs::sorted() const {
   const List& list = *list_;
   std::call_once(list.sorted_once, [&] {
     std::vector<Pair> pairs = list.pairs;
-    std::sort(pairs.begin(), pairs.end());
+    const Side& sources = list.facts.sources;
+    if (!sources.twice && sources.least >= 0 &&
+        sources.greatest < std::int64_t(2 * pairs.size() + 64)) {
+      // Each has its place.
+      std::vector<std::int64_t> target(std::size_t(sources.greatest) + 1);
+      std::vector<char> sends(target.size(), 0);
+      for (const auto& [from, to] : pairs) {
+        target[std::size_t(from)] = to;
+        sends[std::size_t(from)] = 1;
+      }
+      pairs.clear();
+      for (std::size_t from = 0; from < target.size(); ++from) {
+        if (sends[from]) pairs.emplace_back(std::int64_t(from), target[from]);
+      }
+    } else {
+      std::sort(pairs.begin(), pairs.end());
+    }
     list.sorted = std::make_shared<const List>(std::move(pairs));
   });
   DevicePairs out;

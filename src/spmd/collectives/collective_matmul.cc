@@ -4,6 +4,7 @@
 // scattered grows as it travels. No device ever has the full array, and a part's move doesn't wait
 // for its dot.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -65,7 +66,7 @@ struct Ring {
 
 std::optional<Ring> ring_of(const DeviceLists& lists, std::int64_t devices) {
   Ring ring;
-  std::vector<DevicePairs::Pair> pairs;
+  std::vector<std::int64_t> before(std::size_t(devices), 0);
   ring.member.assign(std::size_t(devices), -1);
   for (const auto& list : lists) {
     const auto n = std::int64_t(list.size());
@@ -73,13 +74,15 @@ std::optional<Ring> ring_of(const DeviceLists& lists, std::int64_t devices) {
     if (n != ring.size || n < 2) return std::nullopt;
     for (std::size_t j = 0; j < list.size(); ++j) {
       ring.member[std::size_t(list[j])] = std::int64_t(j);
-      pairs.emplace_back(list[(j + 1) % list.size()], list[j]);
+      before[std::size_t(list[(j + 1) % list.size()])] = list[j];
     }
   }
   const bool all =
       std::none_of(ring.member.begin(), ring.member.end(), [](std::int64_t m) { return m < 0; });
   if (!all || ring.size == 0) return std::nullopt;
-  std::sort(pairs.begin(), pairs.end());
+  std::vector<DevicePairs::Pair> pairs;
+  pairs.reserve(before.size());
+  for (std::size_t d = 0; d < before.size(); ++d) pairs.emplace_back(std::int64_t(d), before[d]);
   ring.pairs = std::move(pairs);
   return ring;
 }
@@ -102,8 +105,11 @@ class CollectiveMatmuls {
  private:
   bool is_large(const Instruction& i) const { return i.shape.byte_count() >= from_bytes_; }
 
-  std::optional<Ring> ring(const Instruction& collective) {
-    return ring_of(groups_.lists(collective.get<ir::CollectiveAttrs>().groups), groups_.devices());
+  const std::optional<Ring>& ring(const Instruction& collective) {
+    const DeviceLists& lists = groups_.lists(collective.get<ir::CollectiveAttrs>().groups);
+    const auto [known, fresh] = rings_.try_emplace(&lists);
+    if (fresh) known->second = ring_of(lists, groups_.devices());
+    return known->second;
   }
 
   /// dot(all-gather(x), y), or the other way round.
@@ -122,7 +128,7 @@ class CollectiveMatmuls {
     const Role role = role_of(*dot, *side, d);
     const bool sums = role.kind == Role::Kind::contracting;
     if (sums && !sums_well(dot->shape.dtype)) return;
-    const auto ring = this->ring(*gather);
+    const auto& ring = this->ring(*gather);
     if (!ring) return;
     Instruction* part = gather->operand(0);
     const std::int64_t size = part->shape.dim(d);
@@ -163,7 +169,7 @@ class CollectiveMatmuls {
     Instruction* dot = scatter->operand(0);
     if (!dot->is(Opcode::dot) || !r_.has_one_use(dot) || !is_large(*dot)) return;
     if (ir::as_binary_reducer(*scatter->called().at(0)) != Opcode::add) return;
-    const auto ring = this->ring(*scatter);
+    const auto& ring = this->ring(*scatter);
     if (!ring) return;
     const std::int64_t d = scatter->get<ir::CollectiveAttrs>().dims.at(0);
     const std::int64_t size = scatter->shape.dim(d);
@@ -288,6 +294,7 @@ class CollectiveMatmuls {
 
   ir::Rewriter r_;
   GroupTable& groups_;
+  std::map<const DeviceLists*, std::optional<Ring>> rings_;  ///< those of the table
   std::int64_t from_bytes_;
 };
 

@@ -63,9 +63,8 @@ class OwnShards {
       } else {
         const auto* start = values_.scalar(slice.operand(d + 1));
         if (!start) return std::nullopt;
-        for (const std::int64_t s : *start) {
-          one.start.push_back(std::clamp<std::int64_t>(s, 0, most));
-        }
+        one.start = *start;
+        for (std::int64_t& s : one.start) s = std::clamp<std::int64_t>(s, 0, most);
       }
       cut.dims.push_back(std::move(one));
     }

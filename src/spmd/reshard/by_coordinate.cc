@@ -29,6 +29,24 @@ ByCoordinate ByCoordinate::quotients(std::int64_t size, std::int64_t first, std:
   return out;
 }
 
+ByCoordinate ByCoordinate::of_ranges(std::int64_t size, std::int64_t other,
+                                     const std::vector<Range>& ranges) {
+  Dims ends{0, size};
+  for (const Range& r : ranges) {
+    if (r.first < r.last) ends.insert(ends.end(), {r.first, r.last});
+  }
+  std::sort(ends.begin(), ends.end());
+  ByCoordinate out;
+  for (std::size_t k = 0; k + 1 < ends.size(); ++k) {
+    std::int64_t value = other;
+    for (const Range& r : ranges) {
+      if (r.first <= ends[k] && ends[k] < r.last) value = r.value;
+    }
+    out.append(ends[k + 1] - ends[k], value, 0);
+  }
+  return out;
+}
+
 bool ByCoordinate::is_sorted() const {
   for (std::size_t k = 0; k < pieces_.size(); ++k) {
     if (pieces_[k].step < 0) return false;

@@ -35,6 +35,13 @@ class ByCoordinate {
   static ByCoordinate quotients(std::int64_t size, std::int64_t first, std::int64_t step,
                                 std::int64_t divisor);
 
+  /// `other`, but for these coordinates [first, last); of those that overlap the later one counts.
+  struct Range {
+    std::int64_t first = 0, last = 0, value = 0;
+  };
+  static ByCoordinate of_ranges(std::int64_t size, std::int64_t other,
+                                const std::vector<Range>& ranges);
+
   std::int64_t size() const { return size_; }
   const std::vector<Piece>& pieces() const { return pieces_; }
   std::int64_t end_of(std::size_t piece) const {

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
+#include <cstdlib>
+#include <numeric>
 #include <utility>
 
-#include "src/base/check.h"
+#include "src/base/shape.h"
+#include "src/spmd/reshard/bundles.h"
 
 namespace tessera::spmd {
 
@@ -63,343 +65,80 @@ RowExchangePlan deposit_plan(const RowSource& part, std::int64_t size) {
 
 namespace {
 
-/// A piece with what it is bundled by; of a run of them, from neighbours to neighbours, the first.
-struct Edge : RowRun {
-  std::int64_t key = 0;
-  std::int64_t count = 1;
-  std::size_t part = 0;  ///< of runs
-};
-
-/// Edges of which no two share a source or a target: one permute.
-struct Bundle {
-  std::vector<Edge> edges;
-  std::vector<char> sends, receives;
-  std::int64_t rows = 0;
-};
-
-std::int64_t rows_of(const std::vector<Bundle>& bundles) {
-  std::int64_t rows = 0;
-  for (const Bundle& b : bundles) rows += b.rows;
-  return rows;
-}
-
-Bundle empty_bundle(std::int64_t ways) {
-  return {{}, std::vector<char>(std::size_t(ways), 0), std::vector<char>(std::size_t(ways), 0), 0};
-}
-
-void add_to(Bundle* home, const Edge& e) {
-  home->edges.push_back(e);
-  home->sends[std::size_t(e.source)] = home->receives[std::size_t(e.target)] = 1;
-  home->rows = std::max(home->rows, e.rows);
-}
-
-/// Edges of one key together, and others of about the same size where there is room.
-std::vector<Bundle> bundles_by_key(const std::vector<Edge>& edges, std::int64_t ways) {
-  std::vector<Bundle> bundles;
-  for (const Edge& e : edges) {
-    Bundle* home = nullptr;
-    for (Bundle& b : bundles) {
-      if (b.sends[std::size_t(e.source)] || b.receives[std::size_t(e.target)]) continue;
-      const Edge& first = b.edges.front();
-      const bool similar = 2 * std::min(e.rows, b.rows) >= std::max(e.rows, b.rows);
-      if (similar || first.key == e.key) {
-        home = &b;
-        break;
-      }
-    }
-    if (!home) home = &bundles.emplace_back(empty_bundle(ways));
-    add_to(home, e);
-  }
-  return bundles;
-}
-
-/// As few bundles as the busiest device has edges, which is always possible: an edge for which no
-/// bundle is free at both ends makes room by swapping two bundles along a path of edges.
-std::vector<Bundle> bundles_by_colour(std::vector<Edge> edges, std::int64_t ways) {
-  std::stable_sort(edges.begin(), edges.end(),
-                   [](const Edge& a, const Edge& b) { return a.rows > b.rows; });
-  constexpr int none = -1;
-  // By colour, then by device: the edge there.
-  std::vector<std::vector<int>> out, in;
-  std::vector<int> colour(edges.size(), none);
-  auto set = [&](int e, int c) {
-    const Edge& edge = edges[std::size_t(e)];
-    colour[std::size_t(e)] = c;
-    out[std::size_t(c)][std::size_t(edge.source)] = e;
-    in[std::size_t(c)][std::size_t(edge.target)] = e;
-  };
-  for (int e = 0; e < int(edges.size()); ++e) {
-    const std::size_t s = std::size_t(edges[std::size_t(e)].source);
-    const std::size_t t = std::size_t(edges[std::size_t(e)].target);
-    int both = none, at_source = none, at_target = none;
-    for (int c = 0; c < int(out.size()) && both == none; ++c) {
-      const bool free_out = out[std::size_t(c)][s] == none, free_in = in[std::size_t(c)][t] == none;
-      if (free_out && free_in) both = c;
-      if (free_out && at_source == none) at_source = c;
-      if (free_in && at_target == none) at_target = c;
-    }
-    if (both == none && (at_source == none || at_target == none)) {
-      both = int(out.size());
-      out.emplace_back(std::size_t(ways), none);
-      in.emplace_back(std::size_t(ways), none);
-    }
-    if (both == none) {
-      // From the target on, edges of the source's colour and of the target's in turn.
-      std::vector<int> path;
-      int c = at_source, next = in[std::size_t(c)][t];
-      while (next != none) {
-        path.push_back(next);
-        const Edge& edge = edges[std::size_t(next)];
-        c = c == at_source ? at_target : at_source;
-        next = path.size() % 2 == 1 ? out[std::size_t(c)][std::size_t(edge.source)]
-                                    : in[std::size_t(c)][std::size_t(edge.target)];
-      }
-      for (int p : path) {
-        const Edge& edge = edges[std::size_t(p)];
-        const std::size_t old = std::size_t(colour[std::size_t(p)]);
-        out[old][std::size_t(edge.source)] = in[old][std::size_t(edge.target)] = none;
-      }
-      for (int p : path) set(p, colour[std::size_t(p)] == at_source ? at_target : at_source);
-      both = at_source;
-    }
-    set(e, both);
-  }
-  std::vector<Bundle> bundles(out.size(), empty_bundle(ways));
-  for (std::size_t e = 0; e < edges.size(); ++e) {
-    add_to(&bundles[std::size_t(colour[e])], edges[e]);
-  }
-  return bundles;
-}
-
-/// All edges cut into parts of as many rows as the smallest has.
-std::vector<Edge> in_pieces(const std::vector<Edge>& edges) {
-  std::int64_t rows = edges.front().rows;
-  for (const Edge& e : edges) rows = std::min(rows, e.rows);
-  std::vector<Edge> out;
-  for (const Edge& e : edges) {
-    for (std::int64_t at = 0; at < e.rows; at += rows) {
-      if (out.size() > 4 * edges.size()) return out;
-      out.push_back(e);
-      out.back().from += at;
-      out.back().to += at;
-      out.back().rows = std::min(rows, e.rows - at);
-    }
-  }
-  return out;
-}
-
-/// In the order of their keys, which are less than `ways`; those of one key stay in theirs.
-std::vector<Edge> by_key(const std::vector<Edge>& edges, std::int64_t ways) {
-  std::vector<std::size_t> next(std::size_t(ways) + 1, 0);
-  for (const Edge& e : edges) ++next[std::size_t(e.key) + 1];
-  for (std::size_t k = 1; k < next.size(); ++k) next[k] += next[k - 1];
-  std::vector<Edge> out(edges.size());
-  for (const Edge& e : edges) out[next[std::size_t(e.key)]++] = e;
-  return out;
-}
-
-std::vector<Bundle> bundles_of(std::vector<Edge> edges, std::int64_t ways) {
-  edges = by_key(edges, ways);
-  std::vector<Bundle> bundles = bundles_by_key(edges, ways);
-  // No plan is below what one device has to send or receive.
-  Dims sent(std::size_t(ways), 0), received(std::size_t(ways), 0);
-  std::int64_t least = 0;
-  for (const Edge& e : edges) {
-    least = std::max(
-        {least, sent[std::size_t(e.source)] += e.rows, received[std::size_t(e.target)] += e.rows});
-  }
-  if (rows_of(bundles) == least) return bundles;
-  std::vector<Bundle> other = bundles_by_colour(edges, ways);
-  const std::int64_t now = rows_of(bundles), then = rows_of(other);
-  if (then < now || (then == now && other.size() < bundles.size())) bundles = std::move(other);
-  // Large edges in pieces as large as the small ones may fill more of each permute.
-  if (5 * least > 4 * rows_of(bundles)) return bundles;
-  std::vector<Edge> pieces = in_pieces(edges);
-  if (pieces.size() > 4 * edges.size()) return bundles;
-  other = bundles_by_colour(std::move(pieces), ways);
-  const bool better =
-      5 * rows_of(other) <= 4 * rows_of(bundles) && other.size() <= 2 * bundles.size();
-  return better ? other : bundles;
-}
-
-/// What a list has at some coordinates, and one number elsewhere.
-class Overrides {
+/// A list that has one number but where others are set.
+class Numbers {
  public:
-  void set(std::int64_t begin, std::int64_t count, std::int64_t value, std::int64_t step = 0) {
-    list_.push_back({begin, count, value, step});
-  }
-  ByCoordinate over(std::int64_t size, std::int64_t other) {
-    const auto before = [](const One& a, const One& b) { return a.begin < b.begin; };
-    if (!std::is_sorted(list_.begin(), list_.end(), before)) {
-      std::sort(list_.begin(), list_.end(), before);
+  Numbers(std::int64_t size, std::int64_t other) : size_(size), other_(other) {}
+  /// At `count` coordinates from `begin` on, `apart` apart.
+  void set(std::int64_t begin, std::int64_t apart, std::int64_t count, std::int64_t value,
+           std::int64_t step = 0) {
+    if (step == 0 && value == other_) return;
+    if (apart == -1) {
+      begin -= count - 1;
+      value += step * (count - 1);
+      step = -step;
+      apart = 1;
     }
+    all_lines_ = all_lines_ && (apart == 1 || count == 1);
+    list_.push_back({begin, apart, count, value, step});
+  }
+  ByCoordinate list() {
+    constexpr std::size_t few = 64;
+    if (!all_lines_ || list_.size() > few) {
+      Dims out(std::size_t(size_), other_);
+      for (const One& one : list_) {
+        for (std::int64_t k = 0; k < one.count; ++k) {
+          out[std::size_t(one.begin + k * one.apart)] = one.value + k * one.step;
+        }
+      }
+      return out;
+    }
+    std::sort(list_.begin(), list_.end(),
+              [](const One& a, const One& b) { return a.begin < b.begin; });
     ByCoordinate out;
     for (const One& one : list_) {
-      out.append(one.begin - out.size(), other, 0);
+      out.append(one.begin - out.size(), other_, 0);
       out.append(one.count, one.value, one.step);
     }
-    out.append(size - out.size(), other, 0);
+    out.append(size_ - out.size(), other_, 0);
     return out;
   }
 
  private:
   struct One {
-    std::int64_t begin, count, value, step;
+    std::int64_t begin, apart, count, value, step;
   };
+  std::int64_t size_, other_;
+  bool all_lines_ = true;
   std::vector<One> list_;
 };
 
-/// Devices that take no part copy a participant's numbers, so that tables stay simple.
-RowPermute move_of(const std::vector<Edge>& edges, std::int64_t rows, std::int64_t ways) {
+RowPermute move_of(const Bundle& bundle, std::int64_t ways) {
   RowPermute m;
-  m.rows = rows;
+  m.rows = bundle.rows;
   const auto cut = [&](const Edge& e) {
     return std::max<std::int64_t>(std::min(e.from, e.array_rows - m.rows), 0);
   };
   const auto place = [&](const Edge& e) { return e.to - (e.from - cut(e)); };
-  const Edge& first = edges.front();
-  const bool one_by_one =
-      std::none_of(edges.begin(), edges.end(), [](const Edge& e) { return e.count > 1; });
-  if (one_by_one) {
-    const auto n = std::size_t(ways);
-    Dims target(n, -1), array(n, std::int64_t(first.array)), cuts(n, cut(first)),
-        places(n, place(first)), lo(n, 0), hi(n, 0);
-    for (const Edge& e : edges) {
-      const auto s = std::size_t(e.source), t = std::size_t(e.target);
-      target[s] = e.target;
-      array[s] = std::int64_t(e.array);
-      cuts[s] = cut(e);
-      places[t] = place(e);
-      lo[t] = e.to;
-      hi[t] = e.to + e.rows;
-    }
-    m.target = target;
-    m.array = array;
-    m.cut = cuts;
-    m.place = places;
-    m.lo = lo;
-    m.hi = hi;
-    return m;
+  // Devices that take no part copy a participant's numbers, so that tables stay simple.
+  const Edge& first = bundle.edges.front();
+  Numbers target(ways, -1), array(ways, std::int64_t(first.array)), cuts(ways, cut(first));
+  Numbers places(ways, place(first)), lo(ways, 0), hi(ways, 0);
+  for (const Edge& e : bundle.edges) {
+    target.set(e.source, e.source_step, e.count, e.target, e.target_step);
+    array.set(e.source, e.source_step, e.count, std::int64_t(e.array));
+    cuts.set(e.source, e.source_step, e.count, cut(e));
+    places.set(e.target, e.target_step, e.count, place(e));
+    lo.set(e.target, e.target_step, e.count, e.to);
+    hi.set(e.target, e.target_step, e.count, e.to + e.rows);
   }
-  Overrides target, array, cuts, places, lo, hi;
-  for (const Edge& e : edges) {
-    target.set(e.source, e.count, e.target, 1);
-    array.set(e.source, e.count, std::int64_t(e.array));
-    cuts.set(e.source, e.count, cut(e));
-    places.set(e.target, e.count, place(e));
-    lo.set(e.target, e.count, e.to);
-    hi.set(e.target, e.count, e.to + e.rows);
-  }
-  m.target = target.over(ways, -1);
-  m.array = array.over(ways, std::int64_t(first.array));
-  m.cut = cuts.over(ways, cut(first));
-  m.place = places.over(ways, place(first));
-  m.lo = lo.over(ways, 0);
-  m.hi = hi.over(ways, 0);
+  m.target = target.list();
+  m.array = array.list();
+  m.cut = cuts.list();
+  m.place = places.list();
+  m.lo = lo.list();
+  m.hi = hi.list();
   return m;
-}
-
-/// The most that comes together at one coordinate.
-class Sums {
- public:
-  void add(std::int64_t begin, std::int64_t count, std::int64_t rows) {
-    if (!changes_.empty() && changes_.back() == std::pair(begin, -rows)) {
-      changes_.back().first += count;
-      return;
-    }
-    changes_.emplace_back(begin, rows);
-    changes_.emplace_back(begin + count, -rows);
-  }
-  std::int64_t greatest() {
-    // What ends somewhere goes before what begins there.
-    std::sort(changes_.begin(), changes_.end());
-    std::int64_t now = 0, most = 0;
-    for (const auto& [at, change] : changes_) most = std::max(most, now += change);
-    return most;
-  }
-
- private:
-  std::vector<std::pair<std::int64_t, std::int64_t>> changes_;
-};
-
-/// Intervals of coordinates, in order.
-class Intervals {
- public:
-  void add(std::int64_t begin, std::int64_t end) {
-    const auto at = std::upper_bound(list_.begin(), list_.end(), std::pair(begin, end));
-    list_.insert(at, {begin, end});
-  }
-  /// Calls f(begin, end) for each.
-  template <class F>
-  void each(F f) const {
-    for (const auto& [begin, end] : list_) f(begin, end);
-  }
-
- private:
-  std::vector<std::pair<std::int64_t, std::int64_t>> list_;
-};
-
-/// A bundle of runs.
-struct RunBundle {
-  std::vector<Edge> edges;
-  Intervals sends, receives;
-  std::int64_t rows = 0;
-
-  void add(const Edge& e) {
-    edges.push_back(e);
-    sends.add(e.source, e.source + e.count);
-    receives.add(e.target, e.target + e.count);
-    rows = std::max(rows, e.rows);
-  }
-  /// Which of a run, counted from its first, the bundle has no room for.
-  std::vector<std::pair<std::int64_t, std::int64_t>> taken(const Edge& e) const {
-    std::vector<std::pair<std::int64_t, std::int64_t>> out;
-    const auto note = [&](std::int64_t begin, std::int64_t end) {
-      begin = std::max<std::int64_t>(begin, 0);
-      end = std::min(end, e.count);
-      if (begin < end) out.emplace_back(begin, end);
-    };
-    sends.each([&](auto begin, auto end) { note(begin - e.source, end - e.source); });
-    receives.each([&](auto begin, auto end) { note(begin - e.target, end - e.target); });
-    std::sort(out.begin(), out.end());
-    return out;
-  }
-};
-
-Edge part_of(Edge e, std::int64_t begin, std::int64_t end) {
-  e.source += begin;
-  e.target += begin;
-  e.count = end - begin;
-  return e;
-}
-
-/// As bundles_by_key: what is said of an edge there is true of all of a run, but that there may be
-/// room for some only.
-std::vector<RunBundle> run_bundles(const std::vector<Edge>& runs) {
-  std::vector<RunBundle> bundles;
-  for (const Edge& run : runs) {
-    std::vector<Edge> left{run};
-    for (std::size_t b = 0; !left.empty(); ++b) {
-      if (b == bundles.size()) bundles.emplace_back();
-      RunBundle& bundle = bundles[b];
-      const bool similar = 2 * std::min(run.rows, bundle.rows) >= std::max(run.rows, bundle.rows);
-      if (!bundle.edges.empty() && !similar && bundle.edges.front().key != run.key) continue;
-      std::vector<Edge> next;
-      for (const Edge& e : left) {
-        std::int64_t at = 0;
-        std::vector<Edge> room;
-        for (const auto& [begin, end] : bundle.taken(e)) {
-          if (begin > at) room.push_back(part_of(e, at, begin));
-          if (end > at) next.push_back(part_of(e, std::max(at, begin), end));
-          at = std::max(at, end);
-        }
-        if (at < e.count) room.push_back(part_of(e, at, e.count));
-        for (const Edge& part : room) bundle.add(part);
-      }
-      left = std::move(next);
-    }
-  }
-  return bundles;
 }
 
 /// `stays`: by groups that each make a move of their own.
@@ -409,45 +148,18 @@ RowExchangePlan plan_edges(const std::vector<std::vector<Edge>>& stays, std::vec
   plan.block = block;
   for (const std::vector<Edge>& group : stays) {
     if (group.empty()) continue;
-    std::int64_t rows = 0;
-    for (const Edge& e : group) rows = std::max(rows, e.rows);
-    plan.moves.push_back(move_of(group, rows, ways));
+    Bundle all;
+    for (const Edge& e : group) all.add(e);
+    plan.moves.push_back(move_of(all, ways));
   }
-  Sums received;
-  const auto add = [&](const std::vector<Edge>& edges, std::int64_t rows) {
-    plan.moves.push_back(move_of(edges, rows, ways));
+  const std::vector<Bundle> bundles = bundles_of(std::move(travels), ways);
+  for (const Bundle& bundle : bundles) {
+    plan.moves.push_back(move_of(bundle, ways));
     plan.moves.back().travels = true;
     ++plan.permutes;
-    plan.rows_moved += rows;
-    for (const Edge& e : edges) received.add(e.target, e.count, rows);
-  };
-  const bool in_runs =
-      std::any_of(travels.begin(), travels.end(), [](const Edge& e) { return e.count > 1; });
-  if (in_runs) {
-    const auto key = [](const Edge& e) { return std::tuple(e.key, e.part, e.source); };
-    std::stable_sort(travels.begin(), travels.end(),
-                     [&](const Edge& a, const Edge& b) { return key(a) < key(b); });
-    const std::vector<RunBundle> bundles = run_bundles(travels);
-    Sums sends, receives;
-    for (const Edge& e : travels) {
-      sends.add(e.source, e.count, e.rows);
-      receives.add(e.target, e.count, e.rows);
-    }
-    std::int64_t all = 0;
-    for (const RunBundle& b : bundles) all += b.rows;
-    if (all == std::max(sends.greatest(), receives.greatest())) {
-      for (const RunBundle& b : bundles) add(b.edges, b.rows);
-      plan.rows_received = received.greatest();
-      return plan;
-    }
-    std::vector<Edge> one_by_one;
-    for (const Edge& e : travels) {
-      for (std::int64_t k = 0; k < e.count; ++k) one_by_one.push_back(part_of(e, k, k + 1));
-    }
-    travels = std::move(one_by_one);
+    plan.rows_moved += bundle.rows;
   }
-  for (const Bundle& bundle : bundles_of(std::move(travels), ways)) add(bundle.edges, bundle.rows);
-  plan.rows_received = received.greatest();
+  plan.rows_received = rows_received(bundles, ways);
   return plan;
 }
 
@@ -506,6 +218,7 @@ void add_edges(const RowSource& part, const Windows& w, bool ordered, Edges* out
     return list;
   }();
   const std::int64_t ways = w.ways();
+  out->travels.reserve(out->travels.size() + 2 * std::size_t(ways));
   for_equal<3>({&part.start, &part.lo, &part.hi}, [&](std::int64_t first, std::int64_t count,
                                                       const auto& v) {
     const auto [start, lowest, highest] = v;
@@ -532,47 +245,105 @@ void add_edges(const RowSource& part, const Windows& w, bool ordered, Edges* out
 
 /// In runs, where that is possible: windows are equally far apart, and so are the rows of the part
 /// but for some devices at the ends.
-bool add_runs(const RowSource& part, const Windows& w, std::size_t number, Edges* out) {
-  constexpr std::int64_t few = 4, most = 64;
-  if (!w.begin.is_line() || part.everywhere) return false;
-  const std::int64_t ways = w.ways(), first = w.begin[0], apart = w.begin.pieces()[0].step;
-  if (apart <= 0) return false;
-  const ByCoordinate low = part.lo.at_least(0), high = part.hi.at_most(w.size);
-  bool possible = true;
-  const auto add = [&](std::int64_t c, std::int64_t count, const std::array<std::int64_t, 3>& v) {
-    // Of the first one, as far as there are such devices.
-    const std::int64_t begin = floor_div(v[1] - w.block - first, apart) + 1 - c;
-    const std::int64_t end = ceil_div(v[2] - first, apart) - c;
-    if (end - begin > most) possible = false;
-    for (std::int64_t k = begin; possible && k < end; ++k) {
-      const std::int64_t from = first + apart * (c + k);
-      const std::int64_t lo = std::max(v[1], from), hi = std::min(v[2], from + w.block);
-      const std::int64_t source = std::max(c, -k), last = std::min(c + count, ways - k);
-      if (lo >= hi || source >= last) continue;
-      out->add({{source, source + k, lo - v[0], lo - from, hi - lo, part.array, part.rows},
-                mod(k, ways),
-                last - source,
-                number});
-    }
-  };
-  for_lines<3>({&part.start, &low, &high}, [&](std::int64_t c, std::int64_t count,
-                                               std::array<std::int64_t, 3> v, const auto& s) {
-    // Those that have any rows: more than none, and so many more from one to the next.
+class Runs {
+ public:
+  Runs(const RowSource& part, const Windows& w, std::size_t number, Edges* out)
+      : part_(part),
+        w_(w),
+        ways_(w.ways()),
+        first_(w.begin[0]),
+        apart_(w.begin.pieces()[0].step),
+        number_(number),
+        out_(*out) {}
+
+  /// Whether that was possible.
+  bool add() {
+    if (!w_.begin.is_line() || part_.everywhere || apart_ <= 0) return false;
+    const ByCoordinate low = part_.lo.at_least(0), high = part_.hi.at_most(w_.size);
+    for_lines<3>({&part_.start, &low, &high},
+                 [&](std::int64_t c, std::int64_t count, const Rows& v, const Rows& s) {
+                   if (possible_) add_line(c, count, v, s);
+                 });
+    return possible_;
+  }
+
+ private:
+  using Rows = std::array<std::int64_t, 3>;  ///< start, low, high
+
+  void add_line(std::int64_t c, std::int64_t count, Rows v, const Rows& s) {
+    constexpr std::int64_t few = 4, many = 64, most_classes = 16;
+    // Those that have any rows: so many more from one to the next.
     const std::int64_t rows = v[2] - v[1], more = s[2] - s[1];
     std::int64_t some = 0, end = count;
     if (more < 0) end = std::clamp<std::int64_t>(ceil_div(rows, -more), 0, count);
     if (more > 0) some = std::clamp<std::int64_t>(floor_div(-rows, more) + 1, 0, count);
     if (some >= end || (more == 0 && rows <= 0)) return;
-    for (std::size_t i = 0; i < 3; ++i) v[i] += s[i] * some;
-    if (s == std::array{apart, apart, apart}) return add(c + some, end - some, v);
-    possible = possible && end - some <= few;
-    for (std::int64_t k = some; possible && k < end; ++k) {
-      add(c + k, 1, v);
-      for (std::size_t i = 0; i < 3; ++i) v[i] += s[i];
+    const auto at = [&](std::int64_t k) {
+      return Rows{v[0] + s[0] * k, v[1] + s[1] * k, v[2] + s[2] * k};
+    };
+    const bool moves_as_one = s[0] == s[1] && s[0] == s[2] && s[0] != 0;
+    if (moves_as_one && s[0] == apart_) return add_run(c + some, end - some, at(some), 1, 1);
+    if (end - some <= few) {
+      for (std::int64_t k = some; k < end; ++k) add_run(c + k, 1, at(k), 1, 1);
+      return;
     }
-  });
-  return possible;
-}
+    // Each so-many-th device does the same. Of few devices plans are made edge by edge.
+    const std::int64_t common = std::gcd(s[0], apart_);
+    const std::int64_t source_step = apart_ / std::max<std::int64_t>(common, 1);
+    const std::int64_t target_step = s[0] / std::max<std::int64_t>(common, 1);
+    possible_ = moves_as_one && ways_ > many && source_step <= most_classes &&
+                std::abs(target_step) <= most_classes;
+    for (std::int64_t k = some; possible_ && k < std::min(end, some + source_step); ++k) {
+      add_run(c + k, ceil_div(end - k, source_step), at(k), source_step, target_step);
+    }
+  }
+
+  /// From c on, to all windows that reach these rows.
+  void add_run(std::int64_t c, std::int64_t count, const Rows& v, std::int64_t source_step,
+               std::int64_t target_step) {
+    constexpr std::int64_t most = 64;
+    const std::int64_t begin = floor_div(v[1] - w_.block - first_, apart_) + 1;
+    const std::int64_t end = ceil_div(v[2] - first_, apart_);
+    possible_ = possible_ && end - begin <= most;
+    for (std::int64_t d = begin; possible_ && d < end; ++d) {
+      const std::int64_t from = first_ + apart_ * d;
+      const std::int64_t lo = std::max(v[1], from), hi = std::min(v[2], from + w_.block);
+      if (lo >= hi) continue;
+      const Edge all{{c, d, lo - v[0], lo - from, hi - lo, part_.array, part_.rows},
+                     mod(d - c, ways_),
+                     count,
+                     source_step,
+                     target_step,
+                     number_};
+      // As far as there are such windows.
+      const std::int64_t step = std::abs(target_step);
+      const std::int64_t before = target_step > 0 ? -d : d - ways_ + 1;
+      const std::int64_t after = target_step > 0 ? ways_ - d : d + 1;
+      const std::int64_t some = std::clamp<std::int64_t>(ceil_div(before, step), 0, count);
+      const std::int64_t last = std::clamp<std::int64_t>(ceil_div(after, step), some, count);
+      if (some == last) continue;
+      const std::int64_t turns = source_step - target_step, ahead = d - c;
+      if (turns == 0 || ahead % turns != 0) {
+        out_.add(all.between(some, last));
+        continue;
+      }
+      // One of them may stay where it is.
+      const std::int64_t own = std::clamp(ahead / turns, some, last);
+      const std::int64_t next = std::min(own + (ahead / turns == own ? 1 : 0), last);
+      for (const auto& [x, y] :
+           {std::pair(some, own), std::pair(own, next), std::pair(next, last)}) {
+        if (x < y) out_.add(all.between(x, y));
+      }
+    }
+  }
+
+  const RowSource& part_;
+  const Windows& w_;
+  const std::int64_t ways_, first_, apart_;
+  const std::size_t number_;
+  Edges& out_;
+  bool possible_ = true;
+};
 
 }  // namespace
 
@@ -580,10 +351,10 @@ RowExchangePlan plan_windows(const std::vector<RowSource>& parts, const ByCoordi
                              std::int64_t size, std::int64_t block) {
   const Windows windows{begin, size, block};
   Edges edges;
-  bool in_runs = true;
+  bool in_runs = begin.size() > 0;
   for (std::size_t k = 0; k < parts.size() && in_runs; ++k) {
     edges.stays.emplace_back();
-    in_runs = add_runs(parts[k], windows, k, &edges);
+    in_runs = Runs(parts[k], windows, k, &edges).add();
   }
   constexpr std::size_t most_runs = 512;
   if (!in_runs || edges.travels.size() > most_runs) {

@@ -3,6 +3,7 @@
 #include "src/spmd/reshard/search.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -201,7 +202,10 @@ class Search {
   void add_reblock(Move* move, const Lists& s, int dim, std::int64_t ways, std::int64_t from,
                    std::int64_t to, double row) const {
     if (from == to || ways == 1) return;
-    Reblock r = reblock(ways, problem_.size[dim], from, to);
+    const auto [known, fresh] =
+        reblocks_.try_emplace({ways, std::int64_t(problem_.size[dim]), from, to});
+    if (fresh) known->second = reblock(ways, problem_.size[dim], from, to);
+    const Reblock& r = known->second;
     cost::Route route;
     std::int64_t covered = problem_.fixed_ways[dim];
     for (int k = 0; k < s.count[dim] && covered < ways; ++k) {
@@ -571,6 +575,8 @@ class Search {
   double goal_ = std::numeric_limits<double>::infinity();  ///< least distance of the target yet
   std::vector<Node> nodes_;
   std::unordered_map<Placement, int, PlacementHash> index_;
+  /// By ways, size, and rows of a block before and after.
+  mutable std::map<std::array<std::int64_t, 4>, Reblock> reblocks_;
   std::priority_queue<Item> queue_;
   std::uint64_t order_ = 0;
 };
@@ -586,26 +592,6 @@ double shard_bytes(const SearchProblem& problem, const Placement& p) {
   double bytes = problem.element_bytes;
   for (int d = 0; d < problem.dims; ++d) bytes *= double(ceil_div(problem.size[d], ways[d]));
   return bytes;
-}
-
-Reblock reblock(std::int64_t ways, std::int64_t size, std::int64_t from, std::int64_t to) {
-  // Rows go in one permute per distance; it takes as many as the device that gets most.
-  std::map<std::int64_t, std::int64_t> rows;  // by distance
-  for (std::int64_t i = 0; i < ways && from > 0; ++i) {
-    std::int64_t lo = std::min(i * to, size), hi = std::min(lo + to, size);
-    for (std::int64_t at = lo; at < hi;) {
-      std::int64_t source = at / from, end = std::min(hi, (source + 1) * from);
-      if (source != i) {
-        std::int64_t& most = rows[source - i];
-        most = std::max(most, end - at);
-      }
-      at = end;
-    }
-  }
-  Reblock r;
-  for (const auto& [distance, count] : rows) r.rows += count;
-  r.permutes = int(rows.size());
-  return r;
 }
 
 std::optional<SearchResult> search(const SearchProblem& problem, double peak_limit,

@@ -9,6 +9,7 @@
 #include <array>
 #include <numeric>
 #include <optional>
+#include <set>
 
 namespace tessera::spmd {
 
@@ -128,11 +129,8 @@ ir::Instruction* RowExchangeEmitter::moved_rows(const RowPermute& m,
                                                 std::int64_t dim, const IndexList& axes,
                                                 double share, const ReshardReason& reason) {
   // Each device takes the rows from the array that it sends of.
-  Dims used;
-  for_equal<1>({&m.array},
-               [&](std::int64_t, std::int64_t, const auto& v) { used.push_back(v[0]); });
-  std::sort(used.begin(), used.end());
-  used.erase(std::unique(used.begin(), used.end()), used.end());
+  std::set<std::int64_t> used;
+  for_equal<1>({&m.array}, [&](std::int64_t, std::int64_t, const auto& v) { used.insert(v[0]); });
   ir::Builder& b = emit_.b();
   ir::Instruction* x = nullptr;
   for (std::int64_t a : used) {

@@ -108,19 +108,20 @@ std::optional<std::vector<std::int64_t>> reordered(const PartitionContext& p, co
   if (from.empty() || !std::is_permutation(from.begin(), from.end(), to.begin(), to.end())) {
     return std::nullopt;
   }
+  std::vector<std::pair<std::int64_t, std::int64_t>> digits;  // stride and size of each axis
+  for (int axis : to) {
+    std::int64_t stride = 1, size = 1;
+    for (std::size_t k = from.size(); k-- > 0;) {
+      size = p.emit.ways({from[k]});
+      if (from[k] == axis) break;
+      stride *= size;
+    }
+    digits.emplace_back(stride, size);
+  }
   std::vector<std::int64_t> out;
   for (std::int64_t c = 0; c < p.emit.ways(from); ++c) {
     std::int64_t at = 0;
-    for (int axis : to) {
-      // The axis's digit of c.
-      std::int64_t stride = 1, size = 1;
-      for (std::size_t k = from.size(); k-- > 0;) {
-        size = p.emit.ways({from[k]});
-        if (from[k] == axis) break;
-        stride *= size;
-      }
-      at = at * size + c / stride % size;
-    }
+    for (const auto& [stride, size] : digits) at = at * size + c / stride % size;
     out.push_back(at);
   }
   return out;

@@ -318,51 +318,62 @@ Composition Region::composed(const RowUse& use, std::int64_t size, std::int64_t 
     std::int64_t begin, end;  // in rows of the result, of its repetition
   };
   std::vector<Placed> placed;
+  // The devices c for which lo <= c * block + base < hi, [first, second).
+  const auto devices = [&](std::int64_t lo, std::int64_t hi, std::int64_t base) {
+    if (block <= 0)
+      return std::pair<std::int64_t, std::int64_t>{0, lo <= base && base < hi ? ways_ : 0};
+    return std::pair{std::clamp<std::int64_t>(ceil_div(lo - base, block), 0, ways_),
+                     std::clamp<std::int64_t>(ceil_div(hi - base, block), 0, ways_)};
+  };
+  const auto cut_at = [&](std::int64_t row) {
+    const auto [first, last] = devices(row - w.rows() + 1, row, w.lo);
+    for (std::int64_t c = first; c < last; ++c) cuts.push_back(row - c * block - w.lo);
+  };
   const std::int64_t around = w.cyclic ? 1 : 0;
   for (std::int64_t k = -around; k <= around; ++k) {
     for (std::size_t p = 0; p < use.parts.size(); ++p) {
       const RowPart& part = use.parts[p];
       out.pieces.push_back({p, w.lo - k * size, k * size});
       placed.push_back({part.begin + k * size, part.end + k * size});
-      for (std::int64_t c = 0; c < ways_; ++c) {
-        for (const std::int64_t row : {placed.back().begin, placed.back().end}) {
-          const std::int64_t j = row - c * block - w.lo;
-          if (j > 0 && j < w.rows()) cuts.push_back(j);
-        }
-      }
+      cut_at(placed.back().begin);
+      cut_at(placed.back().end);
     }
   }
-  for (std::int64_t c = 0; c < ways_ && !w.cyclic; ++c) {
-    for (const std::int64_t row : {std::int64_t(0), size}) {
-      const std::int64_t j = row - c * block - w.lo;
-      if (j > 0 && j < w.rows()) cuts.push_back(j);
-    }
+  if (!w.cyclic) {
+    cut_at(0);
+    cut_at(size);
   }
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
     Stretch s{cuts[i], cuts[i + 1], {}};
-    for (std::int64_t c = 0; c < ways_; ++c) {
-      const std::int64_t row = c * block + w.lo + s.begin;
-      int choice = !w.cyclic && (row < 0 || row >= size) ? outside : Stretch::kPadding;
-      for (std::size_t p = 0; p < placed.size() && choice != Stretch::kAny; ++p) {
-        // Of an update the later part wins.
-        if (placed[p].begin <= row && row < placed[p].end) choice = int(p);
-      }
-      s.choice.push_back(choice);
+    const std::int64_t base = w.lo + s.begin;
+    std::vector<ByCoordinate::Range> choices;
+    const auto choose = [&](std::int64_t lo, std::int64_t hi, int choice) {
+      const auto [first, last] = devices(lo, hi, base);
+      choices.push_back({first, last, choice});
+    };
+    // Of an update the later part wins.
+    for (std::size_t p = 0; p < placed.size(); ++p) {
+      choose(placed[p].begin, placed[p].end, int(p));
     }
+    if (!w.cyclic && outside == Stretch::kAny) {
+      constexpr std::int64_t far = std::int64_t(1) << 60;
+      choose(-far, 0, Stretch::kAny);
+      choose(size, far, Stretch::kAny);
+    }
+    s.choice = ByCoordinate::of_ranges(ways_, Stretch::kPadding, choices);
     if (!out.stretches.empty()) {
       // Where a device may have anything, it has what suits the neighbouring rows.
       Stretch& last = out.stretches.back();
       bool agree = true;
-      for (std::size_t c = 0; c < s.choice.size(); ++c) {
-        agree &= s.choice[c] == last.choice[c] || s.choice[c] == Stretch::kAny ||
-                 last.choice[c] == Stretch::kAny;
-      }
+      ByCoordinate both;
+      for_equal<2>({&s.choice, &last.choice}, [&](std::int64_t, std::int64_t count, const auto& v) {
+        agree &= v[0] == v[1] || v[0] == Stretch::kAny || v[1] == Stretch::kAny;
+        both.append(count, v[1] == Stretch::kAny ? v[0] : v[1], 0);
+      });
       if (agree) {
-        for (std::size_t c = 0; c < s.choice.size(); ++c) {
-          if (last.choice[c] == Stretch::kAny) last.choice[c] = s.choice[c];
-        }
+        last.choice = std::move(both);
         last.end = s.end;
         continue;
       }
@@ -374,8 +385,8 @@ Composition Region::composed(const RowUse& use, std::int64_t size, std::int64_t 
   bool changes = false;
   out.whole = !w.cyclic && top + 1 == use.parts.size() && outside == Stretch::kAny;
   for (const Stretch& s : out.stretches) {
-    out.whole = out.whole && contains(s.choice, int(top));
-    changes = changes || contains(s.choice, below);
+    out.whole = out.whole && s.choice.count(std::int64_t(top)) > 0;
+    changes = changes || s.choice.count(below) > 0;
   }
   out.whole = out.whole && changes;
   return out;
@@ -423,14 +434,13 @@ void Region::parts_of(const Node& n, const Window& w,
   }
   for (const Stretch& s : c.stretches) {
     std::vector<char> used(c.pieces.size(), 0);
-    for (const int choice : s.choice) {
-      if (choice < 0) continue;
-      used[std::size_t(choice)] = 1;
+    for_equal<1>({&s.choice}, [&](std::int64_t, std::int64_t, const auto& v) {
+      if (v[0] < 0) return;
+      const auto choice = std::size_t(v[0]);
+      used[choice] = 1;
       // What is updated is there as well.
-      if (n.use->kind == RowUse::Kind::update && c.pieces[std::size_t(choice)].part == 1) {
-        used[std::size_t(choice) - 1] = 1;
-      }
-    }
+      if (n.use->kind == RowUse::Kind::update && c.pieces[choice].part == 1) used[choice - 1] = 1;
+    });
     for (std::size_t i = 0; i < used.size(); ++i) {
       if (used[i]) take(i, s);
     }

@@ -23,6 +23,7 @@
 #include "src/cost/machine.h"
 #include "src/ir/analysis/row_use.h"
 #include "src/ir/module.h"
+#include "src/spmd/reshard/by_coordinate.h"
 
 namespace tessera::spmd::stencils {
 
@@ -68,7 +69,7 @@ struct Stretch {
   static constexpr int kAny = -1, kPadding = -2;
   std::int64_t begin = 0, end = 0;
   /// By device coordinate: which piece, or one of these.
-  std::vector<int> choice;
+  ByCoordinate choice;
 };
 
 /// A part of an op as it is seen from a window: row j of the window is row lo + j of the result, as

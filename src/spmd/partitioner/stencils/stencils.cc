@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <unordered_set>
 #include <utility>
@@ -305,9 +306,9 @@ class Windows : public stencils::WindowRows {
     for (const Stretch& s : c.stretches) {
       Instruction* x = nullptr;
       Instruction* same = nullptr;
-      std::vector<int> choices = s.choice;
-      std::sort(choices.begin(), choices.end());
-      choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
+      std::set<int> choices;
+      for_equal<1>({&s.choice},
+                   [&](std::int64_t, std::int64_t, const auto& v) { choices.insert(int(v[0])); });
       for (const int choice : choices) {
         if (choice == Stretch::kAny) continue;
         Instruction* rows =
@@ -318,7 +319,9 @@ class Windows : public stencils::WindowRows {
         }
         if (rows == same) continue;
         std::vector<char> mine;
-        for (const int of : s.choice) mine.push_back(of == choice ? 1 : 0);
+        for_equal<1>({&s.choice}, [&](std::int64_t, std::int64_t count, const auto& v) {
+          mine.insert(mine.end(), std::size_t(count), v[0] == choice ? 1 : 0);
+        });
         x = blocked(b_.select(mask(mine, dim, x->shape.dims), rows, x), dim, layout_);
         same = nullptr;
       }
