@@ -143,21 +143,23 @@ RowPermute move_of(const Bundle& bundle, std::int64_t ways) {
 
 /// `stays`: by groups that each make a move of their own.
 RowExchangePlan plan_edges(const std::vector<std::vector<Edge>>& stays, std::vector<Edge> travels,
-                           std::int64_t ways, std::int64_t block) {
+                           std::int64_t ways, std::int64_t block, PlanFor what) {
   RowExchangePlan plan;
   plan.block = block;
+  const bool moves = what == PlanFor::moves;
   for (const std::vector<Edge>& group : stays) {
-    if (group.empty()) continue;
+    if (group.empty() || !moves) continue;
     Bundle all;
     for (const Edge& e : group) all.add(e);
     plan.moves.push_back(move_of(all, ways));
   }
   const std::vector<Bundle> bundles = bundles_of(std::move(travels), ways);
   for (const Bundle& bundle : bundles) {
-    plan.moves.push_back(move_of(bundle, ways));
-    plan.moves.back().travels = true;
     ++plan.permutes;
     plan.rows_moved += bundle.rows;
+    if (!moves) continue;
+    plan.moves.push_back(move_of(bundle, ways));
+    plan.moves.back().travels = true;
   }
   plan.rows_received = rows_received(bundles, ways);
   return plan;
@@ -171,6 +173,7 @@ RowExchangePlan plan_pieces(const std::vector<RowRun>& pieces, std::int64_t ways
   std::vector<std::vector<Edge>> stays;
   std::vector<std::size_t> kept(std::size_t(ways), 0);
   std::vector<Edge> travels;
+  travels.reserve(pieces.size());
   for (const RowRun& piece : pieces) {
     Edge e{piece, mod(piece.target - piece.source, ways)};
     if (e.rows <= 0) continue;
@@ -182,12 +185,12 @@ RowExchangePlan plan_pieces(const std::vector<RowRun>& pieces, std::int64_t ways
     if (layer == stays.size()) stays.emplace_back();
     stays[layer].push_back(e);
   }
-  return plan_edges(stays, std::move(travels), ways, block);
+  return plan_edges(stays, std::move(travels), ways, block, PlanFor::moves);
 }
 
 RowExchangePlan plan_row_exchange(const std::vector<RowSource>& parts, std::int64_t ways,
-                                  std::int64_t size, std::int64_t block) {
-  return plan_windows(parts, ByCoordinate::line(ways, 0, block), size, block);
+                                  std::int64_t size, std::int64_t block, PlanFor what) {
+  return plan_windows(parts, ByCoordinate::line(ways, 0, block), size, block, what);
 }
 
 namespace {
@@ -348,7 +351,7 @@ class Runs {
 }  // namespace
 
 RowExchangePlan plan_windows(const std::vector<RowSource>& parts, const ByCoordinate& begin,
-                             std::int64_t size, std::int64_t block) {
+                             std::int64_t size, std::int64_t block, PlanFor what) {
   const Windows windows{begin, size, block};
   Edges edges;
   bool in_runs = begin.size() > 0;
@@ -365,7 +368,7 @@ RowExchangePlan plan_windows(const std::vector<RowSource>& parts, const ByCoordi
       add_edges(part, windows, ordered, &edges);
     }
   }
-  return plan_edges(edges.stays, std::move(edges.travels), begin.size(), block);
+  return plan_edges(edges.stays, std::move(edges.travels), begin.size(), block, what);
 }
 
 }  // namespace tessera::spmd

@@ -74,13 +74,17 @@ struct RowRun {
 RowExchangePlan plan_pieces(const std::vector<RowRun>& pieces, std::int64_t ways,
                             std::int64_t block);
 
+/// Without its moves a plan has its figures still, which is enough for its price.
+enum class PlanFor : std::uint8_t { moves, price };
+
 /// The destination has `size` rows in blocks of `block`.
 RowExchangePlan plan_row_exchange(const std::vector<RowSource>& parts, std::int64_t ways,
-                                  std::int64_t size, std::int64_t block);
+                                  std::int64_t size, std::int64_t block,
+                                  PlanFor what = PlanFor::moves);
 /// The same where the device at coordinate c wants rows [begin[c], begin[c] + block), which may
 /// overlap others' and reach outside of the array.
 RowExchangePlan plan_windows(const std::vector<RowSource>& parts, const ByCoordinate& begin,
-                             std::int64_t size, std::int64_t block);
+                             std::int64_t size, std::int64_t block, PlanFor what = PlanFor::moves);
 
 /// Shards whose row i goes to row low + i * (interior + 1) of an array of `out` rows; the local
 /// arrays have been spread by `interior` already.

@@ -72,6 +72,18 @@ std::optional<std::vector<Slot>> slots_of(const RowExchangePlan& plan, bool fill
   return slots;
 }
 
+/// All moves bring something, to rows of that one block.
+bool lands_within(const RowExchangePlan& plan, std::int64_t block) {
+  return plan.block == block &&
+         std::all_of(plan.moves.begin(), plan.moves.end(), [&](const RowPermute& m) {
+           bool any = false;
+           for_equal<2>({&m.lo, &m.hi},
+                        [&](std::int64_t, std::int64_t, const auto& v) { any |= v[0] < v[1]; });
+           return any && m.lo.least() >= 0 && m.lo.greatest() <= block && m.hi.least() >= 0 &&
+                  m.hi.greatest() <= block;
+         });
+}
+
 bool is_zero(const ir::Instruction& x) {
   return x.is(ir::Opcode::constant) && x.get<ir::ConstantAttrs>().value == Literal(x.shape);
 }
@@ -175,6 +187,12 @@ std::vector<ir::Instruction*> RowExchangeEmitter::exchange_blocks(
   }
   std::vector<ir::Instruction*> out;
   std::int64_t begin = 0;
+  const Shape& array = arrays.front()->shape;
+  ir::Instruction* other = fill ? fill : emit_.constant_scalar(array.dtype, 0);
+  if (blocks.size() == 1 && lands_within(plan, blocks.front())) {
+    const Destination to{dim, axes, fill, other, with_dim(array.dims, dim, plan.block)};
+    return {placed_rows(plan, moved, to)};
+  }
   for (std::int64_t block : blocks) {
     // What of the moves lands in this block.
     RowExchangePlan part;
@@ -192,8 +210,6 @@ std::vector<ir::Instruction*> RowExchangeEmitter::exchange_blocks(
       part.moves.push_back(std::move(m));
       landed.push_back(moved[i]);
     }
-    const Shape& array = arrays.front()->shape;
-    ir::Instruction* other = fill ? fill : emit_.constant_scalar(array.dtype, 0);
     const Destination to{dim, axes, fill, other, with_dim(array.dims, dim, block)};
     out.push_back(placed_rows(part, landed, to));
     begin += block;

@@ -6,14 +6,14 @@
 
 namespace tessera::spmd {
 
-RowExchangePlan route_for(const RowOp& op, const RowMove& c, std::int64_t dim) {
+RowExchangePlan route_for(const RowOp& op, const RowMove& c, std::int64_t dim, PlanFor what) {
   const std::int64_t ways = c.layout.shards(dim), size = op.source.shape.dim(dim);
   std::vector<RowSource> parts;
   for (const RowOrigin& s : op.from) {
     parts.push_back(op.placer(s, dim, ways, !c.everywhere.empty() && c.everywhere[s.array]).part);
     parts.back().array = s.array;
   }
-  return plan_row_exchange(parts, ways, size, ceil_div(size, ways));
+  return plan_row_exchange(parts, ways, size, ceil_div(size, ways), what);
 }
 
 TensorSharding array_layout(const RowOp& op, const RowMove& c, std::size_t array) {
@@ -78,7 +78,7 @@ RowMove cheapest_move(PartitionContext& p, const RowOp& op, const TensorSharding
     c.operands_price = price;
     for (std::int64_t d : changed) {
       if (c.layout.shards(d) == 1 || contains(c.summed, d)) continue;
-      RowExchangePlan plan = route_for(op, c, d);
+      const RowExchangePlan plan = route_for(op, c, d, PlanFor::price);
       price += p.module.rows_price(double(plan.rows_moved) * row_bytes(source.shape, c.layout, d),
                                    plan.permutes, c.layout.dims[std::size_t(d)].axes);
     }

@@ -51,7 +51,8 @@ struct RowOp {
   bool may_sum = false;
 };
 
-RowExchangePlan route_for(const RowOp& op, const RowMove& c, std::int64_t dim);
+RowExchangePlan route_for(const RowOp& op, const RowMove& c, std::int64_t dim,
+                          PlanFor what = PlanFor::moves);
 /// The layout of one of the distinct arrays.
 TensorSharding array_layout(const RowOp& op, const RowMove& c, std::size_t array);
 /// Of the result, where it is summed.

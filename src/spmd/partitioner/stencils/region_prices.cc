@@ -178,7 +178,7 @@ Region::Price Region::price_as_it_is() const {
       const auto begin = ByCoordinate::line(ways_, p.offset, block * p.stride);
       const RowExchangePlan plan =
           plan_windows({spread_part(ways_, p.array->shape.dim(p.dim), 0, p.spread - 1, spread)},
-                       begin, spread, (block - 1) * p.stride + p.extent);
+                       begin, spread, (block - 1) * p.stride + p.extent, PlanFor::price);
       const Node& part = *find(p.array);
       // Equal rows are fetched once.
       const bool is_new = fetched.emplace(part.x->index, begin[0], plan.block).second;
@@ -214,7 +214,7 @@ Region::Price Region::price_as_it_is() const {
       sources.push_back(std::move(s));
     }
     const RowExchangePlan plan =
-        plan_row_exchange(sources, ways_, rows(n), ceil_div(rows(n), ways_));
+        plan_row_exchange(sources, ways_, rows(n), ceil_div(rows(n), ways_), PlanFor::price);
     price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(n), plan.permutes,
                                      machine_.route(*mesh_, axes_));
     price.permutes += plan.permutes;
@@ -237,8 +237,9 @@ Region::Price Region::price_by_windows() const {
       price.copied += price_of_copy(n, n.taken->rows());
     }
     if (n.wanted && !n.plain) {
-      const RowExchangePlan plan = plan_row_exchange({block_part(ways_, rows(n), n.block)}, ways_,
-                                                     rows(n), ceil_div(rows(n), ways_));
+      const RowExchangePlan plan =
+          plan_row_exchange({block_part(ways_, rows(n), n.block)}, ways_, rows(n),
+                            ceil_div(rows(n), ways_), PlanFor::price);
       price.moved += machine_.permutes(double(plan.rows_moved) * row_bytes(n), plan.permutes,
                                        machine_.route(*mesh_, axes_));
       price.permutes += plan.permutes;
