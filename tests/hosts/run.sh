@@ -305,6 +305,26 @@ two_programs() {
   echo "ok: two programs at once"
 }
 
+# The clock of the day jumps by an hour every 100 ms, there and back: nothing may wait by it. The
+# steady clock goes on, as it does when a machine's clock is set.
+jumping_clock() {
+  if ! command -v cc >/dev/null ||
+    ! cc -shared -fPIC -O1 -o "$folder/clock.so" "$source/tests/hosts/jumping_clock.c" 2>"$folder/out"; then
+    echo "skipped: a clock that jumps, there is no C compiler"
+    return 0
+  fi
+  passes "a clock that jumps" 3 env LD_PRELOAD="$folder/clock.so" "$program" nothing || true
+  passes "the same, a program of the corpus" 4 env LD_PRELOAD="$folder/clock.so" \
+    "$tool" check "$source/tests/corpus" -q --only '^heat_roll/' || true
+  TESSERA_EXCHANGE_TIMEOUT=4
+  mpirun_looks
+  started 3 env LD_PRELOAD="$folder/clock.so" "$program" loops
+  ip link set link1 down
+  all_end "a link is down for good, and the clock jumps"
+  mpirun_waits
+  ip link set link1 up
+}
+
 slow_link() {
   if tc qdisc add dev link1 root netem delay 50ms loss 1% 2>/dev/null &&
     in_host 1 tc qdisc add dev eth0 root netem delay 50ms loss 1% 2>/dev/null; then
@@ -337,7 +357,7 @@ slow_link() {
 for case in "${@:-all}"; do
   if [ "$case" = all ]; then
     for each in corpus network training link_down_briefly link_down_for_good host_killed \
-      two_programs slow_link; do
+      two_programs jumping_clock slow_link; do
       TESSERA_EXCHANGE_TIMEOUT=60
       export TESSERA_EXCHANGE_TIMEOUT
       "$each"
