@@ -133,6 +133,12 @@ function(tessera_add_library)
   if(BUILD_SHARED_LIBS AND NOT TESSERA_SANITIZE)
     # Calls within the library are direct: else each function is looked up when it is called first.
     target_link_options(tessera PRIVATE -Wl,--no-undefined -Wl,-Bsymbolic-functions)
+    # A program that must not ask for memory while it runs has its own (src/base/run_memory.cc).
+    foreach(operator IN ITEMS _Znwm _Znam _ZnwmRKSt9nothrow_t _ZnwmSt11align_val_t
+            _ZnwmSt11align_val_tRKSt9nothrow_t _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm
+            _ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t)
+      target_link_options(tessera PRIVATE "LINKER:--wrap=${operator}")
+    endforeach()
     tessera_export_public_symbols()
   endif()
 endfunction()

@@ -15,6 +15,8 @@ struct Compilation;
 std::shared_ptr<const CompiledProgram> record_of(Compilation* c);
 /// NotImplementedError for one that another engine has loaded, or that doesn't run.
 void check_planned(const Executable& executable);
+/// Of one that check_planned accepts.
+const runtime::Plan& plan_of(const Executable& executable);
 std::shared_ptr<const Executable> planned_executable(Compilation c, codegen::BuiltPlan built);
 
 }  // namespace tessera::compiler

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "src/base/literal_util.h"
+#include "src/base/run_memory.h"
 #include "src/base/thread_scratch.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
@@ -402,11 +403,22 @@ void pick(const std::vector<std::uint32_t>& index, const std::byte* from, std::i
   }
 }
 
+/// What a sort may need, whatever its keys are.
+void take_all(std::size_t n, Scratch* s) {
+  s->integers.resize(n);
+  s->packed.resize(n);
+  s->packed_scratch.resize(n);
+  s->wide.resize(n);
+  s->wide_scratch.resize(n);
+  s->merged.resize(n);
+}
+
 void run_sort(const KernelCall& call) {
   const auto& attrs = *static_cast<const SortAttrs*>(call.attributes);
   const std::size_t k = attrs.bytes.size();
   // Kept: the next run needs no new pages.
   Scratch& s = thread_scratch<Scratch>();
+  if (RunMemory::rehearses()) take_all(std::size_t(attrs.n), &s);
   s.rows.resize(std::max(k, s.rows.size()));
   for (std::size_t i = 0; i < k; ++i) s.rows[i].resize(std::size_t(attrs.n * attrs.bytes[i]));
   s.index.resize(std::size_t(attrs.n));

@@ -123,6 +123,7 @@ class PlannedExecutable final : public Executable {
 
   std::vector<std::string> evaluator_ops() const override { return evaluator_ops_; }
   bool runs() const { return runs_; }
+  const runtime::Plan& plan() const { return plan_; }
 
  private:
   /// What this process runs; null: all of it.
@@ -217,6 +218,11 @@ void check_planned(const Executable& executable) {
                                  ? "' is a program of another engine, which can't be stored"
                                  : "' was compiled to be looked at only, and can't be stored") +
                             "; valid: programs on devices of the CPU");
+}
+
+const runtime::Plan& plan_of(const Executable& executable) {
+  check_planned(executable);
+  return dynamic_cast<const PlannedExecutable&>(executable).plan();
 }
 
 std::shared_ptr<const Executable> planned_executable(Compilation c, codegen::BuiltPlan built) {
