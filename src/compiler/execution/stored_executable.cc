@@ -272,8 +272,9 @@ std::string seal(std::string_view body) {
 
 std::string_view unseal(std::string_view bytes, const std::string& who) {
   if (!bytes.starts_with(kStoredMagic)) {
-    throw IoError(who + " is no program that Tessera stored: it doesn't begin with " +
-                  std::string(kStoredMagic));
+    throw IoError(who + " begins with " + std::string(kStoredMagic) +
+                  ", and this doesn't; valid: what serialize, save or tessera compile wrote "
+                  "(load_stablehlo and load_hlo read programs as text)");
   }
   bytes.remove_prefix(kStoredMagic.size());
   if (!bytes.starts_with(kFormat)) {
