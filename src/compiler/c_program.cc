@@ -6,11 +6,14 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <new>
 
+#include "src/base/task_pool.h"
+#include "src/codegen/kernels/blas_buffers.h"
 #include "src/compiler/planned_executable.h"
 #include "src/runtime/fixed_executor.h"
 
@@ -38,6 +41,13 @@ void check_operations(const Executable& executable) {
 
 /// A program that a C program has opened.
 struct Opened {
+  // Threads may run as many at a time, beside the pool's.
+  Opened() { codegen::reserve_blas_buffers(++count + worker_count()); }
+  ~Opened() { --count; }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+
+  static inline std::atomic<int> count{0};
   std::shared_ptr<const Executable> executable;
   std::unique_ptr<runtime::FixedExecutor> executor;
   std::array<char, 512> message{};

@@ -24,8 +24,8 @@ TEST(RunMemory, BlocksDontOverlapAndAreUsedAgain) {
   std::mt19937 random(7);
   std::vector<Given> blocks;
   std::int64_t settled_bytes = 0;
-  for (int n = 0; n < 20000; ++n) {
-    if (n == 10000) {
+  for (int n = 0; n < 6000; ++n) {
+    if (n == 3000) {
       memory.settle();
       settled_bytes = memory.bytes();
     }

@@ -15,21 +15,27 @@ namespace {
 
 class CCommand : public FolderTest {
  protected:
+  /// The macros with the sizes in bytes, of arguments and then results: the header has them in
+  /// order.
+  std::vector<std::string> sizes_in(const std::string& f) {
+    const std::string header = contents(path(f + ".h"));
+    std::vector<std::string> out;
+    for (std::size_t at = 0; (at = header.find("_BYTES ", at)) != std::string::npos; ++at) {
+      const std::size_t begin = header.rfind(' ', at) + 1;
+      out.push_back(header.substr(begin, at + 6 - begin));
+    }
+    return out;
+  }
+
   /// A program of C that reads arguments, calls the function three times, and writes results.
   std::string driver(const std::string& f, const Json& made) {
     std::string upper = f;
     for (char& c : upper) c = char(std::toupper(c));
     const auto arguments = made["arguments"].get<std::size_t>();
     const auto results = made["results"].get<std::size_t>();
-    const std::string header = contents(path(f + ".h"));
-    std::string names, sizes, reads, writes;
-    // The header has the names, in order: those of its macros' _BYTES.
-    std::vector<std::string> macros;
-    for (std::size_t at = 0; (at = header.find("_BYTES ", at)) != std::string::npos; ++at) {
-      const std::size_t begin = header.rfind(' ', at) + 1;
-      macros.push_back(header.substr(begin, at + 6 - begin));
-    }
-    EXPECT_EQ(macros.size(), arguments + results) << header;
+    std::string sizes, reads, writes;
+    const std::vector<std::string> macros = sizes_in(f);
+    EXPECT_EQ(macros.size(), arguments + results);
     if (macros.size() != arguments + results) return {};
     std::string call;
     for (std::size_t i = 0; i < macros.size(); ++i) {
@@ -147,6 +153,68 @@ TEST_F(CCommand, ProgramsOfTheCorpus) {
     ++checked;
   }
   EXPECT_GE(checked, 8);
+}
+
+/// Seven threads at a time, with a context each.
+TEST_F(CCommand, ThreadsWithContexts) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "memory is the sanitizer's, and can't be counted";
+#endif
+  const std::string module = (corpus_dir() / "transformer_block_grad/plain.mlir").string();
+  const Ran made = run_tool({"compile", "--c", module, "-o", path("g"), "--json"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const std::vector<std::string> macros = sizes_in("g");
+  const std::string all = std::to_string(macros.size());
+  std::string list, call;
+  for (std::size_t i = 0; i < macros.size(); ++i) {
+    list += macros[i] + ",";
+    call += ", (void*)a[" + std::to_string(i) + "]";
+  }
+  write(path("main.c"), "#include \"g.h\"\n" + std::string(R"(
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+extern _Thread_local long counted_requests;
+static const size_t sizes[] = {)") +
+                            list + "};\nenum { ALL = " + all + R"( };
+static float* first[ALL];
+static void* use(void* number) {
+  float* a[ALL];
+  g_context* context;
+  long before;
+  size_t i, k;
+  if (g_init(&context) != G_OK) exit(2);
+  for (i = 0; i < ALL; ++i) {
+    a[i] = aligned_alloc(64, (sizes[i] + 63) / 64 * 64);
+    for (k = 0; k < sizes[i] / 4; ++k) a[i][k] = (float)((k * 7919 + i) % 1000) / 1000 - 0.5f;
+  }
+  before = counted_requests;
+  for (k = 0; k < 50; ++k) {
+    if (g(context)" + call + R"() != G_OK) exit(3);
+  }
+  if (counted_requests != before || g_late_allocations(context) != 0) exit(4);
+  for (i = G_ARGUMENTS; i < ALL; ++i) {
+    if (number == NULL) first[i] = a[i];
+    if (memcmp(first[i], a[i], sizes[i]) != 0) exit(5);
+  }
+  g_free(context);
+  return NULL;
+}
+int main(void) {
+  pthread_t threads[7];
+  int t;
+  use(NULL);
+  for (t = 0; t < 7; ++t) pthread_create(&threads[t], NULL, use, &threads[t]);
+  for (t = 0; t < 7; ++t) pthread_join(threads[t], NULL);
+  return 0;
+}
+)");
+  const std::string counted = (source_dir() / "tests/tools/c_program/counted_memory.c").string();
+  EXPECT_EQ(
+      shell("cc -std=gnu11 -O1 -pthread main.c '" + counted + "' -L. -lg -Wl,-rpath,. -o main"), 0)
+      << contents(path("said"));
+  EXPECT_EQ(shell("./main"), 0);
 }
 
 TEST_F(CCommand, RefusesWhatCantKeepThePromise) {

@@ -387,8 +387,8 @@ void make_c_object(const CInterface& f, const std::string& stored, const std::st
        {std::string("-std=gnu11"), std::string("-O2"), std::string("-fPIC"),
         std::string("-fvisibility=hidden"), std::string("-shared"),
         "-Wl,-soname," + std::filesystem::path(object).filename().string(),
-        std::string("-Wl,--no-undefined"), std::string("-o"), work / "object", work / "function.c",
-        library}) {
+        std::string("-Wl,--no-undefined"), std::string("-Wl,-z,now"), std::string("-o"),
+        work / "object", work / "function.c", library}) {
     words.push_back(word);
   }
   if (!is_searched(folder)) words.push_back("-Wl,-rpath," + folder);
