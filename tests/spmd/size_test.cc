@@ -3,6 +3,8 @@
 // stay symbolic, and layouts and reshards are computed once.
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "bench/programs.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/partitioner/compile_context.h"
@@ -56,6 +58,31 @@ Made step(int layers, std::int64_t x, std::int64_t y) {
 void expect_within(std::size_t a, std::size_t b, double factor, const char* what) {
   EXPECT_LE(double(b), factor * double(a)) << what;
   EXPECT_LE(double(a), factor * double(b)) << what;
+}
+
+/// Windows, a roll and a reversal of rows that are split among so many devices.
+Made rows_moved(std::int64_t devices) {
+  const auto number = [](std::int64_t n) { return std::to_string(n); };
+  const std::string rows = number(8 * devices), n = number(devices);
+  const std::string array = "f32[" + rows + ",4]";
+  const std::string split = ", sharding={devices=[" + n + ",1]<=[" + n + "]}\n";
+  return partitioned(ir::parse_hlo(
+      "HloModule rows, num_partitions=" + n +
+      "\nmost {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+      "  ROOT c = f32[] maximum(a, b)\n}\nENTRY main {\n  x = " +
+      array + " parameter(0)" + split + "  least = f32[] constant(-inf)\n  y = " + array +
+      " reduce-window(x, least), window={size=3x1 pad=1_1x0_0}, to_apply=most" + split +
+      "  tail = f32[" + number(8 * devices - 3) + ",4] slice(y), slice={[3:" + rows +
+      "], [0:4]}\n  head = f32[3,4] slice(y), slice={[0:3], [0:4]}\n  rolled = " + array +
+      " concatenate(tail, head), dimensions={0}" + split + "  ROOT turned = " + array +
+      " reverse(rolled), dimensions={0}" + split + "}\n"));
+}
+
+TEST(Size, RowsAreMovedByAsMuchTextOnManyDevices) {
+  const Made few = rows_moved(8), many = rows_moved(65536);
+  EXPECT_EQ(few.collectives, many.collectives);
+  expect_within(few.instructions, many.instructions, 1.5, "instructions");
+  expect_within(few.text, many.text, 1.5, "text");
 }
 
 TEST(Size, OfADeviceProgramDoesNotGrowWithTheDevices) {
