@@ -48,6 +48,26 @@ g++ -std=c++20 consumer/main.cc -o by_pkg_config $(pkg-config --cflags --libs te
 cmake -S consumer -B by_cmake -DCMAKE_BUILD_TYPE=Release >log 2>&1 || { cat log; exit 1; }
 cmake --build by_cmake >log 2>&1 || { cat log; exit 1; }
 by_cmake/consumer
+cat >negate.hlo <<'HLO'
+HloModule m
+ENTRY main {
+  x = f32[4] parameter(0)
+  ROOT y = f32[4] negate(x)
+}
+HLO
+cat >negate_main.c <<'C'
+#include "negate.h"
+int main(void) {
+  negate_context* context;
+  float x[NEGATE_ARGUMENT0_SIZE] = {1, 2, 3, 4}, y[NEGATE_RESULT0_SIZE];
+  if (negate_init(&context) != NEGATE_OK || negate(context, x, y) != NEGATE_OK) return 1;
+  negate_free(context);
+  return y[3] == -4 ? 0 : 1;
+}
+C
+tessera compile --c negate.hlo -o negate
+gcc -std=c11 negate_main.c -L. -lnegate -Wl,-rpath,. -o by_c
+./by_c
 dpkg --purge $(for d in ./*.deb; do dpkg-deb -f "$d" Package; done) >log 2>&1 || { cat log; echo "FAILED: dpkg --purge"; exit 1; }
 test ! -e /usr/bin/tessera
 left=$(find /usr/include/tessera /usr/lib -name '*tessera*' 2>/dev/null | head -3)
