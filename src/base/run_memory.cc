@@ -13,7 +13,8 @@
 namespace tessera {
 namespace {
 
-thread_local constinit RunMemory* current_memory = nullptr;
+// Asked by each `new` and `delete` of the library: not by a call, which other models make.
+[[gnu::tls_model("initial-exec")]] thread_local constinit RunMemory* current_memory = nullptr;
 thread_local constinit bool is_rehearsal = false;
 
 /// Before what is given out.
@@ -160,53 +161,74 @@ extern "C" {
 [[gnu::weak]] void __real__ZdlPvmSt11align_val_t(void* block, std::size_t bytes,
                                                  std::align_val_t alignment);
 
-static void* taken(std::size_t bytes, std::size_t alignment) {
-  tessera::RunMemory* const memory = tessera::current_memory;
-  return memory == nullptr ? nullptr : memory->take(bytes, alignment);
+}  // extern "C"
+
+namespace {
+
+/// Nearly always, and then nothing may be in the way.
+inline bool uses_heap() { return __builtin_expect(tessera::current_memory == nullptr, 1) != 0; }
+
+/// From the thread's memory, or as `real` gives it.
+template <class Real>
+[[gnu::noinline]] void* take_or(std::size_t bytes, std::size_t alignment, const Real& real) {
+  void* const block = tessera::current_memory->take(bytes, alignment);
+  return block != nullptr ? block : real();
 }
-static bool given(void* block) {
-  tessera::RunMemory* const memory = tessera::current_memory;
-  return memory != nullptr && memory->give(block);
+template <class Real>
+[[gnu::noinline]] void give_or(void* block, const Real& real) {
+  if (!tessera::current_memory->give(block)) real();
 }
 
+}  // namespace
+
+extern "C" {
+
 void* __wrap__Znwm(std::size_t bytes) {
-  if (void* block = taken(bytes, 16)) return block;
-  return __real__Znwm(bytes);
+  if (uses_heap()) return __real__Znwm(bytes);
+  return take_or(bytes, 16, [&] { return __real__Znwm(bytes); });
 }
 void* __wrap__Znam(std::size_t bytes) {
-  if (void* block = taken(bytes, 16)) return block;
-  return __real__Znam(bytes);
+  if (uses_heap()) return __real__Znam(bytes);
+  return take_or(bytes, 16, [&] { return __real__Znam(bytes); });
 }
 void* __wrap__ZnwmRKSt9nothrow_t(std::size_t bytes, const std::nothrow_t& tag) {
-  if (void* block = taken(bytes, 16)) return block;
-  return __real__ZnwmRKSt9nothrow_t(bytes, tag);
+  if (uses_heap()) return __real__ZnwmRKSt9nothrow_t(bytes, tag);
+  return take_or(bytes, 16, [&] { return __real__ZnwmRKSt9nothrow_t(bytes, tag); });
 }
 void* __wrap__ZnwmSt11align_val_t(std::size_t bytes, std::align_val_t alignment) {
-  if (void* block = taken(bytes, std::size_t(alignment))) return block;
-  return __real__ZnwmSt11align_val_t(bytes, alignment);
+  if (uses_heap()) return __real__ZnwmSt11align_val_t(bytes, alignment);
+  return take_or(bytes, std::size_t(alignment),
+                 [&] { return __real__ZnwmSt11align_val_t(bytes, alignment); });
 }
 void* __wrap__ZnwmSt11align_val_tRKSt9nothrow_t(std::size_t bytes, std::align_val_t alignment,
                                                 const std::nothrow_t& tag) {
-  if (void* block = taken(bytes, std::size_t(alignment))) return block;
-  return __real__ZnwmSt11align_val_tRKSt9nothrow_t(bytes, alignment, tag);
+  if (uses_heap()) return __real__ZnwmSt11align_val_tRKSt9nothrow_t(bytes, alignment, tag);
+  return take_or(bytes, std::size_t(alignment),
+                 [&] { return __real__ZnwmSt11align_val_tRKSt9nothrow_t(bytes, alignment, tag); });
 }
 void __wrap__ZdlPv(void* block) {
-  if (!given(block)) __real__ZdlPv(block);
+  if (uses_heap()) return __real__ZdlPv(block);
+  give_or(block, [&] { __real__ZdlPv(block); });
 }
 void __wrap__ZdaPv(void* block) {
-  if (!given(block)) __real__ZdaPv(block);
+  if (uses_heap()) return __real__ZdaPv(block);
+  give_or(block, [&] { __real__ZdaPv(block); });
 }
 void __wrap__ZdlPvm(void* block, std::size_t bytes) {
-  if (!given(block)) __real__ZdlPvm(block, bytes);
+  if (uses_heap()) return __real__ZdlPvm(block, bytes);
+  give_or(block, [&] { __real__ZdlPvm(block, bytes); });
 }
 void __wrap__ZdaPvm(void* block, std::size_t bytes) {
-  if (!given(block)) __real__ZdaPvm(block, bytes);
+  if (uses_heap()) return __real__ZdaPvm(block, bytes);
+  give_or(block, [&] { __real__ZdaPvm(block, bytes); });
 }
 void __wrap__ZdlPvSt11align_val_t(void* block, std::align_val_t alignment) {
-  if (!given(block)) __real__ZdlPvSt11align_val_t(block, alignment);
+  if (uses_heap()) return __real__ZdlPvSt11align_val_t(block, alignment);
+  give_or(block, [&] { __real__ZdlPvSt11align_val_t(block, alignment); });
 }
 void __wrap__ZdlPvmSt11align_val_t(void* block, std::size_t bytes, std::align_val_t alignment) {
-  if (!given(block)) __real__ZdlPvmSt11align_val_t(block, bytes, alignment);
+  if (uses_heap()) return __real__ZdlPvmSt11align_val_t(block, bytes, alignment);
+  give_or(block, [&] { __real__ZdlPvmSt11align_val_t(block, bytes, alignment); });
 }
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
