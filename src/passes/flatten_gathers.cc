@@ -40,19 +40,17 @@ class Flattener {
     if (copies_runs()) return rows();
     if (is_flat()) return nullptr;
     Instruction* at = first_of_windows(1);
-    const auto add = [&](Instruction* more) {
-      at = at == nullptr ? more : b_.binary(Opcode::add, at, more);
-    };
     if (at != nullptr && !dims_.window.empty()) {
       at = b_.broadcast(at, gather_.shape.dims, dims_.batch);
     }
     for (std::size_t k = 0; k < dims_.window.size(); ++k) {
       const auto d = std::size_t(dims_.window[k]);
-      if (dims_.sizes[d] != 1) add(coordinate(dims_.window_of_other[k], strides_[d]));
+      if (dims_.sizes[d] != 1) add_to(b_, &at, coordinate(dims_.window_of_other[k], strides_[d]));
     }
     for (std::size_t k = 0; k < dims_.batching.size(); ++k) {
-      add(coordinate(dims_.batch[std::size_t(dims_.batching[k])],
-                     strides_[std::size_t(dims_.array_batching[k])]));
+      add_to(b_, &at,
+             coordinate(dims_.batch[std::size_t(dims_.batching[k])],
+                        strides_[std::size_t(dims_.array_batching[k])]));
     }
     if (at == nullptr) at = b_.splat(b_.zero(DType::s32), gather_.shape.dims);
     ir::GatherAttrs flat;
@@ -76,11 +74,7 @@ class Flattener {
     if (outer == 0 || (outer == 1 && dims_.batching.empty())) return nullptr;
     const std::int64_t row = element_count({array_.dims.begin() + outer, array_.dims.end()});
     Instruction* at = first_of_windows(row);
-    for (std::size_t k = 0; k < dims_.batching.size(); ++k) {
-      Instruction* n = b_.iota(Shape(DType::s32, dims_.batch_sizes), dims_.batching[k]);
-      n = times(b_, n, strides_[std::size_t(dims_.array_batching[k])] / row);
-      at = at == nullptr ? n : b_.binary(Opcode::add, at, n);
-    }
+    add_batching(b_, dims_, strides_, row, &at);
     if (at == nullptr) return nullptr;
     ir::GatherAttrs flat;
     flat.collapsed_slice_dims = flat.start_index_map = {0};
@@ -97,8 +91,7 @@ class Flattener {
     for (std::size_t k = 0; k < dims_.mapped.size(); ++k) {
       const std::int64_t d = dims_.mapped[k];
       if (dims_.sizes[std::size_t(d)] == array_.dim(d)) continue;
-      Instruction* n = times(b_, start(k, d), strides_[std::size_t(d)] / unit);
-      at = at == nullptr ? n : b_.binary(Opcode::add, at, n);
+      add_to(b_, &at, times(b_, start(k, d), strides_[std::size_t(d)] / unit));
     }
     return at;
   }

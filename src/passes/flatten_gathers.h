@@ -10,8 +10,9 @@ namespace tessera::passes {
 
 /// Gathers whose windows have no long runs of elements become gathers from an array of one dim,
 /// with one index for each element of the result: elementwise in that index, which is computed from
-/// the index vectors and so may be fused with what makes them. Gathers of one window become dynamic
-/// slices. Returns how many.
+/// the index vectors and so may be fused with what makes them. Rows that several numbers find are
+/// found by one. Gathers of one window become dynamic slices; transposes of short windows become
+/// part of their gathers. Returns how many.
 std::size_t flatten_gathers(ir::Module* module);
 
 }  // namespace tessera::passes

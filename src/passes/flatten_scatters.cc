@@ -50,21 +50,15 @@ Instruction* one_index_each(const Instruction& scatter, ir::Builder& b) {
   const Dims strides = row_major_strides(first);
   const Dims& batch = dims.batch_sizes;
   Instruction *at = nullptr, *inside = nullptr;
-  const auto add = [&](Instruction* more) {
-    at = at == nullptr ? more : b.binary(Opcode::add, at, more);
-  };
   for (std::size_t k = 0; k < dims.mapped.size(); ++k) {
     const auto d = std::size_t(dims.mapped[k]);
     Instruction* n = index_number(b, scatter.operand(1), dims, std::int64_t(k));
     if (Instruction* fits = is_inside(b, n, first[d])) {
       inside = inside == nullptr ? fits : b.binary(Opcode::and_, inside, fits);
     }
-    add(times(b, b.convert(n, DType::s32), strides[d]));
+    add_to(b, &at, times(b, b.convert(n, DType::s32), strides[d]));
   }
-  for (std::size_t k = 0; k < dims.batching.size(); ++k) {
-    add(times(b, b.iota(Shape(DType::s32, batch), dims.batching[k]),
-              strides[std::size_t(dims.array_batching[k])]));
-  }
+  add_batching(b, dims, strides, 1, &at);
   if (at == nullptr) at = b.splat(b.zero(DType::s32), batch);
   if (inside != nullptr) {
     at = b.select(inside, at, b.splat(b.scalar(DType::s32, double(count)), batch));
@@ -87,35 +81,48 @@ Instruction* one_index_each(const Instruction& scatter, ir::Builder& b) {
   return b.reshape(out, scatter.shape.dims);
 }
 
-/// Short rows that are added up to zeros, as they are without the transpose that makes them of
-/// whole arrays: gradients of tables of biases, from which arrays are taken by place.
-Instruction* without_transpose(const Instruction& scatter, ir::Builder& b) {
+/// Rows that are put together by a transpose, to be added up, are taken from where they come from
+/// if the array is the same in any order of its dims, one number throughout: there is a kernel for
+/// such sums (table_sums.h). Gradients of tables from which biases are taken are such.
+Instruction* turned_rows(const Instruction& scatter, ir::Builder& b) {
   if (scatter.operands().size() != 3 || !scatter.control_predecessors().empty()) return nullptr;
-  const auto& s = scatter.get<ir::ScatterAttrs>();
-  const Instruction& zeros = *scatter.operand(0);
-  const Instruction& updates = *scatter.operand(2);
-  const bool fits = zeros.is(Opcode::broadcast) && zeros.operand(0)->shape.is_scalar() &&
-                    zeros.shape.rank() == 2 && updates.is(Opcode::transpose) &&
-                    updates.get<ir::DimensionsAttrs>().dims == Dims{1, 2, 0} &&
-                    s.update_window_dims == Dims{2} && s.inserted_window_dims == Dims{0} &&
-                    s.scatter_dims_to_operand_dims == Dims{0} && s.input_batching_dims.empty() &&
-                    updates.shape.dim(2) == zeros.shape.dim(1);
-  if (!fits) return nullptr;
-  ir::ScatterAttrs attrs = s;
-  attrs.update_window_dims = {0};
-  attrs.inserted_window_dims = attrs.scatter_dims_to_operand_dims = {1};
-  Instruction* turned = b.splat(zeros.operand(0), {zeros.shape.dim(1), zeros.shape.dim(0)});
-  Instruction* out = b.emit(Opcode::scatter, {turned, scatter.operand(1), updates.operand(0)},
-                            attrs, {scatter.called().front()});
-  return b.transpose(out, {1, 0});
+  const Shape& array = scatter.operand(0)->shape;
+  const Instruction *same = scatter.operand(0), &updates = *scatter.operand(2);
+  while (same->is(Opcode::reshape)) same = same->operand(0);
+  const ir::IndexedDims dims = ir::indexed_dims(scatter);
+  const std::int64_t in_row = array.rank() - 1;
+  if (!same->is(Opcode::broadcast) || !same->operand(0)->shape.is_scalar() ||
+      !updates.is(Opcode::transpose) || in_row < 1 || row_dims(dims, array) != in_row ||
+      dims.mapped != Dims{0} || !dims.batching.empty() || contains(dims.window, 0) ||
+      dims.batch.size() < 2 || array.dtype != DType::f32 ||
+      ir::as_binary_reducer(*scatter.called().front()) != Opcode::add) {
+    return nullptr;
+  }
+  // Rows come first there, and all else is in the same order.
+  const Dims& perm = updates.get<ir::DimensionsAttrs>().dims;
+  for (std::int64_t d = 0, rank = updates.shape.rank(); d < rank; ++d) {
+    if (perm[std::size_t(d)] != (d + in_row) % rank) return nullptr;
+  }
+  ir::ScatterAttrs attrs = scatter.get<ir::ScatterAttrs>();
+  attrs.inserted_window_dims = attrs.scatter_dims_to_operand_dims = {in_row};
+  Dims table(array.dims.begin() + 1, array.dims.end()), back = {in_row};
+  table.push_back(array.dim(0));
+  for (std::int64_t d = 0; d < in_row; ++d) {
+    attrs.update_window_dims[std::size_t(d)] = d;
+    back.push_back(d);
+  }
+  Instruction* out = b.emit(
+      Opcode::scatter, {b.splat(same->operand(0), table), scatter.operand(1), updates.operand(0)},
+      attrs, {scatter.called().front()});
+  return b.transpose(out, back);
 }
 
 }  // namespace
 
 std::size_t flatten_scatters(ir::Module* module) {
-  // The second takes what the first made.
+  // Rows with one index each, whoever made them, are turned.
   static const auto& patterns = ir::keep(ir::PatternSet("flatten-scatters")
-                                             .add(Opcode::scatter, without_transpose, 2)
+                                             .add(Opcode::scatter, turned_rows, 2)
                                              .add(Opcode::scatter, one_index_each));
   return ir::apply_patterns_greedily(module, patterns);
 }

@@ -52,4 +52,16 @@ Instruction* is_inside(ir::Builder& b, Instruction* n, std::int64_t size) {
   return out;
 }
 
+void add_to(ir::Builder& b, Instruction** sum, Instruction* n) {
+  *sum = *sum == nullptr ? n : b.binary(Opcode::add, *sum, n);
+}
+
+void add_batching(ir::Builder& b, const ir::IndexedDims& dims, const Dims& strides,
+                  std::int64_t unit, Instruction** sum) {
+  for (std::size_t k = 0; k < dims.batching.size(); ++k) {
+    Instruction* n = b.iota(Shape(DType::s32, dims.batch_sizes), dims.batching[k]);
+    add_to(b, sum, times(b, n, strides[std::size_t(dims.array_batching[k])] / unit));
+  }
+}
+
 }  // namespace tessera::passes

@@ -18,6 +18,14 @@ ir::Instruction* index_number(ir::Builder& b, ir::Instruction* indices, const ir
 /// n * stride, of s32.
 ir::Instruction* times(ir::Builder& b, ir::Instruction* n, std::int64_t stride);
 
+/// *sum + n; n alone if there is no sum yet.
+void add_to(ir::Builder& b, ir::Instruction** sum, ir::Instruction* n);
+
+/// Adds where windows begin in the dims that go along with the batch's, an array of the batch's
+/// dims. `strides`: of the array's dims, of which so many elements, `unit`, count as one.
+void add_batching(ir::Builder& b, const ir::IndexedDims& dims, const Dims& strides,
+                  std::int64_t unit, ir::Instruction** sum);
+
 /// pred: 0 <= n < size. Null if all numbers of its type are.
 ir::Instruction* is_inside(ir::Builder& b, ir::Instruction* n, std::int64_t size);
 

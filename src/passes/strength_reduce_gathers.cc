@@ -4,8 +4,9 @@
 #include "src/passes/strength_reduce_gathers.h"
 
 #include <algorithm>
-#include <numeric>
 
+#include "src/base/contains.h"
+#include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
@@ -20,27 +21,19 @@ constexpr std::size_t kMaxArrays = 8;
 /// The dim of the stack along which each element is looked up at its own place; -1 if it is no such
 /// gather.
 std::int64_t looked_up(const Instruction& gather) {
-  const auto& g = gather.get<ir::GatherAttrs>();
-  const Shape &stack = gather.operand(0)->shape, &indices = gather.operand(1)->shape;
-  if (g.start_index_map.size() != 1 || g.collapsed_slice_dims != g.start_index_map ||
-      !g.offset_dims.empty() || g.index_vector_dim < gather.shape.rank() ||
-      indices.element_count() != gather.shape.element_count()) {
+  const ir::IndexedDims dims = ir::indexed_dims(gather);
+  const Shape& stack = gather.operand(0)->shape;
+  const bool in_order = std::is_sorted(dims.array_batching.begin(), dims.array_batching.end()) &&
+                        std::is_sorted(dims.batching.begin(), dims.batching.end());
+  if (dims.mapped.size() != 1 || element_count(dims.sizes) != 1 || !in_order ||
+      std::int64_t(dims.array_batching.size()) != stack.rank() - 1) {
     return -1;
   }
-  Dims places(std::size_t(gather.shape.rank()));
-  std::iota(places.begin(), places.end(), 0);
-  Dims others;
-  for (std::int64_t d = 0; d < stack.rank(); ++d) {
-    if (d != g.start_index_map[0]) others.push_back(d);
+  // The indices may have dims of one besides.
+  for (std::size_t d = 0; d < dims.batch.size(); ++d) {
+    if (dims.batch_sizes[d] != 1 && !contains(dims.batching, std::int64_t(d))) return -1;
   }
-  const std::int64_t dim = g.start_index_map[0];
-  // The indices may have that dim too.
-  const bool kept = g.start_indices_batching_dims == others &&
-                    gather.shape.rank() == stack.rank() && gather.shape.dim(dim) == 1;
-  const bool equal =
-      g.operand_batching_dims == others && (kept || g.start_indices_batching_dims == places) &&
-      std::all_of(g.slice_sizes.begin(), g.slice_sizes.end(), [](auto n) { return n == 1; });
-  return equal ? dim : -1;
+  return dims.mapped[0];
 }
 
 Instruction* chosen(const Instruction& gather, ir::Builder& builder) {

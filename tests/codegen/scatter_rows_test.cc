@@ -7,6 +7,7 @@
 #include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/places_in_range.h"
 #include "src/codegen/kernels/scatter.h"
+#include "src/codegen/kernels/table_sums.h"
 #include "tests/codegen/random_case.h"
 
 namespace tessera::testing {
@@ -109,6 +110,47 @@ TEST_P(ScatterRows, PlacesInRangeAreAllThatThereAre) {
     got.resize(codegen::places_in_range<std::int64_t>(step)(wide.data(), step, count, first, last,
                                                             got.data()));
     EXPECT_EQ(got, want) << first << " " << last;
+  }
+}
+
+TEST(TableSums, AreWhatTheEvaluatorGivesInAnyNumberOfDims) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Random r(seed);
+    const auto some = [&](std::int64_t most) {
+      Dims out;
+      for (std::int64_t n = 1 + r.below(most); n > 0; --n) out.push_back(1 + r.below(5));
+      return out;
+    };
+    const std::int64_t entries = 1 + r.below(9);
+    Dims table = some(3), updates = table, batch = some(2);
+    batch.push_back(1 + r.below(20));
+    ir::ScatterAttrs s;
+    s.index_vector_dim = std::int64_t(batch.size());
+    for (std::size_t d = 0; d < table.size(); ++d) s.update_window_dims.push_back(std::int64_t(d));
+    s.inserted_window_dims = s.scatter_dims_to_operand_dims = {std::int64_t(table.size())};
+    updates.insert(updates.end(), batch.begin(), batch.end());
+    table.push_back(entries);
+    Literal indices(Shape(DType::s32, batch)), added = r.literal(DType::f32, updates, true);
+    fill<std::int32_t>(r, entries, &indices);
+    Program p;
+    Instruction* const scatter =
+        p.b.emit(Opcode::scatter,
+                 {p.b.splat(p.b.zero(DType::f32), table), p.argument(indices), p.argument(added)},
+                 s, {ir::scalar_computation(&p.module, Opcode::add, DType::f32)});
+    p.entry->set_root(scatter);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(p.module));
+    const codegen::KernelDescriptor descriptor = codegen::table_sums_kernel(*scatter);
+    ASSERT_TRUE(descriptor.make);
+    const runtime::Kernel kernel = descriptor.make();
+    const std::byte* const inputs[] = {added.bytes(), indices.bytes()};
+    Literal got(scatter->shape);
+    std::byte* const outputs[] = {got.mutable_bytes()};
+    const std::int64_t half = descriptor.units / 2;
+    kernel.function({kernel.attributes.get(), inputs, outputs, half, descriptor.units});
+    kernel.function({kernel.attributes.get(), inputs, outputs, 0, half});
+    EXPECT_EQ(difference(got, evaluator::evaluate(p.module, p.arguments),
+                         Program::tolerance(DType::f32, 1)),
+              "");
   }
 }
 

@@ -6,9 +6,11 @@
 #include <memory>
 #include <vector>
 
+#include "src/base/contains.h"
 #include "src/base/thread_scratch.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/row_sums.h"
+#include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -71,30 +73,38 @@ bool is_zero(const ir::Instruction& x) {
 
 KernelDescriptor table_sums_kernel(const ir::Instruction& scatter) {
   if (scatter.operands().size() != 3 || scatter.shape.dtype != DType::f32 ||
-      scatter.shape.rank() != 2 || scatter.shape.element_count() == 0) {
+      scatter.shape.rank() < 2 || scatter.shape.element_count() == 0) {
     return {};
   }
-  const auto& s = scatter.get<ir::ScatterAttrs>();
+  const ir::IndexedDims dims = ir::indexed_dims(scatter);
   const Shape &indices = scatter.operand(1)->shape, &updates = scatter.operand(2)->shape;
-  if (s.update_window_dims != Dims{0} || s.inserted_window_dims != Dims{1} ||
-      s.scatter_dims_to_operand_dims != Dims{1} || !s.input_batching_dims.empty() ||
-      s.index_vector_dim != 2 || indices.dtype != DType::s32 || updates.rank() != 3 ||
-      updates.dim(0) != scatter.shape.dim(0) || updates.element_count() == 0 ||
+  // Tables are the array's first dims, and the updates'; entries its last one.
+  const std::int64_t outer = scatter.shape.rank() - 1;
+  if (dims.mapped != Dims{outer} || !dims.batching.empty() ||
+      std::int64_t(dims.window.size()) != outer || contains(dims.window, outer) ||
+      dims.batch.size() < 2 || dims.batch.front() != outer ||
+      dims.vector_dim != std::int64_t(dims.batch.size()) || indices.dtype != DType::s32 ||
+      updates.element_count() == 0 ||
       ir::as_binary_reducer(*scatter.called().front()) != ir::Opcode::add ||
       !is_zero(*scatter.operand(0))) {
     return {};
   }
-  const TableAttrs a{scatter.shape.dim(1), updates.dim(1), updates.dim(2)};
+  for (std::int64_t d = 0; d < outer; ++d) {
+    if (dims.sizes[std::size_t(d)] != scatter.shape.dim(d)) return {};
+  }
+  const std::int64_t tables = scatter.shape.element_count() / scatter.shape.dim(outer),
+                     columns = dims.batch_sizes.back();
+  const TableAttrs a{scatter.shape.dim(outer), element_count(dims.batch_sizes) / columns, columns};
   constexpr double kUpdate = 1.5;  // nanoseconds
   KernelDescriptor kernel;
-  kernel.units = updates.dim(0);
+  kernel.units = tables;
   kernel.nanoseconds = 100 + kUpdate * double(updates.element_count());
   kernel.shares_outputs = true;
   kernel.shares_inputs = {false, false};
   kernel.key = kernel_key("table-sums", a.entries, a.rows, a.columns);
   kernel.make = kernel_maker(run_tables, a);
   auto sums = std::make_shared<RowSums>();
-  sums->sizes = {updates.dim(0), a.rows, a.entries, 1, {true, false}};
+  sums->sizes = {tables, a.rows, a.entries, 1, {true, false}};
   sums->key = kernel_key("table-row-sums", a.entries, a.rows, a.columns);
   sums->make = kernel_maker(run_rows, a);
   kernel.row_sums = std::move(sums);
