@@ -9,7 +9,6 @@
 #include "src/base/contains.h"
 #include "src/codegen/kernels/kept_code.h"
 #include "src/codegen/kernels/row_sums.h"
-#include "src/codegen/steps_peak.h"
 
 namespace tessera::codegen {
 
@@ -190,10 +189,11 @@ std::set<std::size_t> ChainFinder::before(const Block& block, std::size_t first,
 
 /// Steps from `first` on, up to `last`, that are no links and depend on such: they stand behind
 /// the chain. Nothing if a link depends on them.
-std::optional<std::set<std::size_t>> ChainFinder::depending(const Block& block, std::size_t first,
-                                                            std::size_t last, const Chain& chain,
-                                                            std::set<SlotId>* late) const {
-  std::set<std::size_t> out;
+std::optional<std::vector<std::size_t>> ChainFinder::depending(const Block& block,
+                                                               std::size_t first, std::size_t last,
+                                                               const Chain& chain,
+                                                               SlotSet* late) const {
+  std::vector<std::size_t> out;
   late->clear();
   for (std::size_t k = first; k <= last; ++k) {
     const std::optional<StepOperands> of = operands_of(block.steps[k]);
@@ -202,8 +202,8 @@ std::optional<std::set<std::size_t>> ChainFinder::depending(const Block& block, 
     const bool reads_late = of->reads_any(*late);
     if (link && reads_late) return std::nullopt;
     if (link ? chain.sums.count(k) != 0 : reads_late || of->reads_any(chain.made)) {
-      late->insert(of->outputs.begin(), of->outputs.end());
-      if (!link) out.insert(k);
+      late->insert(of->outputs);
+      if (!link) out.push_back(k);
     }
   }
   return out;
@@ -223,7 +223,7 @@ bool ChainFinder::add_fed(const Block& block, std::size_t first, std::size_t n,
       const StepOperands of = *operands_of(block.steps[k]);
       const bool between = of.reads_any(fed.chain.made);
       if (!between && makers.count(k) == 0) continue;
-      const bool added = found->behind.count(k) == 0 && task_of(block.steps[k]) != nullptr &&
+      const bool added = !contains(found->behind, k) && task_of(block.steps[k]) != nullptr &&
                          add(block, k, &fed.chain);
       all = all && (added || !between);
     }
@@ -238,8 +238,7 @@ bool ChainFinder::add_fed(const Block& block, std::size_t first, std::size_t n,
   if (!add(block, n, &found->chain)) return false;
   // Sums are whole only behind it.
   if (found->chain.sums.count(n) != 0) {
-    const auto& outputs = task_of(block.steps[n])->outputs;
-    found->late.insert(outputs.begin(), outputs.end());
+    found->late.insert(task_of(block.steps[n])->outputs);
   }
   return true;
 }
@@ -264,8 +263,8 @@ ChainFinder::Found ChainFinder::find(const Block& block, std::size_t n, std::siz
       if (joins && add_fed(block, n, k, &found)) continue;
       if (!follows) continue;
     }
-    found.late.insert(operands->outputs.begin(), operands->outputs.end());
-    found.behind.insert(k);
+    found.late.insert(operands->outputs);
+    found.behind.push_back(k);
   }
   std::sort(found.chain.links.begin(), found.chain.links.end());
   return found;

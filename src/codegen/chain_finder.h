@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/codegen/kernel_table.h"
+#include "src/codegen/steps_peak.h"
 #include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {
@@ -55,8 +56,8 @@ class ChainFinder {
   /// Which steps become one, and which must stand behind that one.
   struct Found {
     Chain chain;
-    std::set<std::size_t> behind;
-    std::set<SlotId> late;  ///< what depends on the chain, and is no part of it
+    std::vector<std::size_t> behind;  ///< in order
+    SlotSet late;                     ///< what depends on the chain, and is no part of it
   };
 
   /// The chain of at most so many links that begins with step `n`, by rows or, if `matrices` isn't
@@ -81,9 +82,9 @@ class ChainFinder {
   void add_makers(const Block& block, std::size_t first, std::size_t n, const Chain& chain,
                   std::set<std::size_t>* makers) const;
   std::set<std::size_t> before(const Block& block, std::size_t first, std::size_t n) const;
-  std::optional<std::set<std::size_t>> depending(const Block& block, std::size_t first,
-                                                 std::size_t last, const Chain& chain,
-                                                 std::set<SlotId>* late) const;
+  std::optional<std::vector<std::size_t>> depending(const Block& block, std::size_t first,
+                                                    std::size_t last, const Chain& chain,
+                                                    SlotSet* late) const;
   bool add_fed(const Block& block, std::size_t first, std::size_t n, Found* found) const;
 
   const runtime::Plan& plan_;

@@ -10,10 +10,6 @@ namespace tessera::codegen {
 
 using namespace runtime;
 
-bool StepOperands::reads_any(const std::set<SlotId>& slots) const {
-  return std::any_of(inputs.begin(), inputs.end(), [&](SlotId s) { return slots.count(s) != 0; });
-}
-
 std::optional<StepOperands> operands_of(const Step& step) {
   StepOperands out;
   if (const KernelTask* task = task_of(step)) {

@@ -2,6 +2,7 @@
 // The memory that some steps of a plan hold, whichever order they stand in.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -13,12 +14,38 @@
 
 namespace tessera::codegen {
 
+/// A set of slots, most of which come in order.
+class SlotSet {
+ public:
+  bool count(runtime::SlotId s) const {
+    return !slots_.empty() && s <= slots_.back() &&
+           std::binary_search(slots_.begin(), slots_.end(), s);
+  }
+  void insert(std::span<const runtime::SlotId> slots) {
+    for (const runtime::SlotId s : slots) {
+      const auto at = slots_.empty() || slots_.back() < s
+                          ? slots_.end()
+                          : std::lower_bound(slots_.begin(), slots_.end(), s);
+      if (at == slots_.end() || *at != s) slots_.insert(at, s);
+    }
+  }
+  void clear() { slots_.clear(); }
+
+ private:
+  std::vector<runtime::SlotId> slots_;
+};
+
 /// What a kernel or an exchange reads and makes.
 struct StepOperands {
   std::span<const runtime::SlotId> inputs, outputs;  ///< of the step, or of `own`
   std::vector<runtime::SlotId> own;
 
-  bool reads_any(const std::set<runtime::SlotId>& slots) const;
+  /// Of a set.
+  template <class Slots>
+  bool reads_any(const Slots& slots) const {
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [&](runtime::SlotId s) { return slots.count(s) != 0; });
+  }
 
   StepOperands() = default;
   StepOperands(StepOperands&&) = default;

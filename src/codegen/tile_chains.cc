@@ -88,7 +88,7 @@ class Tiler {
       for (std::size_t k = n; k < region.end; ++k) {
         steps.push_back(&block.steps[k]);
         if (contains(links, k)) continue;
-        (found.behind.count(k) != 0 ? region.behind : region.before).push_back(k);
+        (contains(found.behind, k) ? region.behind : region.before).push_back(k);
       }
       const std::set<SlotId> slots = dying(plan_, readers_, steps);
       if (device_peak(plan_, region.with(block, joined), slots) >
