@@ -75,7 +75,6 @@ bool Emitter::fuses_producers(const ir::Instruction& i) const {
 }
 
 bool Emitter::is_loop(const ir::Instruction& i) const {
-  if (trial_ != nullptr) return trial_->loops[std::size_t(i.index)];
   return is_loop_op(i) || fuses_producers(i);
 }
 

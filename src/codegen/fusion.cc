@@ -60,7 +60,7 @@ class Fuser {
         mattered_(*mattered) {
     const auto n = computation_.instructions().size();
     out_.inlined.assign(n, false);
-    out_.loops.assign(n, false);
+    loops_.assign(n, false);
     out_.fuses_producers.assign(n, false);
     contexts_.resize(n);
   }
@@ -85,7 +85,7 @@ class Fuser {
         }
       }
       if (loop) {
-        out_.loops[n] = true;
+        loops_[n] = true;
         out_.fuses_producers[n] = parts;
         ++sizes_[i.index];
         contexts_[n] = {{i.index, 0}};
@@ -117,7 +117,7 @@ class Fuser {
       }
       if (any) continue;
       out_.fuses_producers[n] = false;
-      out_.loops[n] = false;
+      loops_[n] = false;
     }
     std::erase_if(out_.operand_orders, [&](const auto& item) {
       const auto& [user, k] = item.first;
@@ -225,7 +225,7 @@ class Fuser {
       out->insert({part_root(u, k), part_stack(u, k)});
       return true;
     }
-    if (out_.inlined[n] || out_.loops[n]) {
+    if (out_.inlined[n] || loops_[n]) {
       if (u.is(Opcode::gather) && (k == 0 || !survey_.is_loop_op[n])) return false;
       if (is_view(u)) {
         if (!is_data_operand(u, k)) return false;
@@ -447,6 +447,7 @@ class Fuser {
   const FusionOptions& options_;
   FusionOptions& mattered_;
   Fusion out_;
+  std::vector<bool> loops_;  ///< elementwise ops, and what `fuses_producers`, that end a loop
   std::vector<Contexts> contexts_;
   ByOperand<Dims> part_orders_;
   std::vector<Root> parts_;

@@ -47,8 +47,6 @@ struct FusionOptions {
 struct Fusion {
   /// By instruction index: every user makes it on the fly.
   std::vector<bool> inlined;
-  /// Elementwise ops, and what `fuses_producers`, that end a loop.
-  std::vector<bool> loops;
   /// Concatenations whose parts, and gathers whose indices, are computed in loops of their own,
   /// which stand in the loop that has them; by instruction index. Each has an operand that is
   /// inlined there.

@@ -122,28 +122,46 @@ std::int64_t least_bytes(const runtime::Plan& plan) {
   return out;
 }
 
+/// What is known of a program before ways to run it are tried.
+struct Analysis {
+  Analysis(const ir::Module& module, std::int64_t devices)
+      : table(devices), facts(passes::analyze_uniformity(module, &table)) {}
+
+  passes::ClassesTable table;
+  const passes::UniformityFacts facts;
+};
+
+/// The program with these fusions as instructions, which has the kernels of its plan.
+std::unique_ptr<ir::Module> fused_as_decided(const ir::Module& module, const Analysis& of,
+                                             const FusionPlan& decided) {
+  FusedModule fused = fuse_module(module, of.facts, decided);
+  KernelTable kernels;
+  const BuiltPlan want = build(module, of.facts, of.table, &kernels, &decided),
+                  got = build(*fused.module, fused.facts, of.table, &kernels, nullptr);
+  TESSERA_CHECK(got.kernels == want.kernels,
+                "the fusions of " + module.name + " are not those of its plan");
+  return std::move(fused.module);
+}
+
 /// Ways to run a program: decided and measured, each without making the module that has its
 /// fusions.
 class Trials {
  public:
-  Trials(const ir::Module& module, std::int64_t devices, KernelTable* kernels)
+  Trials(const ir::Module& module, std::int64_t devices)
       : module_(module),
-        kernels_(*kernels),
-        table_(devices),
-        facts_(passes::analyze_uniformity(module, &table_)),
-        planner_(module, facts_) {}
+        known_(std::make_shared<Analysis>(module, devices)),
+        planner_(module, known_->facts) {}
 
   /// Settles on one.
-  void run() {
-    best_ = planner_.plan(FusionOptions());
-    built_ = build(module_, facts_, table_, &kernels_, &best_);
-    if (best_.mattered.any() || built_.holds_rows) compare();
+  PlannedProgram run() {
+    decided_ = planner_.plan(FusionOptions());
+    best_.built = build_way(decided_);
+    if (decided_.mattered.any() || best_.built.holds_rows) compare();
+    best_.fused = [module = &module_, known = known_, decided = std::move(decided_)] {
+      return fused_as_decided(*module, *known, decided);
+    };
+    return std::move(best_);
   }
-  const FusionPlan& settled() const { return best_; }
-  bool remakes() const { return remakes_; }
-  BuiltPlan& built() { return built_; }
-  const passes::UniformityFacts& facts() const { return facts_; }
-  const passes::ClassesTable& table() const { return table_; }
 
  private:
   struct Measured {
@@ -162,20 +180,25 @@ class Trials {
     return out;
   }
 
+  BuiltPlan build_way(const FusionPlan& decided, bool remake = false) {
+    return build(module_, known_->facts, known_->table, &best_.kernels, &decided, remake);
+  }
+
   bool attempt(const FusionOptions& options, double worth, double most_slower) {
     const bool least = double(measured_.least) >= kAnyLess * double(measured_.peak);
     if (least && measured_.nanoseconds < kShort) return false;
     FusionPlan other = planner_.plan(options);
-    if (other.runs == best_.runs || contains(failed_, other.runs)) return false;
-    if (settle(&other, build(module_, facts_, table_, &kernels_, &other), worth, most_slower)) {
-      return true;
+    if (other.runs == decided_.runs || contains(failed_, other.runs)) return false;
+    if (!settle(build_way(other), worth, most_slower)) {
+      failed_.push_back(std::move(other.runs));
+      return false;
     }
-    failed_.push_back(std::move(other.runs));
-    return false;
+    decided_ = std::move(other);
+    return true;
   }
 
   /// Takes another plan if it is better.
-  bool settle(FusionPlan* other, BuiltPlan its_plan, double worth, double most_slower) {
+  bool settle(BuiltPlan its_plan, double worth, double most_slower) {
     const Measured its = measure(&its_plan.plan);
     const double less = double(its.peak) / double(measured_.peak);
     const double slower = its.nanoseconds / measured_.nanoseconds;
@@ -183,9 +206,7 @@ class Trials {
     const bool faster = less <= kHardlyMore && slower <= kFaster;
     if (!for_little && !faster && (less >= worth || slower > most_slower)) return false;
     failed_.clear();  // they were compared with another one
-    if (other != nullptr) best_ = std::move(*other);
-    remakes_ = other == nullptr;
-    built_ = std::move(its_plan);
+    best_.built = std::move(its_plan);
     measured_.peak = its.peak;
     measured_.nanoseconds = its.nanoseconds;
     return true;
@@ -194,8 +215,8 @@ class Trials {
   /// Reading through views is fast, but may keep an array for longer; making values twice takes
   /// time: it has to be worth it.
   void compare() {
-    measured_ = measure(&built_.plan);
-    const FusionOptions mattered = best_.mattered;
+    measured_ = measure(&best_.built.plan);
+    const FusionOptions mattered = decided_.mattered;
     FusionOptions options;
     // What the parts are computed from may be larger than they are.
     if (mattered.parts) options.parts = !attempt({.parts = false}, kAnyLess, kAnyTime);
@@ -220,49 +241,28 @@ class Trials {
       if (mattered.recompute_widely && expensive) attempt(options, 0.9, kMaxSlower);
     }
     if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
-    if (built_.holds_rows && module_.instruction_count() <= kMaxTried) {
-      settle(nullptr, build(module_, facts_, table_, &kernels_, &best_, true), kRemadeLess,
-             kMaxSlower);
+    if (best_.built.holds_rows && module_.instruction_count() <= kMaxTried) {
+      best_.remakes = settle(build_way(decided_, true), kRemadeLess, kMaxSlower);
     }
   }
 
   const ir::Module& module_;
-  KernelTable& kernels_;
-  passes::ClassesTable table_;
-  const passes::UniformityFacts facts_;
+  std::shared_ptr<const Analysis> known_;
   FusionPlanner planner_;
-  FusionPlan best_;
-  BuiltPlan built_;
-  bool remakes_ = false;
+  PlannedProgram best_;
+  FusionPlan decided_;  ///< its fusions
   Measured measured_;
   std::vector<decltype(FusionPlan::runs)> failed_;
 };
 
-PlannedProgram plan(const ir::Module& module, std::int64_t devices) {
-  PlannedProgram out;
-  Trials trials(module, devices, &out.kernels);
-  trials.run();
-  out.built = std::move(trials.built());
-  return out;
-}
-
 }  // namespace
 
-PlannedProgram plan_program(const ir::Module& module) {
-  return plan(module, module.num_partitions);
+PlannedProgram plan_program(const ir::Module& module, std::int64_t devices) {
+  return Trials(module, devices).run();
 }
 
-std::unique_ptr<ir::Module> fuse_program(const ir::Module& module, std::int64_t devices,
-                                         bool* remakes) {
-  KernelTable kernels;
-  Trials trials(module, devices, &kernels);
-  trials.run();
-  FusedModule fused = fuse_module(module, trials.facts(), trials.settled());
-  const BuiltPlan built = build(*fused.module, fused.facts, trials.table(), &kernels, nullptr);
-  TESSERA_CHECK(built.kernels == trials.built().kernels,
-                "the fusions of " + module.name + " are not those of its plan");
-  if (remakes != nullptr) *remakes = trials.remakes();
-  return std::move(fused.module);
+PlannedProgram plan_program(const ir::Module& module) {
+  return plan_program(module, module.num_partitions);
 }
 
 PlannedProgram plan_fused_program(const ir::Module& fused, bool remakes) {
@@ -279,7 +279,5 @@ BuiltPlan materialize(PlannedProgram planned) {
 }
 
 BuiltPlan build_plan(const ir::Module& module) { return materialize(plan_program(module)); }
-
-BuiltPlan build_plan_of_one_device(const ir::Module& module) { return plan(module, 1).built; }
 
 }  // namespace tessera::codegen

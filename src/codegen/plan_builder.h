@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,24 +29,24 @@ struct BuiltPlan {
 struct PlannedProgram {
   BuiltPlan built;
   KernelTable kernels;
+  /// Makes the program that it is the plan of, with its fusions as instructions, each of them one
+  /// loop; from the module that was planned, which must still be there. Both have the same kernels
+  /// (InternalError if not). Null if fusions were given.
+  std::function<std::unique_ptr<ir::Module>()> fused;
+  bool remakes = false;  ///< it makes again what its chains would hold for others
 };
 /// With the fusions that take the least memory, or nearly so if they are faster. Fusions that the
 /// module has are calls.
 PlannedProgram plan_program(const ir::Module& module);
-/// The program with those fusions as instructions, each of them one loop of the plan. Their plan
-/// has the same kernels (InternalError if not). `devices`: of the plan, all of them or one.
-/// `remakes`: whether the settled plan makes again what its chains would hold for others.
-std::unique_ptr<ir::Module> fuse_program(const ir::Module& module, std::int64_t devices,
-                                         bool* remakes = nullptr);
+/// For so many devices. One: the first device's view of it, in which nothing grows with the
+/// devices; it can be measured, not run.
+PlannedProgram plan_program(const ir::Module& module, std::int64_t devices);
 /// Without a choice: each fusion that the module has is one loop, and no other op is in one. The
-/// module is one that fuse_program gave, and so is `remakes`.
+/// module, and `remakes`, are a PlannedProgram's, and so are the steps of the plan.
 PlannedProgram plan_fused_program(const ir::Module& fused, bool remakes = false);
 
 /// Makes the kernels. The plan owns what they read: the module may go, or be changed.
 BuiltPlan materialize(PlannedProgram planned);
 BuiltPlan build_plan(const ir::Module& module);
-/// The first device's view of it, to be measured and not to be run: it has no kernels, and nothing
-/// in it grows with the devices.
-BuiltPlan build_plan_of_one_device(const ir::Module& module);
 
 }  // namespace tessera::codegen

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The target of virtual devices: passes for CPUs, prices from plans, and plans that run.
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "src/codegen/custom_calls/custom_calls.h"
@@ -67,7 +69,7 @@ class CpuTarget final : public Target {
     try {
       const bool all = runs || module.num_partitions <= kToldApart;
       codegen::BuiltPlan built =
-          all ? codegen::plan_program(module).built : codegen::build_plan_of_one_device(module);
+          codegen::plan_program(module, all ? module.num_partitions : 1).built;
       codegen::plan_memory(&built.plan);
       runtime::finalize(&built.plan);
       return double(codegen::estimate_memory(built.plan, {}).peak);
@@ -76,19 +78,19 @@ class CpuTarget final : public Target {
     }
   }
 
-  // Uniformity and fusion are decided while the plan is built, from the module as it is now. That
-  // stays: the plan is of the program that fuse_program shows.
+  // Uniformity and fusion are decided while the plan is built, from the module as it is now, which
+  // stays.
   std::shared_ptr<const Executable> load(Compilation c, StageRecorder* stages) const override {
     codegen::BuiltPlan built;
-    const ir::Module& module = *c.module;
-    const bool runs = c.options.runs;
-    const auto fused = [&] {
-      return codegen::fuse_program(module, runs ? module.num_partitions : 1);
-    };
+    std::function<std::unique_ptr<ir::Module>()> fused;
     stages->run("build-plan",
                 [&] {
-                  built = runs ? codegen::build_plan(module)
-                               : codegen::build_plan_of_one_device(module);
+                  const bool runs = c.options.runs;
+                  codegen::PlannedProgram planned =
+                      codegen::plan_program(*c.module, runs ? c.module->num_partitions : 1);
+                  fused = std::move(planned.fused);
+                  built =
+                      runs ? codegen::materialize(std::move(planned)) : std::move(planned.built);
                 },
                 {[&] { return ir::to_string(*fused()); }, [&] { ir::verify(*fused()); }});
     if (c.options.refuse_evaluator_ops && !built.evaluator_ops.empty()) {

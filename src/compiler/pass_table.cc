@@ -247,7 +247,7 @@ constexpr Pass kPasses[] = {
      counted<passes::split_reductions>},
     {"fuse", "Make a fusion of what one loop computes, as the plan chooses",
      [](ModulePtr& m, Argument) {
-       m = codegen::fuse_program(*m, m->num_partitions);
+       m = codegen::plan_program(*m).fused();
        return Count();
      }},
 };

@@ -118,11 +118,12 @@ std::string settled(const ir::Module& fused) {
 TEST(FusedModule, IsThatOfThePlan) {
   for (std::uint64_t seed = 2000; seed < 2200; ++seed) {
     const FusedCase c = fused_case(seed);
-    const auto fused = codegen::fuse_program(*c.program, 1);
+    const codegen::PlannedProgram planned = codegen::plan_program(*c.program);
+    const auto fused = planned.fused();
     const std::string text = ir::to_string(*fused);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
-    const codegen::PlannedProgram planned = codegen::plan_program(*c.program);
-    EXPECT_EQ(peak_of(codegen::plan_fused_program(*fused).built.plan), peak_of(planned.built.plan));
+    EXPECT_EQ(peak_of(codegen::plan_fused_program(*fused, planned.remakes).built.plan),
+              peak_of(planned.built.plan));
     // The text alone gives it again.
     EXPECT_EQ(settled(*ir::parse_hlo(text)), settled(*fused));
     if (HasFailure()) break;
@@ -139,7 +140,7 @@ ENTRY e {
   ROOT d = f32[4,8,8] dot(s, a), lhs_batch_dims={1}, rhs_batch_dims={1}, lhs_contracting_dims={2}, rhs_contracting_dims={2}
 }
 )");
-  const auto fused = codegen::fuse_program(*module, 1);
+  const auto fused = codegen::plan_program(*module).fused();
   const ir::Instruction& dot = *fused->entry()->root();
   ASSERT_TRUE(dot.is(ir::Opcode::dot));
   EXPECT_EQ(dot.get<ir::DotAttrs>().lhs_batch, Dims{0});

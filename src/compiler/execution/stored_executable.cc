@@ -303,8 +303,8 @@ std::string store_executable(const Executable& executable, const StoreOptions& o
   const ir::Module& module = executable.partitioned();
   check_planned(executable);
   refuse_host_functions(module);
-  bool remakes = false;
-  const auto fused = codegen::fuse_program(module, module.num_partitions, &remakes);
+  const codegen::PlannedProgram planned = codegen::plan_program(module);
+  const auto fused = planned.fused();
   const std::vector<Literal> constants = mark_constants(fused.get());
   const std::string text = ir::to_string(*fused);
 
@@ -322,14 +322,14 @@ std::string store_executable(const Executable& executable, const StoreOptions& o
   body.text(module.name);
   body.text(text);
   write(&body, constants);
-  body.number(remakes);
+  body.number(planned.remakes);
   body.number(source.compiles);
   body.number(source.workers);
   if (options.code) {
     // Made of what is read: names of kernels are as there.
     const auto read = ir::parse_hlo(text, module.name);
     put_constants(read.get(), constants, ByteReader({}, "a program that is stored"));
-    (void)make_plan(*read, remakes, source);
+    (void)make_plan(*read, planned.remakes, source);
   }
   body.list(code.all(), [&](const auto& one) {
     body.text(one.first);
