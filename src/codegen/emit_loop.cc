@@ -8,6 +8,7 @@
 #include "src/codegen/kernels/concatenation.h"
 #include "src/codegen/kernels/gather.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/shared_inputs.h"
 #include "src/codegen/kernels/view_turns.h"
 #include "src/codegen/loop_emitter.h"
@@ -30,8 +31,8 @@ constexpr std::int64_t kLongRow = 64;
 
 /// Of an element of a gather, in nanoseconds: each index vector is looked at.
 double finding_rows(const ir::Instruction& gather) {
-  constexpr double kRow = 30;
-  return kRow / double(element_count(gather.get<ir::GatherAttrs>().slice_sizes));
+  return prices::index::kRowInLoop /
+         double(element_count(gather.get<ir::GatherAttrs>().slice_sizes));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The roofline estimate of a plan's time.
 #include "src/codegen/plan_time.h"
+#include "src/codegen/kernels/prices.h"
 
 #include <algorithm>
 #include <set>
@@ -11,8 +12,6 @@ namespace {
 using namespace runtime;
 
 constexpr double kTrips = 16;
-/// Of a byte that comes from memory, and of one that a cache has.
-constexpr double kMemoryByte = 0.06, kCachedByte = 0.01;
 /// Arrays that a cache has after the kernel that makes them.
 constexpr std::int64_t kCached = std::int64_t(512) << 10;
 
@@ -43,7 +42,8 @@ class TimeEstimate {
     double moved = 0;
     for (const SlotId s : arrays) {
       const std::int64_t bytes = plan_.slots[std::size_t(s)].bytes;
-      moved += double(bytes) * (bytes > kCached ? kMemoryByte : kCachedByte);
+      moved +=
+          double(bytes) * (bytes > kCached ? prices::byte::kFromMemory : prices::byte::kFromCache);
     }
     const SlotId made = task.outputs.empty() ? -1 : task.outputs[0];
     const std::int64_t classes =

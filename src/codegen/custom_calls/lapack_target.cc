@@ -8,6 +8,7 @@
 #include <map>
 
 #include "src/base/literal.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/transpose.h"
 
 namespace tessera::codegen::lapack {
@@ -379,9 +380,9 @@ PreparedCall Target::prepare(const ir::Instruction& call) const {
       small = std::max(small, std::min(rows, columns));
     }
   }
-  constexpr double kOperationsPerNanosecond = 4;
-  out.nanoseconds = double(out.units) * (2000 + routine_.cost * (is_complex(dtype_) ? 4 : 1) *
-                                                    largest * small / kOperationsPerNanosecond);
+  out.nanoseconds = double(out.units) *
+                    (prices::call::kLapack + routine_.cost * (is_complex(dtype_) ? 4 : 1) *
+                                                 largest * small * prices::other::kLapackOperation);
   out.run = std::move(run);
   return out;
 }

@@ -8,6 +8,7 @@
 #include "src/base/literal.h"
 #include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/custom_calls.h"
+#include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {
 namespace {
@@ -53,7 +54,9 @@ class SparseDense : public ir::CustomCallTarget, public CallKernel {
     const Csr csr = bind(call);
     PreparedCall out;
     out.units = csr.rows;
-    out.nanoseconds = double(csr.rows) * 10 + double(csr.elements) * (2 + double(csr.width) / 2);
+    out.nanoseconds = double(csr.rows) * prices::other::kSparseRow +
+                      double(csr.elements) * (prices::other::kSparse +
+                                              prices::other::kSparseColumn * double(csr.width));
     out.run = [csr](std::span<const BufferView> in, std::span<const MutableBufferView> result,
                     std::int64_t begin, std::int64_t end) {
       dispatch_dtype(in[0].dtype(), [&](auto tag) {

@@ -15,6 +15,7 @@
 #include "src/codegen/kernels/few_features_convolution.h"
 #include "src/codegen/kernels/gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {
 namespace {
@@ -306,8 +307,10 @@ ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
   a.rows = rows_at_once(width, held, element);
   plan.kernel.units = in.shape.element_count() == 0 ? 0 : positions;
   plan.kernel.nanoseconds =
-      200 + double(positions) * double(width) *
-                (0.5 + 0.05 * double(a.out_features) / double(std::max<std::int64_t>(a.groups, 1)));
+      prices::call::kConvolution +
+      double(positions) * double(width) *
+          (prices::product::kPatchNumber + prices::product::kOfPatches * double(a.out_features) /
+                                               double(std::max<std::int64_t>(a.groups, 1)));
   const bool empty = in.shape.element_count() == 0;
   plan.kernel.key = kernel_key("convolution", type, empty, a.window, a.in, a.out, a.features,
                                a.per_group, a.out_features, a.groups, a.groups_split_batch, a.batch,

@@ -10,6 +10,7 @@
 #include "src/codegen/kernels/bytes16.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loop_expr.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/transpose.h"
 
 namespace tessera::codegen {
@@ -216,7 +217,7 @@ void run_dynamic_update_slice(const KernelCall& call) {
 }
 
 double copy_cost(std::int64_t elements, std::size_t element_bytes) {
-  return 20 + double(elements) * double(element_bytes) * 0.15;
+  return prices::call::kCopy + double(elements) * double(element_bytes) * prices::byte::kCopied;
 }
 
 /// A type of so many bytes.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/vectors.h"
 #include "src/codegen/kernels/window_taps.h"
 
@@ -214,7 +215,9 @@ std::optional<KernelDescriptor> depthwise_convolution_kernel(const DirectConvolu
   for (const ir::WindowDim& w : c.window) products *= double(w.size);
   KernelDescriptor kernel;
   kernel.units = rows * ((c.groups + a.features - 1) / a.features);
-  kernel.nanoseconds = 200 + (type == DType::f32 ? 0.1 : 0.2) * products;
+  kernel.nanoseconds =
+      prices::call::kConvolution +
+      (type == DType::f32 ? prices::product::kDepthF32 : prices::product::kDepthF64) * products;
   const auto strides = [](const ConvolutionStrides& s) {
     return kernel_key("", s.batch, s.feature, s.spatial);
   };

@@ -11,6 +11,7 @@
 #include "src/codegen/kernels/batch_gemm.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/padded_convolution.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/window_taps.h"
 
 namespace tessera::codegen {
@@ -230,7 +231,9 @@ std::optional<KernelDescriptor> direct_convolution_kernel(DirectConvolution c, D
   double products =
       double(c.batch) * double(positions) * features * double(c.columns) * double(c.groups);
   for (const ir::WindowDim& w : c.window) products *= double(w.size);
-  kernel.nanoseconds = 200 + (type == DType::f32 ? 0.025 : 0.05) * products / best;
+  kernel.nanoseconds =
+      prices::call::kConvolution +
+      (type == DType::f32 ? prices::product::kF32 : prices::product::kF64) * products / best;
   const auto strides = [](const ConvolutionStrides& s) {
     return kernel_key("", s.batch, s.feature, s.spatial);
   };

@@ -19,6 +19,7 @@
 #include "src/codegen/kernels/matrix_vector.h"
 #include "src/codegen/kernels/narrow_gemm.h"
 #include "src/codegen/kernels/packed_gemm.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/row_sums.h"
 
 namespace tessera::codegen {
@@ -492,18 +493,17 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
     }
     kernel.rereads_at_no_cost =
         (t == DType::f32 || t == DType::f64) && packed_gemm_pays(a.m, a.n, a.k);
-    const double rate = l.dtype == DType::bf16 && has_bf16_gemm() ? 0.006
-                        : t == DType::f32 || narrow               ? 0.025
-                        : t == DType::f64                         ? 0.05
-                        : t == DType::f16 && lifts_halves_fast()  ? 0.03
-                        : blas                                    ? 0.15
-                                                                  : 0.5;
+    const double rate = l.dtype == DType::bf16 && has_bf16_gemm() ? prices::product::kBf16
+                        : t == DType::f32 || narrow               ? prices::product::kF32
+                        : t == DType::f64                         ? prices::product::kF64
+                        : t == DType::f16 && lifts_halves_fast()  ? prices::product::kF16
+                        : blas                                    ? prices::product::kBlas
+                                                                  : prices::product::kLoop;
     // A few rows or columns are read as fast as memory gives them.
-    constexpr double kByte = 0.03;
     const auto read = double(byte_size(l.dtype)) * double(a.k) * double(a.m + a.n);
-    kernel.nanoseconds =
-        100 +
-        double(a.batch) * std::max(rate * double(a.m) * double(a.n) * double(a.k), kByte * read);
+    kernel.nanoseconds = prices::call::kDot +
+                         double(a.batch) * std::max(rate * double(a.m) * double(a.n) * double(a.k),
+                                                    prices::byte::kMultiplied * read);
   }
   kernel.key = kernel_key("dot", t, l.dtype, r.dtype, a.batch, a.m, a.n, a.k, a.lhs_transposed,
                           a.rhs_transposed, a.split_columns, a.lhs.inner, a.rhs.inner);

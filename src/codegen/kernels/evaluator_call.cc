@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "src/codegen/kernels/prices.h"
 #include "src/evaluator/evaluator.h"
 
 namespace tessera::codegen {
@@ -42,9 +43,9 @@ void run_evaluator(const runtime::KernelCall& call) {
 
 KernelDescriptor evaluator_kernel(std::shared_ptr<const ir::Instruction> instruction) {
   KernelDescriptor kernel;
-  kernel.nanoseconds = 2000;
+  kernel.nanoseconds = prices::call::kEvaluator;
   for (const ir::Instruction* o : instruction->operands()) {
-    kernel.nanoseconds += double(o->shape.byte_count()) * 5;
+    kernel.nanoseconds += double(o->shape.byte_count()) * prices::byte::kEvaluated;
   }
   kernel.make = [instruction] { return runtime::Kernel{run_evaluator, instruction}; };
   return kernel;

@@ -11,6 +11,7 @@
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/padded_rows.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/vectors.h"
 #include "src/codegen/kernels/window_taps.h"
 
@@ -388,8 +389,10 @@ std::optional<KernelDescriptor> few_features_convolution_kernel(DirectConvolutio
   KernelDescriptor kernel;
   kernel.units = positions / unit_positions * a.group_blocks * a.line_blocks * a.position_blocks;
   const double filled = double((in_row + lanes - 1) / lanes * lanes) / double(in_row);
-  kernel.nanoseconds = 200 + (type == DType::f32 ? 0.03 : 0.06) * filled * double(positions) *
-                                 double(taps) * double(c.per_group) * double(c.groups * c.columns);
+  kernel.nanoseconds =
+      prices::call::kConvolution +
+      (type == DType::f32 ? prices::product::kShortF32 : prices::product::kShortF64) * filled *
+          double(positions) * double(taps) * double(c.per_group) * double(c.groups * c.columns);
   const auto strides = [](const ConvolutionStrides& s) {
     return kernel_key("", s.batch, s.feature, s.spatial);
   };

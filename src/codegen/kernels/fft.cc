@@ -11,6 +11,7 @@
 #include "src/codegen/kernels/fft_plan.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {
 namespace {
@@ -215,10 +216,12 @@ FftStep step(const StepShape& shape) {
   FftStep out;
   const double elements = double(shape.outer) * double(shape.n) * double(shape.inner);
   const double passes = std::log2(double(std::max<std::int64_t>(2, shape.n)));
-  const double each = has_small_factors(shape.line_length()) ? 0.5 + 0.1 * passes : 1 + passes;
+  using namespace prices::other;
+  const double each = has_small_factors(shape.line_length()) ? kFft + kFftLevel * passes
+                                                             : kLongFft + kLongFftLevel * passes;
   KernelDescriptor& kernel = out.kernel;
   kernel.units = elements == 0 ? 0 : shape.units();
-  kernel.nanoseconds = 50 + each * elements * double(sizeof(T)) / 4;
+  kernel.nanoseconds = prices::call::kFft + each * elements * double(sizeof(T)) / 4;
   kernel.key = kernel_key("fft", sizeof(T), shape.kind, shape.outer, shape.n, shape.inner,
                           shape.inverse, shape.scale);
   kernel.make = [shape] { return make_step<T>(shape); };

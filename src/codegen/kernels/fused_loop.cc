@@ -10,6 +10,7 @@
 #include "src/base/thread_scratch.h"
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {
 
@@ -346,17 +347,17 @@ std::int64_t bytes_of_element(const LoopExpr& program) {
 
 KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64_t elements,
                              std::size_t inputs, std::int64_t times) {
-  constexpr double kStart = 20, kPerInput = 0.1;
+  using namespace prices;
   KernelDescriptor kernel;
   kernel.units = elements;
   kernel.nanoseconds =
-      kStart + double(elements) * (program->nanoseconds + kPerInput * double(inputs));
+      call::kLoop + double(elements) * (program->nanoseconds + element::kInput * double(inputs));
   // The number of elements is the task's.
   const bool compiled = worth_compiling(kernel.nanoseconds, program.get());
-  constexpr double kPerByte = 0.03;  // written
-  kernel.nanoseconds = kStart + double(elements) * (program->nanoseconds * time_of_code(compiled) +
-                                                    kPerInput * double(inputs) +
-                                                    kPerByte * double(bytes_of_element(*program)));
+  kernel.nanoseconds =
+      call::kLoop + double(elements) * (program->nanoseconds * time_of_code(compiled) +
+                                        element::kInput * double(inputs) +
+                                        byte::kWritten * double(bytes_of_element(*program)));
   if (program->only_source < 0) kernel.loop = program;
   const bool streams = elements * bytes_of_element(*program) * times >= kStreamFrom;
   kernel.key = kernel_key("loop", program->key(), compiled, streams);

@@ -9,6 +9,7 @@
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/index_windows.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/vectors.h"
 
 namespace tessera::codegen {
@@ -247,7 +248,9 @@ KernelDescriptor gather_kernel(const ir::Instruction& gather) {
   KernelDescriptor kernel;
   kernel.units = gather.shape.element_count() == 0 ? 0 : element_count(g.windows.batch_dims);
   kernel.nanoseconds =
-      20 + (g.run == 0 ? 60 : 8) * double(kernel.units) + 0.15 * double(gather.shape.byte_count());
+      prices::call::kGather +
+      (g.run == 0 ? prices::index::kWindow : prices::index::kRow) * double(kernel.units) +
+      prices::byte::kCopied * double(gather.shape.byte_count());
   if (SourceDescriptor rows = gathered_rows(gather)) {
     kernel.key = kernel_key("gather-rows", rows.key);
     kernel.make = [rows = std::move(rows),

@@ -18,6 +18,7 @@
 #include "src/codegen/kernels/code_cache.h"
 #include "src/codegen/kernels/code_identity.h"
 #include "src/codegen/kernels/kept_code.h"
+#include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {
 namespace {
@@ -118,7 +119,9 @@ bool worth_compiling(double nanoseconds, const LoopExpr* elements) {
          (code_source() == nullptr && env_choice("TESSERA_JIT") == "always");
 }
 
-double time_of_code(bool compiled) { return compiled && has_kernel_compiler() ? 0.125 : 1; }
+double time_of_code(bool compiled) {
+  return compiled && has_kernel_compiler() ? prices::element::kCompiled : 1;
+}
 
 namespace {
 

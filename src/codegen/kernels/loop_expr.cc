@@ -10,6 +10,7 @@
 #include "src/base/literal_util.h"
 #include "src/base/small_floats.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {
 namespace {
@@ -47,17 +48,19 @@ bool has_operations(DType t) { return has_blocks(t) || is_small_float(t); }
 /// About the nanoseconds of one element.
 double cost_of(Opcode op, DType t) {
   if (is_integer(t) || t == DType::pred) {
-    return op == Opcode::divide || op == Opcode::remainder || op == Opcode::power ? 4 : 0.3;
+    return op == Opcode::divide || op == Opcode::remainder || op == Opcode::power
+               ? prices::element::kIntegerDivision
+               : prices::element::kSimple;
   }
   switch (ir::info(op).work) {
     case ir::Work::simple:
-      return 0.3;
+      return prices::element::kSimple;
     case ir::Work::moderate:
-      return 1;
+      return prices::element::kModerate;
     case ir::Work::division:
-      return 1.5;
+      return prices::element::kDivision;
     default:
-      return is_complex(t) ? 40 : 8;
+      return is_complex(t) ? prices::element::kComplexFunction : prices::element::kFunction;
   }
 }
 
@@ -200,7 +203,7 @@ LoopBuilder::Value LoopBuilder::affine(DType t, const Dims& dims, std::int64_t b
   };
   const auto op = [&](Opcode opcode, Value a, Value b) {
     return emit({.kind = BlockOp::Kind::binary, .opcode = opcode, .type = t}, {a, b}, t, false,
-                0.3);
+                prices::element::kSimple);
   };
   std::optional<Value> out;
   for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -329,14 +332,14 @@ LoopBuilder::Value LoopBuilder::below(Value v, std::int64_t n) {
                       .direction = ir::Direction::lt,
                       .comparison = ir::ComparisonType::by_dtype};
   return emit(op, {v, constant(Literal::scalar(DType::s32, std::int32_t(n)))}, DType::pred, false,
-              0.3);
+              prices::element::kSimple);
 }
 
 LoopBuilder::Value LoopBuilder::select(Value pred, Value yes, Value no) {
   if (yes.lifted != no.lifted) yes = lift(yes), no = lift(no);
   const std::size_t bytes = yes.lifted ? 4 : byte_size(yes.dtype);
   return emit({.kind = BlockOp::Kind::select, .element_bytes = std::int32_t(bytes)},
-              {pred, yes, no}, yes.dtype, yes.lifted, 0.3);
+              {pred, yes, no}, yes.dtype, yes.lifted, prices::element::kSimple);
 }
 
 void LoopBuilder::output(Value v, std::vector<LoopExpr::Start> starts) {
@@ -358,26 +361,25 @@ std::shared_ptr<const LoopExpr> LoopBuilder::finish() {
     if (outputs_.size() > 1) {
       for (Value& v : outputs_) {
         if (kind(v.reg) != LoopExpr::Kind::contiguous) continue;
-        v = emit(copy_of(v.dtype), {v}, v.dtype, false, 0.3);
+        v = emit(copy_of(v.dtype), {v}, v.dtype, false, prices::element::kStored);
       }
     }
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       const Value v = outputs_[i];
-      const Value o = emit(copy_of(v.dtype), {v}, v.dtype, false, 0.3);
+      const Value o = emit(copy_of(v.dtype), {v}, v.dtype, false, prices::element::kStored);
       kind(o.reg) = LoopExpr::Kind::output;
       p.registers[std::size_t(o.reg)].index = int(i);
       p.registers[std::size_t(o.reg)].starts = std::move(output_starts_[i]);
     }
   }
   for (const LoopExpr::Register& r : p.registers) {
-    if (r.generated()) p.nanoseconds += 0.3;
+    if (r.generated()) p.nanoseconds += prices::element::kComposed;
   }
   return program_;
 }
 
 double operation_cost(const ir::Instruction& instruction) {
-  constexpr double kTake = 3;
-  if (instruction.is(Opcode::gather)) return kTake;
+  if (instruction.is(Opcode::gather)) return prices::element::kTaken;
   const DType t = instruction.operand(0)->shape.dtype;
   return cost_of(instruction.opcode, is_lifted(t) ? DType::f32 : t);
 }

@@ -11,6 +11,7 @@
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/padded_rows.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/window_taps.h"
 
 namespace tessera::codegen {
@@ -326,7 +327,9 @@ std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, D
   a.column_block = (strips + parts - 1) / parts * strip;
   a.column_blocks = (c.columns + a.column_block - 1) / a.column_block;
   kernel.units *= a.column_blocks;
-  kernel.nanoseconds = 200 + (type == DType::f32 ? 0.025 : 0.05) * products / use;
+  kernel.nanoseconds =
+      prices::call::kConvolution +
+      (type == DType::f32 ? prices::product::kF32 : prices::product::kF64) * products / use;
   const auto strides = [](const ConvolutionStrides& s) {
     return kernel_key("", s.batch, s.feature, s.spatial);
   };

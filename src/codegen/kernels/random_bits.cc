@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/evaluator/counter_bits.h"
 
 namespace tessera::codegen {
@@ -124,7 +125,7 @@ KernelDescriptor random_bits_kernel(const ir::Instruction& generator) {
   }
   KernelDescriptor kernel;
   kernel.units = std::max<std::int64_t>(1, (a.blocks + kBlocksOfUnit - 1) / kBlocksOfUnit);
-  kernel.nanoseconds = 50 + 20 * double(a.blocks);
+  kernel.nanoseconds = prices::call::kRandomBits + prices::other::kRandomBlock * double(a.blocks);
   kernel.key = kernel_key("random-bits", out.dtype, a.three_fry, a.has_high_part, a.returns_state,
                           a.count, a.blocks, a.n, a.inner);
   const runtime::KernelFunction function = bytes == 1   ? run_random_bits<std::uint8_t>

@@ -13,6 +13,7 @@
 #include "src/codegen/kernels/compiled_reduce.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -491,11 +492,12 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
     if (operands[0].program) s.columns = std::min<std::int64_t>(shape.b, 64);
     kernel.units = s.by_rows ? shape.a : shape.b / s.columns;
     kernel.shares_outputs = s.by_rows;
-    kernel.nanoseconds = 50 + elements * double(byte_size(s.dtype)) * 0.1 + making;
+    kernel.nanoseconds = prices::call::kReduce +
+                         elements * double(byte_size(s.dtype)) * prices::byte::kReducedByBlocks +
+                         making;
     const bool compiled = worth_compiling(kernel.nanoseconds, operands[0].program.get());
-    constexpr double kPerByte = 0.025;  // of an array that is read
     kernel.nanoseconds = std::max(kernel.nanoseconds * time_of_code(compiled),
-                                  elements * double(byte_size(s.dtype)) * kPerByte);
+                                  elements * double(byte_size(s.dtype)) * prices::byte::kReduced);
     kernel.key = kernel_key("reduce", shape.a, shape.reduced, shape.b, s.dtype,
                             *ir::as_binary_reducer(*reduce.called()[0]), s.by_rows, s.columns,
                             operand_keys(), s.init, compiled);
@@ -534,7 +536,8 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
   kernel.units = made_here ? shape.a : std::max<std::int64_t>(1, shape.a * shape.b);
   if (shape.a * shape.b == 0) kernel.units = 0;
   kernel.shares_outputs = made_here || shape.b == 1;
-  kernel.nanoseconds = 200 + elements * (reducer->nanoseconds + double(k)) + making;
+  kernel.nanoseconds =
+      prices::call::kGeneralReduce + elements * (reducer->nanoseconds + double(k)) + making;
   const bool compiled = std::any_of(operands.begin(), operands.end(), [&](const ReduceOperand& o) {
     return worth_compiling(kernel.nanoseconds, o.program.get());
   });

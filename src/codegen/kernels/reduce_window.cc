@@ -14,6 +14,7 @@
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/half_conversions.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/reducer_windows.h"
 #include "src/codegen/kernels/window_offsets.h"
 #include "src/ir/rewrite/builder.h"
@@ -244,7 +245,8 @@ std::optional<KernelDescriptor> scan(const Shape& shape, const Shape& result,
   for (std::int64_t d = dim + 1; d < shape.rank(); ++d) s.b *= shape.dim(d);
   KernelDescriptor kernel;
   kernel.units = shape.element_count() == 0 ? 0 : s.a * ceil_div(s.b, 512);
-  kernel.nanoseconds = 100 + 2 * double(shape.element_count());
+  kernel.nanoseconds =
+      prices::call::kWindows + prices::other::kScanned * double(shape.element_count());
   kernel.key = kernel_key("scan", shape.dtype, op, s.backward, s.a, s.n, s.b);
   kernel.make = kernel_maker(run_scan, std::move(s));
   return kernel;
@@ -434,7 +436,7 @@ KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
     each += program->nanoseconds * double(attrs.inner * attrs.dims.back()) /
             double(std::max<std::int64_t>(1, length * attrs.window.back().size));
   }
-  kernel.nanoseconds = 100 + each * taps * double(in.shape.element_count());
+  kernel.nanoseconds = prices::call::kWindows + each * taps * double(in.shape.element_count());
   kernel.key =
       kernel_key("reduce-window", shape.dtype, *op, attrs.dims, attrs.out_dims, attrs.window,
                  attrs.inner, program ? program->key() : std::string(), attrs.init);

@@ -11,6 +11,7 @@
 #include "src/codegen/kernels/copy.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/window_offsets.h"
 
 namespace tessera::codegen {
@@ -331,7 +332,7 @@ KernelDescriptor running(const Shape& array, const RunningDim& along, LaneReduce
   }
   const std::int64_t units =
       s.b >= kFewLanes ? s.a * ceil_div(s.b, s.lanes) : ceil_div(sequences, s.lanes);
-  const double time = 100 + passes * each * double(array.element_count());
+  const double time = prices::call::kWindows + passes * each * double(array.element_count());
   std::string key = kernel_key("reducer-scan", s.a, s.n, s.b, s.backward, s.stretches, s.lanes);
   return kernel_of(std::move(s), run_running, std::move(key), units, time);
 }
@@ -353,7 +354,7 @@ KernelDescriptor windows(const Shape& array, const Dims& out, const std::vector<
   double taps = 1;
   for (const WindowDim& d : window) taps *= double(d.size);
   const std::int64_t units = element_count(out) / (w.inner * w.out_dims.back());
-  const double time = 100 + each * taps * double(element_count(out));
+  const double time = prices::call::kWindows + each * taps * double(element_count(out));
   std::string key = kernel_key("reducer-window", w.dims, w.out_dims, w.window, w.inner);
   return kernel_of(std::move(w), run_reducer_windows, std::move(key), units, time);
 }

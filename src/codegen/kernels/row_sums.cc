@@ -14,6 +14,7 @@
 #include "src/codegen/kernels/half_conversions.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/narrow_gemm.h"
+#include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {
 namespace {
@@ -217,10 +218,10 @@ std::shared_ptr<const RowSums> row_sums(DType lhs, DType rhs, DType result, cons
 }
 
 KernelDescriptor sum_of_parts(const RowSums& sums, std::int64_t parts) {
-  constexpr double kElement = 0.1;  ///< nanoseconds to read and add one
   KernelDescriptor kernel;
   kernel.units = sums.sizes.batch * sums.elements();
-  kernel.nanoseconds = 100 + kElement * double(kernel.units) * double(parts + 1);
+  kernel.nanoseconds =
+      prices::call::kSums + prices::other::kPartAdded * double(kernel.units) * double(parts + 1);
   kernel.shares_outputs = true;
   kernel.shares_inputs = {parts == 1};
   kernel.batch = sums.sizes.batch;

@@ -22,6 +22,7 @@
 #include "src/codegen/kernels/index_windows.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/places_in_range.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/reduce.h"
 #include "src/ir/rewrite/builder.h"
 
@@ -404,8 +405,11 @@ KernelDescriptor scatter_kernel(const ir::Instruction& scatter) {
   if (scatters_rows(attrs.windows)) attrs.row = element_count(attrs.windows.sizes);
   divide(&attrs);
   kernel.units = nothing ? 0 : attrs.ranges;
-  const double of_a_window = function == run_combine ? 40 : attrs.row > 0 ? 1 : 5;
-  kernel.nanoseconds = 50 + of_a_window * double(attrs.count) + 0.3 * double(updates.byte_count());
+  const double of_a_window = function == run_combine ? prices::index::kCombinedWindow
+                             : attrs.row > 0         ? prices::index::kScatteredRow
+                                                     : prices::index::kScatteredWindow;
+  kernel.nanoseconds = prices::call::kScatter + of_a_window * double(attrs.count) +
+                       prices::byte::kScattered * double(updates.byte_count());
   kernel.key = kernel_key("scatter", attrs.windows.key(), assigns, combine.key, attrs.count);
   kernel.make = [attrs = std::move(attrs), combine, function] {
     auto made = std::make_shared<ScatterAttrs>(attrs);

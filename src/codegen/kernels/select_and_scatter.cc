@@ -12,6 +12,7 @@
 #include "src/base/literal_util.h"
 #include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/window_taps.h"
 #include "src/ir/rewrite/builder.h"
 
@@ -307,8 +308,11 @@ KernelDescriptor select_and_scatter_kernel(const ir::Instruction& in) {
   }
   if (taps == 0) return {};
   if (in.shape.element_count() == 0) kernel.units = 0;
-  kernel.nanoseconds = 100 + (a.lanes > 1 ? 0.3 : 2) * taps * double(source.element_count()) +
-                       double(in.shape.element_count());
+  kernel.nanoseconds =
+      prices::call::kWindows +
+      (a.lanes > 1 ? prices::other::kSelectedTapOfLanes : prices::other::kSelectedTap) * taps *
+          double(source.element_count()) +
+      double(in.shape.element_count());
   kernel.key = kernel_key("select-and-scatter", in.shape.dtype, *direction, a.window, a.in, a.out,
                           a.in_strides, a.out_strides, a.unit_dims, a.unit_in_strides,
                           a.unit_out_strides, a.lanes);

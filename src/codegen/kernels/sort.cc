@@ -15,6 +15,7 @@
 #include "src/base/thread_scratch.h"
 #include "src/codegen/kernels/fused_loop.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/radix_sort.h"
 
 namespace tessera::codegen {
@@ -469,8 +470,10 @@ KernelDescriptor sort_kernel(const ir::Instruction& sort) {
   attrs.order = order_of(*sort.called()[0]);
   const double n = double(std::max<std::int64_t>(2, attrs.n));
   kernel.units = attrs.n == 0 ? 0 : first.element_count() / attrs.n;
-  kernel.nanoseconds = 100 + double(first.element_count()) * std::log2(n) *
-                                 (attrs.order ? 3 : 30 + comparator->nanoseconds);
+  kernel.nanoseconds =
+      prices::call::kSort + double(first.element_count()) * std::log2(n) *
+                                (attrs.order ? prices::other::kKeyCompared
+                                             : prices::other::kCompared + comparator->nanoseconds);
   KeyWriter key("sort");
   key.add_all(attrs.n, attrs.inner, attrs.bytes, comparator->key(), attrs.order.has_value());
   if (const auto& o = attrs.order) {

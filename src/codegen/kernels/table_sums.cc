@@ -9,6 +9,7 @@
 #include "src/base/contains.h"
 #include "src/base/thread_scratch.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/row_sums.h"
 #include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/builder.h"
@@ -95,10 +96,10 @@ KernelDescriptor table_sums_kernel(const ir::Instruction& scatter) {
   const std::int64_t tables = scatter.shape.element_count() / scatter.shape.dim(outer),
                      columns = dims.batch_sizes.back();
   const TableAttrs a{scatter.shape.dim(outer), element_count(dims.batch_sizes) / columns, columns};
-  constexpr double kUpdate = 1.5;  // nanoseconds
   KernelDescriptor kernel;
   kernel.units = tables;
-  kernel.nanoseconds = 100 + kUpdate * double(updates.element_count());
+  kernel.nanoseconds =
+      prices::call::kSums + prices::index::kTableUpdate * double(updates.element_count());
   kernel.shares_outputs = true;
   kernel.shares_inputs = {false, false};
   kernel.key = kernel_key("table-sums", a.entries, a.rows, a.columns);

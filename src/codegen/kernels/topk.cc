@@ -11,6 +11,7 @@
 
 #include "src/base/literal.h"
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {
 namespace {
@@ -103,8 +104,11 @@ KernelDescriptor topk_kernel(const ir::Instruction& topk) {
     }
   });
   kernel.units = run.n == 0 ? 0 : x.element_count() / run.n;
-  kernel.nanoseconds = 50 + double(x.element_count()) *
-                                (2 + 0.3 * std::log2(double(std::max<std::int64_t>(2, run.k))));
+  kernel.nanoseconds =
+      prices::call::kTopK +
+      double(x.element_count()) *
+          (prices::other::kTopK +
+           prices::other::kTopKLevel * std::log2(double(std::max<std::int64_t>(2, run.k))));
   kernel.key = kernel_key("topk", x.dtype, run.n, run.k, run.largest);
   if (function != nullptr) kernel.make = kernel_maker(function, run);
   return kernel;
