@@ -9,8 +9,8 @@
 namespace tessera::codegen {
 
 /// A scatter that adds f32 to zeros of [tables..., entries], the updates [tables..., rows...,
-/// columns] where indices [rows..., columns] say, the same for all tables. Inputs: updates, indices.
-/// It has row_sums, so that the updates needn't be held. Empty for other scatters.
+/// columns] where indices [rows..., columns] say, the same for all tables. Inputs: updates,
+/// indices. It has row_sums, so that the updates needn't be held. Empty for other scatters.
 KernelDescriptor table_sums_kernel(const ir::Instruction& scatter);
 
 }  // namespace tessera::codegen
