@@ -149,9 +149,11 @@ PJRT_Error* buffer_unpadded_dims(PJRT_Buffer_UnpaddedDimensions_Args* args) {
 }
 
 PJRT_Error* buffer_dynamic_dims(PJRT_Buffer_DynamicDimensionIndices_Args* args) {
-  args->dynamic_dim_indices = nullptr;
-  args->num_dynamic_dims = 0;
-  return nullptr;
+  return guarded([&] {
+    checked(args->buffer, "buffer");
+    args->dynamic_dim_indices = nullptr;
+    args->num_dynamic_dims = 0;
+  });
 }
 
 /// Row-major, whatever its rank.
@@ -191,8 +193,10 @@ PJRT_Error* buffer_memory(PJRT_Buffer_Memory_Args* args) {
 }
 
 PJRT_Error* buffer_on_cpu(PJRT_Buffer_IsOnCpu_Args* args) {
-  args->is_on_cpu = true;
-  return nullptr;
+  return guarded([&] {
+    checked(args->buffer, "buffer");
+    args->is_on_cpu = true;
+  });
 }
 
 PJRT_Error* buffer_unsafe_pointer(PJRT_Buffer_UnsafePointer_Args* args) {

@@ -26,17 +26,19 @@ std::int64_t number_of(const PJRT_NamedValue& option, std::int64_t least) {
   if (option.type != PJRT_NamedValue_kInt64 || option.int64_value < least ||
       option.int64_value > kMaxDevices) {
     throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                  "option '" + std::string(option.name, option.name_size) + "' is a number from " +
-                      std::to_string(least) + " to " + std::to_string(kMaxDevices));
+                  "option '" + std::string(text_of(option.name, option.name_size, "a name")) +
+                      "' is a number from " + std::to_string(least) + " to " +
+                      std::to_string(kMaxDevices));
   }
   return option.int64_value;
 }
 
 Wishes read_options(const PJRT_Client_Create_Args& args) {
   Wishes out;
+  check_list(args.create_options, args.num_options, "options");
   for (std::size_t i = 0; i < args.num_options; ++i) {
     const PJRT_NamedValue& option = args.create_options[i];
-    const std::string_view name(option.name, option.name_size);
+    const std::string_view name = text_of(option.name, option.name_size, "the name of an option");
     if (name == "cpu_device_count") {
       out.devices = number_of(option, 1);
     } else if (name == "node_id") {
@@ -239,6 +241,7 @@ PJRT_Error* default_device_assignment(PJRT_Client_DefaultDeviceAssignment_Args* 
                         std::to_string(n) + " devices; there are " +
                         std::to_string(checked(args->client, "client").devices.size()));
     }
+    check_list(args->default_assignment, std::size_t(n), "device assignment");
     for (std::int64_t k = 0; k < n; ++k) args->default_assignment[k] = std::int32_t(k);
   });
 }

@@ -20,9 +20,11 @@ PJRT_Error* description_process(PJRT_DeviceDescription_ProcessIndex_Args* args) 
 }
 
 PJRT_Error* description_attributes(PJRT_DeviceDescription_Attributes_Args* args) {
-  args->attributes = nullptr;
-  args->num_attributes = 0;
-  return nullptr;
+  return guarded([&] {
+    checked(args->device_description, "device description");
+    args->attributes = nullptr;
+    args->num_attributes = 0;
+  });
 }
 
 PJRT_Error* description_kind(PJRT_DeviceDescription_Kind_Args* args) {
@@ -73,11 +75,13 @@ PJRT_Error* device_default_memory(PJRT_Device_DefaultMemory_Args* args) {
 
 /// There are none beside those of the description; nothing is to be freed.
 PJRT_Error* device_attributes(PJRT_Device_GetAttributes_Args* args) {
-  args->attributes = nullptr;
-  args->num_attributes = 0;
-  args->device_attributes = nullptr;
-  args->attributes_deleter = reinterpret_cast<decltype(args->attributes_deleter)>(+[](void*) {});
-  return nullptr;
+  return guarded([&] {
+    checked(args->device, "device");
+    args->attributes = nullptr;
+    args->num_attributes = 0;
+    args->device_attributes = nullptr;
+    args->attributes_deleter = reinterpret_cast<decltype(args->attributes_deleter)>(+[](void*) {});
+  });
 }
 
 PJRT_Error* device_memory_stats(PJRT_Device_MemoryStats_Args* args) {

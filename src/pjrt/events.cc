@@ -10,7 +10,7 @@ using OnReady = void (*)(PJRT_Error* error, void* user_arg);
 
 Failure failure_of(const PJRT_Event_Set_Args& args) {
   return Failure(PJRT_Error_Code(args.error_code),
-                 std::string(args.error_message, args.error_message_size));
+                 std::string(text_of(args.error_message, args.error_message_size, "a message")));
 }
 
 PJRT_Error* error_destroy(PJRT_Error_Destroy_Args* args) {
@@ -22,18 +22,21 @@ PJRT_Error* error_destroy(PJRT_Error_Destroy_Args* args) {
 }
 
 PJRT_Error* error_message(PJRT_Error_Message_Args* args) {
-  args->message = args->error->message.data();
-  args->message_size = args->error->message.size();
+  static const std::string none;
+  const std::string& text = args->error == nullptr ? none : args->error->message;
+  args->message = text.data();
+  args->message_size = text.size();
   return nullptr;
 }
 
 PJRT_Error* error_code(PJRT_Error_GetCode_Args* args) {
-  args->code = args->error->code;
-  return nullptr;
+  return guarded([&] { args->code = checked(args->error, "error").code; });
 }
 
 /// Errors carry no payloads.
-PJRT_Error* error_payloads(PJRT_Error_ForEachPayload_Args*) { return nullptr; }
+PJRT_Error* error_payloads(PJRT_Error_ForEachPayload_Args* args) {
+  return guarded([&] { checked(args->error, "error"); });
+}
 
 PJRT_Error* event_create(PJRT_Event_Create_Args* args) {
   return guarded([&] { args->event = new PJRT_Event{std::make_shared<Event>()}; });
@@ -85,7 +88,8 @@ PJRT_Error* event_error(PJRT_Event_Error_Args* args) {
 
 PJRT_Error* event_on_ready(PJRT_Event_OnReady_Args* args) {
   return guarded([&] {
-    const auto callback = reinterpret_cast<OnReady>(args->callback);
+    const auto callback =
+        reinterpret_cast<OnReady>(&checked(static_cast<char*>(args->callback), "callback"));
     void* const user = args->user_arg;
     const std::shared_ptr<Event>& event = checked(args->event, "event").event;
     if (event == nullptr) {

@@ -16,20 +16,25 @@ Program& program_of(PJRT_LoadedExecutable* e) { return *checked(e, "executable")
 
 std::string_view code_of(const PJRT_Program* given) {
   const PJRT_Program& program = checked(given, "program");
-  const std::string_view format(program.format, program.format_size);
+  const std::string_view format = text_of(program.format, program.format_size, "a format");
   if (format != "mlir" && format != "hlo_text") {
     throw Failure(PJRT_Error_Code_UNIMPLEMENTED,
                   "programs of format '" + std::string(format) +
                       "'; there is 'mlir': StableHLO as text or bytecode");
   }
-  return {program.code, program.code_size};
+  return text_of(program.code, program.code_size, "the code of a program");
+}
+
+template <class Args>
+std::string_view options_of(const Args& args) {
+  return text_of(args.compile_options, args.compile_options_size, "compile options");
 }
 
 PJRT_Error* compile(PJRT_Client_Compile_Args* args) {
   return guarded([&] {
     auto made = std::make_unique<PJRT_LoadedExecutable>();
-    made->program = compile_program(checked(args->client, "client"), code_of(args->program),
-                                    {args->compile_options, args->compile_options_size});
+    made->program =
+        compile_program(checked(args->client, "client"), code_of(args->program), options_of(*args));
     args->executable = made.release();
   });
 }
@@ -43,8 +48,7 @@ PJRT_Error* compile_for_topology(PJRT_Compile_Args* args) {
     }
     const std::shared_ptr<PJRT_Client> client = make_client(devices);
     auto made = std::make_unique<PJRT_Executable>();
-    made->program = compile_program(*client, code_of(args->program),
-                                    {args->compile_options, args->compile_options_size});
+    made->program = compile_program(*client, code_of(args->program), options_of(*args));
     made->program->own_client = client;
     args->executable = made.release();
   });
@@ -53,8 +57,9 @@ PJRT_Error* compile_for_topology(PJRT_Compile_Args* args) {
 PJRT_Error* deserialize_and_load(PJRT_Executable_DeserializeAndLoad_Args* args) {
   return guarded([&] {
     auto made = std::make_unique<PJRT_LoadedExecutable>();
-    made->program = deserialize(checked(args->client, "client"),
-                                {args->serialized_executable, args->serialized_executable_size});
+    made->program = deserialize(
+        checked(args->client, "client"),
+        text_of(args->serialized_executable, args->serialized_executable_size, "a stored program"));
     args->loaded_executable = made.release();
   });
 }
@@ -142,8 +147,10 @@ PJRT_Error* parameter_kinds(PJRT_Executable_ParameterMemoryKinds_Args* args) {
 
 /// Its code isn't the program's alone: equal kernels of several programs are one.
 PJRT_Error* code_size(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args* args) {
-  args->size_in_bytes = 0;
-  return nullptr;
+  return guarded([&] {
+    program_of(args->executable);
+    args->size_in_bytes = 0;
+  });
 }
 
 PJRT_Error* fingerprint(PJRT_Executable_Fingerprint_Args* args) {

@@ -2,6 +2,7 @@
 // Functions of the API that run programs.
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <set>
 #include <string>
 #include <utility>
@@ -17,6 +18,8 @@ namespace {
 std::vector<bool> donated_by(const Program& p, const PJRT_ExecuteOptions* options) {
   std::vector<bool> out = p.donated;
   if (options == nullptr) return out;
+  check_list(options->non_donatable_input_indices, options->num_non_donatable_input_indices,
+             "arguments that aren't donated");
   for (std::size_t i = 0; i < options->num_non_donatable_input_indices; ++i) {
     const std::int64_t k = options->non_donatable_input_indices[i];
     if (k >= 0 && std::size_t(k) < out.size()) out[std::size_t(k)] = false;
@@ -139,6 +142,14 @@ void check_call(const PJRT_LoadedExecutable_Execute_Args& args) {
     throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
                   p.name + " takes " + std::to_string(p.parameter_shards.size()) +
                       " arguments, and " + std::to_string(args.num_args) + " were given");
+  }
+  check_list(args.argument_lists, args.num_args == 0 ? 0 : args.num_devices, "lists of arguments");
+  check_list(args.output_lists, p.result_shards.empty() ? 0 : args.num_devices, "lists of results");
+  for (std::size_t d = 0; d < args.num_devices; ++d) {
+    if (args.num_args > 0) check_list(args.argument_lists[d], args.num_args, "arguments");
+    if (!p.result_shards.empty()) {
+      check_list(args.output_lists[d], p.result_shards.size(), "room for results");
+    }
   }
   if (args.execute_device != nullptr && p.devices.size() != 1) {
     throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
@@ -267,6 +278,12 @@ void promise(const Program& p, const PJRT_LoadedExecutable_Execute_Args& args,
 /// costs together.
 constexpr float kSmallSeconds = 50e-6F;
 
+/// Clients of older versions have none.
+const PJRT_ExecuteContext* context_of(const PJRT_ExecuteOptions* options) {
+  constexpr std::size_t kEnd = offsetof(PJRT_ExecuteOptions, context) + sizeof(void*);
+  return options != nullptr && options->struct_size >= kEnd ? options->context : nullptr;
+}
+
 PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
   return guarded([&] {
     check_call(*args);
@@ -275,8 +292,7 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
     if (p.addressable.empty()) return;  // it is for other processes
     RunQueue& queue = *p.client->runs;
     const std::vector<bool> donated = donated_by(p, args->options);
-    const PJRT_ExecuteContext* const context =
-        args->options == nullptr ? nullptr : args->options->context;
+    const PJRT_ExecuteContext* const context = context_of(args->options);
     const std::vector<std::size_t> one =
         args->execute_device == nullptr
             ? std::vector<std::size_t>()

@@ -2,6 +2,7 @@
 // Extensions of the API that tell more of programs.
 #include "src/pjrt/extensions.h"
 
+#include "src/pjrt/entry.h"
 #include "src/pjrt/ffi/extension.h"
 #include "src/pjrt/ffi/handlers.h"
 #include "src/pjrt/partitioner/custom_partitioner.h"
@@ -33,8 +34,8 @@ PJRT_Error* output_shardings(PJRT_Shardings_PJRT_Executable_OutputShardings_Args
 PJRT_Extension_Base* extensions() {
   static PJRT_Shardings_Extension shardings{
       {sizeof(PJRT_Shardings_Extension), PJRT_Extension_Type_Shardings, nullptr},
-      parameter_shardings,
-      output_shardings};
+      entry<parameter_shardings>,
+      entry<output_shardings>};
   static const bool linked = [] {
     PJRT_Extension_Base* last = &shardings.base;
     for (PJRT_Extension_Base* e :

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/event.h"
@@ -131,6 +132,19 @@ T& checked(T* pointer, const char* what) {
     throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, std::string(what) + " is a null pointer");
   }
   return *pointer;
+}
+
+/// So many things stand there. A Failure if there are some, and the pointer is null.
+inline void check_list(const void* first, std::size_t count, const char* what) {
+  if (first != nullptr || count == 0) return;
+  throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                std::string(what) + ": a null pointer in place of " + std::to_string(count));
+}
+
+/// The client's text or bytes.
+inline std::string_view text_of(const void* data, std::size_t size, const char* what) {
+  check_list(data, size, what);
+  return {static_cast<const char*>(data), data == nullptr ? 0 : size};
 }
 
 PJRT_DeviceDescription describe_device(const Device& device);

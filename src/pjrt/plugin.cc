@@ -2,6 +2,7 @@
 // The one function that the plugin exports.
 #include <string>
 
+#include "src/pjrt/entry.h"
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {
@@ -23,13 +24,9 @@ void fill_unimplemented(PJRT_Api& api) {
 #undef OPAQUE_FUNCTION
 }
 
-PJRT_Api make_api() {
+/// The functions themselves.
+PJRT_Api make_functions() {
   PJRT_Api api{};
-  api.struct_size = sizeof(PJRT_Api);
-  api.extension_start = extensions();
-  api.pjrt_api_version.struct_size = sizeof(PJRT_Api_Version);
-  api.pjrt_api_version.major_version = 0;
-  api.pjrt_api_version.minor_version = 114;
   fill_unimplemented(api);
   fill_errors_and_events(api);
   fill_client(api);
@@ -39,6 +36,45 @@ PJRT_Api make_api() {
   fill_transfers(api);
   fill_executables(api);
   fill_execution(api);
+  return api;
+}
+
+const PJRT_Api& functions() {
+  static const PJRT_Api table = make_functions();
+  return table;
+}
+
+PJRT_Error* without_error(PJRT_Error* error) {
+  if (error != nullptr) {
+    PJRT_Error_Destroy_Args args{sizeof args, nullptr, error};
+    functions().PJRT_Error_Destroy(&args);
+  }
+  return nullptr;
+}
+
+/// What clients see: the functions behind checks of what they are called with.
+PJRT_Api make_api() {
+  PJRT_Api api = functions();
+  api.struct_size = sizeof(PJRT_Api);
+  api.extension_start = extensions();
+  api.pjrt_api_version.struct_size = sizeof(PJRT_Api_Version);
+  api.pjrt_api_version.major_version = 0;
+  api.pjrt_api_version.minor_version = 114;
+#define FUNCTION(name)                                       \
+  api.PJRT_##name = [](PJRT_##name##_Args* args) {           \
+    return call_entry(functions().PJRT_##name, #name, args); \
+  };
+#define OPAQUE_FUNCTION(name)
+#include "src/pjrt/abi/functions.inc"
+#undef FUNCTION
+#undef OPAQUE_FUNCTION
+  // Clients take no errors from these two.
+  api.PJRT_Error_Destroy = [](PJRT_Error_Destroy_Args* args) {
+    return without_error(call_entry(functions().PJRT_Error_Destroy, "Error_Destroy", args));
+  };
+  api.PJRT_Error_Message = [](PJRT_Error_Message_Args* args) {
+    return without_error(call_entry(functions().PJRT_Error_Message, "Error_Message", args));
+  };
   return api;
 }
 

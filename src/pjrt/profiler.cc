@@ -7,6 +7,7 @@
 #include <string>
 
 #include "src/base/profiler.h"
+#include "src/pjrt/entry.h"
 #include "src/pjrt/extensions.h"
 #include "src/pjrt/objects.h"
 #include "src/pjrt/proto.h"
@@ -23,7 +24,7 @@ struct Profiler {
 /// More events would be a file that no viewer shows.
 constexpr std::int64_t kMostEvents = 1'000'000;
 
-std::string entry(std::int64_t key, const std::string& value) {
+std::string map_entry(std::int64_t key, const std::string& value) {
   ProtoWriter out;
   out.number(1, key);
   out.message(2, value);
@@ -63,7 +64,7 @@ std::string write_space(const profiler::Session& session) {
     ProtoWriter metadata;
     metadata.number(1, id);
     metadata.text(2, name);
-    plane.message(4, entry(id, metadata.bytes()));
+    plane.message(4, map_entry(id, metadata.bytes()));
   }
   ProtoWriter space;
   space.message(1, plane.bytes());
@@ -74,21 +75,22 @@ Profiler& profiler_of(void* given) { return checked(static_cast<Profiler*>(given
 
 // Errors are those of the API, under another name.
 void* error_destroy(PLUGIN_Profiler_Error_Destroy_Args* args) {
-  auto* const error = static_cast<PJRT_Error*>(args->error);
+  auto* const error = static_cast<PJRT_Error*>(args == nullptr ? nullptr : args->error);
   if (error != nullptr && !error->message.empty()) delete error;
   return nullptr;
 }
 
 void* error_message(PLUGIN_Profiler_Error_Message_Args* args) {
-  const auto* const error = static_cast<const PJRT_Error*>(args->error);
+  const auto* const error = static_cast<const PJRT_Error*>(args == nullptr ? nullptr : args->error);
+  if (error == nullptr) return nullptr;
   args->message = error->message.data();
   args->message_size = error->message.size();
   return nullptr;
 }
 
 PJRT_Error* error_code(PLUGIN_Profiler_Error_GetCode_Args* args) {
-  args->code = static_cast<const PJRT_Error*>(args->error)->code;
-  return nullptr;
+  return guarded(
+      [&] { args->code = checked(static_cast<const PJRT_Error*>(args->error), "error").code; });
 }
 
 PJRT_Error* create(PLUGIN_Profiler_Create_Args* args) {
@@ -138,12 +140,12 @@ PLUGIN_Profiler_Api make_table() {
   out.struct_size = offsetof(PLUGIN_Profiler_Api, consume);
   out.error_destroy = reinterpret_cast<void*>(error_destroy);
   out.error_message = reinterpret_cast<void*>(error_message);
-  out.error_get_code = reinterpret_cast<void*>(error_code);
-  out.create = reinterpret_cast<void*>(create);
-  out.destroy = reinterpret_cast<void*>(destroy);
-  out.start = reinterpret_cast<void*>(start);
-  out.stop = reinterpret_cast<void*>(stop);
-  out.collect_data = reinterpret_cast<void*>(collect);
+  out.error_get_code = reinterpret_cast<void*>(entry<error_code>);
+  out.create = reinterpret_cast<void*>(entry<create>);
+  out.destroy = reinterpret_cast<void*>(entry<destroy>);
+  out.start = reinterpret_cast<void*>(entry<start>);
+  out.stop = reinterpret_cast<void*>(entry<stop>);
+  out.collect_data = reinterpret_cast<void*>(entry<collect>);
   return out;
 }
 

@@ -27,8 +27,8 @@ std::unique_ptr<PJRT_TopologyDescription> make(std::vector<PJRT_DeviceDescriptio
 
 PJRT_Error* create(PJRT_TopologyDescription_Create_Args* args) {
   return guarded([&] {
-    const std::string_view name(static_cast<const char*>(args->topology_name),
-                                args->topology_name_size);
+    const std::string_view name =
+        text_of(args->topology_name, args->topology_name_size, "topology_name");
     std::int64_t n = 0;
     constexpr std::string_view kPrefix = "cpu:";
     if (name.substr(0, kPrefix.size()) == kPrefix) {
@@ -54,8 +54,8 @@ PJRT_Error* create(PJRT_TopologyDescription_Create_Args* args) {
 
 PJRT_Error* deserialize(PJRT_TopologyDescription_Deserialize_Args* args) {
   return guarded([&] {
-    const StoredTopology stored =
-        read_stored_topology({args->serialized_topology, args->serialized_topology_size});
+    const StoredTopology stored = read_stored_topology(text_of(
+        args->serialized_topology, args->serialized_topology_size, "the bytes of a topology"));
     std::vector<PJRT_DeviceDescription> devices;
     for (const std::int32_t process : stored.processes) {
       devices.push_back(
@@ -95,9 +95,11 @@ PJRT_Error* descriptions(PJRT_TopologyDescription_GetDeviceDescriptions_Args* ar
 }
 
 PJRT_Error* attributes(PJRT_TopologyDescription_Attributes_Args* args) {
-  args->attributes = nullptr;
-  args->num_attributes = 0;
-  return nullptr;
+  return guarded([&] {
+    checked(args->topology, "topology");
+    args->attributes = nullptr;
+    args->num_attributes = 0;
+  });
 }
 
 PJRT_Error* fingerprint(PJRT_TopologyDescription_Fingerprint_Args* args) {

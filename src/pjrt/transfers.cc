@@ -48,6 +48,7 @@ namespace {
 using OnDelete = void (*)(void* device_buffer_ptr, void* user_arg);
 
 Shape shape_of(std::uint32_t type, const std::int64_t* dims, std::size_t rank) {
+  check_list(dims, rank, "dims");
   return Shape(dtype_of(type), Dims(dims, dims + rank));
 }
 
@@ -61,6 +62,7 @@ Dims strides_of_order(const Shape& shape, const std::int64_t* minor_to_major, st
     throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
                   "a layout of " + std::to_string(rank) + " dims for " + shape.to_string());
   }
+  check_list(minor_to_major, rank, "minor_to_major");
   Dims out(rank, 0);
   std::int64_t stride = std::int64_t(byte_size(shape.dtype));
   for (std::size_t i = 0; i < rank; ++i) {
@@ -79,6 +81,12 @@ Dims strides_of_order(const Shape& shape, const std::int64_t* minor_to_major, st
 Dims strides_of_layout(const Shape& shape, const PJRT_Buffer_MemoryLayout* layout) {
   if (layout == nullptr) return {};
   if (layout->type == PJRT_Buffer_MemoryLayout_Type_Strides) {
+    check_list(layout->strides.byte_strides, layout->strides.num_byte_strides, "strides");
+    if (layout->strides.num_byte_strides != shape.dims.size()) {
+      throw Failure(
+          PJRT_Error_Code_INVALID_ARGUMENT,
+          std::to_string(layout->strides.num_byte_strides) + " strides for " + shape.to_string());
+    }
     return Dims(layout->strides.byte_strides,
                 layout->strides.byte_strides + layout->strides.num_byte_strides);
   }
@@ -110,6 +118,7 @@ PJRT_Error* from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
     const Shape shape = shape_of(args->type, args->dims, args->num_dims);
     HostLayout held{shape.dtype, Box::entire(shape.dims)};
     if (args->num_byte_strides != 0) {
+      check_list(args->byte_strides, args->num_byte_strides, "strides");
       held.byte_strides = Dims(args->byte_strides, args->byte_strides + args->num_byte_strides);
       if (args->num_byte_strides != args->num_dims) {
         throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
@@ -120,6 +129,7 @@ PJRT_Error* from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
         args->host_buffer_semantics >= PJRT_HostBufferSemantics_kImmutableZeroCopy;
     const auto* bytes = static_cast<const std::byte*>(args->data);
     const std::size_t size = std::size_t(shape.byte_count());
+    check_list(bytes, size, "data");
     auto done = std::make_unique<PJRT_Event>();
     DeviceBuffer data;
     if (zero_copy && size > 0 && held.is_plain() && stands_as_on_devices(shape.dtype)) {
@@ -139,8 +149,7 @@ PJRT_Error* from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
 PJRT_Error* view_of_memory(PJRT_Client_CreateViewOfDeviceBuffer_Args* args) {
   return guarded([&] {
     PJRT_Client& client = checked(args->client, "client");
-    PJRT_Memory* const memory =
-        memory_or_default(args->struct_size >= sizeof *args ? args->memory : nullptr, args->device);
+    PJRT_Memory* const memory = memory_or_default(args->memory, args->device);
     const Shape shape = shape_of(args->element_type, args->dims, args->num_dims);
     HostLayout held{shape.dtype, Box::entire(shape.dims), strides_of_layout(shape, args->layout)};
     const auto call = reinterpret_cast<OnDelete>(args->on_delete_callback);
@@ -151,6 +160,7 @@ PJRT_Error* view_of_memory(PJRT_Client_CreateViewOfDeviceBuffer_Args* args) {
           if (*given && call != nullptr) call(at, user);
         });
     auto* const bytes = static_cast<std::byte*>(args->device_buffer_ptr);
+    check_list(bytes, std::size_t(shape.byte_count()), "device_buffer_ptr");
     DeviceBuffer data;
     if (held.is_plain() && shape.byte_count() > 0 && stands_as_on_devices(shape.dtype)) {
       data = client.engine->adopt({bytes, std::size_t(shape.byte_count()), hold, false}, shape,
@@ -207,6 +217,7 @@ PJRT_Error* raw_to_host(PJRT_Buffer_CopyRawToHost_Args* args) {
                     std::to_string(args->transfer_size) + " bytes from byte " +
                         std::to_string(args->offset) + " of a buffer of " + std::to_string(size));
     }
+    check_list(args->dst, std::size_t(args->transfer_size), "dst");
     data.wait();
     if (args->transfer_size > 0) {
       std::memcpy(args->dst, address_of(args->buffer) + args->offset,
@@ -257,6 +268,7 @@ PJRT_Error* create_transfers(PJRT_Client_CreateBuffersForAsyncHostToDevice_Args*
     Transfers& t = made->transfers;
     t.memory = args->memory != nullptr ? args->memory
                                        : client.addressable_devices.front()->memories.front();
+    check_list(args->shape_specs, args->num_shape_specs, "shapes");
     for (std::size_t i = 0; i < args->num_shape_specs; ++i) {
       const PJRT_ShapeSpec& spec = args->shape_specs[i];
       const Shape shape = shape_of(spec.element_type, spec.dims, spec.num_dims);
@@ -294,6 +306,7 @@ void write_piece(Transfers::Target& target, const void* from, std::int64_t offse
                                                         std::to_string(offset) +
                                                         " of a buffer of " + std::to_string(bytes));
   }
+  check_list(from, std::size_t(size), "data");
   if (size > 0) {
     std::byte* const to = target.memory->device->client->engine->host_address(target.data);
     std::memcpy(to + offset, from, std::size_t(size));
@@ -368,14 +381,15 @@ PJRT_Error* size_of_transfer(PJRT_AsyncHostToDeviceTransferManager_BufferSize_Ar
 PJRT_Error* fail_transfer(PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args* args) {
   return guarded([&] {
     target_of(args->transfer_manager, args->buffer_index)
-        .fail(Failure(PJRT_Error_Code(args->error_code),
-                      std::string(args->error_message, args->error_message_size)));
+        .fail(Failure(
+            PJRT_Error_Code(args->error_code),
+            std::string(text_of(args->error_message, args->error_message_size, "a message"))));
   });
 }
 
 /// Nobody asks for it again.
-PJRT_Error* add_metadata(PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args*) {
-  return nullptr;
+PJRT_Error* add_metadata(PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args* args) {
+  return guarded([&] { checked(args->transfer_manager, "transfer manager"); });
 }
 
 PJRT_Error* destroy_transfers(PJRT_AsyncHostToDeviceTransferManager_Destroy_Args* args) {

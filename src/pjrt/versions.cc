@@ -4,6 +4,7 @@
 #include <string>
 
 #include "src/base/platforms.h"
+#include "src/pjrt/entry.h"
 #include "src/pjrt/extensions.h"
 #include "src/pjrt/program.h"
 #include "src/pjrt/proto.h"
@@ -134,7 +135,8 @@ PJRT_Error* to_proto(PJRT_RuntimeAbiVersion_ToProto_Args* args) {
 
 PJRT_Error* from_proto(PJRT_RuntimeAbiVersion_FromProto_Args* args) {
   return guarded([&] {
-    ProtoReader in({args->serialized_proto, args->serialized_proto_size}, "AbiVersionProto");
+    ProtoReader in(text_of(args->serialized_proto, args->serialized_proto_size, "a version"),
+                   "AbiVersionProto");
     auto out = std::make_unique<AbiVersion>();
     while (const std::uint32_t field = in.next()) {
       if (field == kPlatform) out->platform = in.number();
@@ -153,26 +155,26 @@ PJRT_Error* platform_id(PJRT_RuntimeAbiVersion_PlatformId_Args* args) {
 PJRT_Extension_Base* memory_descriptions_extension() {
   static PJRT_MemoryDescriptions_Extension table{
       {sizeof(PJRT_MemoryDescriptions_Extension), PJRT_Extension_Type_MemoryDescriptions, nullptr},
-      reinterpret_cast<void*>(memory_descriptions),
-      reinterpret_cast<void*>(memory_description_kind)};
+      reinterpret_cast<void*>(entry<memory_descriptions>),
+      reinterpret_cast<void*>(entry<memory_description_kind>)};
   return &table.base;
 }
 
 PJRT_Extension_Base* abi_version_extension() {
   static PJRT_AbiVersion_Extension table{
       {sizeof(PJRT_AbiVersion_Extension), PJRT_Extension_Type_AbiVersion, nullptr},
-      of_client,
-      of_executable,
-      destroy,
-      fits_runtime,
-      fits_executable,
-      to_proto,
-      platform_id,
-      destroy,
-      to_proto,
-      platform_id,
-      from_proto,
-      from_proto};
+      entry<of_client>,
+      entry<of_executable>,
+      entry<destroy>,
+      entry<fits_runtime>,
+      entry<fits_executable>,
+      entry<to_proto>,
+      entry<platform_id>,
+      entry<destroy>,
+      entry<to_proto>,
+      entry<platform_id>,
+      entry<from_proto>,
+      entry<from_proto>};
   return &table.base;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extensions of the API, transfers in pieces, programs compiled without a client, null handles.
+// Extensions of the API, transfers in pieces, programs compiled without a client.
 #include <gtest/gtest.h>
 
 #include "tests/pjrt/ffi_client.h"
@@ -223,43 +223,6 @@ TEST(PjrtCompile, NeedsNoClient) {
   const Loaded sum = client.load(bytes, &loaded);
   ASSERT_TRUE(loaded.ok()) << loaded.message;
   expect_sums(client, sum);
-}
-
-TEST(PjrtApi, NullHandlesAreErrors) {
-#define EXPECT_REFUSED(name)                                                                     \
-  {                                                                                              \
-    auto args = make<PJRT_##name##_Args>();                                                      \
-    EXPECT_EQ(answer(api().PJRT_##name(&args)).code, PJRT_Error_Code_INVALID_ARGUMENT) << #name; \
-  }
-  EXPECT_REFUSED(Client_PlatformName)
-  EXPECT_REFUSED(Client_ProcessIndex)
-  EXPECT_REFUSED(Client_Devices)
-  EXPECT_REFUSED(Client_AddressableMemories)
-  EXPECT_REFUSED(Client_LookupDevice)
-  EXPECT_REFUSED(Client_Compile)
-  EXPECT_REFUSED(DeviceDescription_Id)
-  EXPECT_REFUSED(DeviceDescription_Kind)
-  EXPECT_REFUSED(Device_GetDescription)
-  EXPECT_REFUSED(Device_IsAddressable)
-  EXPECT_REFUSED(Device_DefaultMemory)
-  EXPECT_REFUSED(Device_MemoryStats)
-  EXPECT_REFUSED(Memory_Id)
-  EXPECT_REFUSED(Memory_Kind)
-  EXPECT_REFUSED(Executable_Name)
-  EXPECT_REFUSED(Executable_NumOutputs)
-  EXPECT_REFUSED(Executable_OutputDimensions)
-  EXPECT_REFUSED(LoadedExecutable_AddressableDevices)
-  EXPECT_REFUSED(LoadedExecutable_Delete)
-  EXPECT_REFUSED(LoadedExecutable_Execute)
-  EXPECT_REFUSED(Buffer_Dimensions)
-  EXPECT_REFUSED(Buffer_Device)
-  EXPECT_REFUSED(Buffer_Memory)
-  EXPECT_REFUSED(Buffer_ReadyEvent)
-  EXPECT_REFUSED(Buffer_ToHostBuffer)
-  EXPECT_REFUSED(Buffer_CopyToDevice)
-  EXPECT_REFUSED(Event_Await)
-  EXPECT_REFUSED(AsyncHostToDeviceTransferManager_BufferCount)
-#undef EXPECT_REFUSED
 }
 
 }  // namespace

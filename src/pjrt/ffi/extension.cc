@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/pjrt/entry.h"
 #include "src/pjrt/ffi/handlers.h"
 #include "src/pjrt/ffi/host.h"
 #include "src/pjrt/objects.h"
@@ -12,10 +13,6 @@
 
 namespace tessera::pjrt::ffi {
 namespace {
-
-std::string_view text_of(const void* data, std::size_t size) {
-  return {static_cast<const char*>(data), data == nullptr ? 0 : size};
-}
 
 template <class F>
 F function_of(void* pointer) {
@@ -29,7 +26,7 @@ PJRT_Error* type_register(PJRT_FFI_Type_Register_Args* args) {
       deleter = function_of<void (*)(void*)>(
           static_cast<const PJRT_FFI_Type_Info*>(args->type_info)->deleter);
     }
-    const std::string_view name = text_of(args->type_name, args->type_name_size);
+    const std::string_view name = text_of(args->type_name, args->type_name_size, "a name");
     if (!register_type(name, &args->type_id, deleter)) {
       throw Failure(PJRT_Error_Code_ALREADY_EXISTS,
                     "the type \"" + std::string(name) + "\" is registered with another number");
@@ -51,8 +48,9 @@ PJRT_Error* user_data_add(PJRT_FFI_UserData_Add_Args* args) {
 
 PJRT_Error* handler_register(PJRT_FFI_Register_Handler_Args* args) {
   return guarded([&] {
-    register_handler(text_of(args->target_name, args->target_name_size),
-                     text_of(args->platform_name, args->platform_name_size),
+    checked(static_cast<char*>(args->handler), "handler");
+    register_handler(text_of(args->target_name, args->target_name_size, "a name"),
+                     text_of(args->platform_name, args->platform_name_size, "a platform"),
                      {nullptr, nullptr, nullptr, function_of<XLA_FFI_Handler*>(args->handler)});
   });
 }
@@ -61,9 +59,9 @@ PJRT_FFI_Extension make_extension() {
   PJRT_FFI_Extension e{};
   e.base.struct_size = sizeof(PJRT_FFI_Extension);
   e.base.type = PJRT_Extension_Type_FFI;
-  e.type_register = reinterpret_cast<void*>(type_register);
-  e.user_data_add = reinterpret_cast<void*>(user_data_add);
-  e.register_handler = reinterpret_cast<void*>(handler_register);
+  e.type_register = reinterpret_cast<void*>(entry<type_register>);
+  e.user_data_add = reinterpret_cast<void*>(entry<user_data_add>);
+  e.register_handler = reinterpret_cast<void*>(entry<handler_register>);
   return e;
 }
 

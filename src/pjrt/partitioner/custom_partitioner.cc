@@ -11,6 +11,7 @@
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/passes/inline_calls.h"
+#include "src/pjrt/entry.h"
 #include "src/pjrt/ffi/handlers.h"
 #include "src/pjrt/objects.h"
 #include "src/pjrt/op_sharding.h"
@@ -277,21 +278,23 @@ PJRT_Error* register_partitioner(PJRT_Register_Custom_Partitioner_Args* args) {
     Registry& r = registry();
     const std::lock_guard lock(r.mutex);
     auto* const callbacks = static_cast<Callbacks*>(args->callbacks);
-    r.by_target[std::string(args->name, args->name_size)] =
+    r.by_target[std::string(pjrt::text_of(args->name, args->name_size, "a name"))] =
         &checked(callbacks, "the table of functions of a custom partitioner");
   });
 }
 
 PJRT_Error* register_batch(PJRT_Register_Batch_Partitionable_Args* args) {
-  return guarded([&] { ffi::register_batch_partitionable({args->name, args->name_size}); });
+  return guarded([&] {
+    ffi::register_batch_partitionable(pjrt::text_of(args->name, args->name_size, "a name"));
+  });
 }
 
 PJRT_Custom_Partitioner_Extension make_extension() {
   PJRT_Custom_Partitioner_Extension e{};
   e.base.struct_size = sizeof(PJRT_Custom_Partitioner_Extension);
   e.base.type = PJRT_Extension_Type_Custom_Partitioner;
-  e.register_custom_partitioner = reinterpret_cast<void*>(register_partitioner);
-  e.register_batch_partitionable = reinterpret_cast<void*>(register_batch);
+  e.register_custom_partitioner = reinterpret_cast<void*>(entry<register_partitioner>);
+  e.register_batch_partitionable = reinterpret_cast<void*>(entry<register_batch>);
   return e;
 }
 
