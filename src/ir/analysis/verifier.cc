@@ -154,6 +154,7 @@ struct Verifier {
       fail(i, "a value " + c->value.shape().to_string() + " as a constant " + i.shape.to_string());
     }
     if (i.is(Opcode::fusion)) fusion(i);
+    if (i.is(Opcode::manual_computation)) manual(i);
     if (i.has_sharding()) sharding(i);
   }
 
@@ -171,6 +172,21 @@ struct Verifier {
     if (kind == nullptr) fail(i, "has no kind");
     if (std::find(std::begin(kKinds), std::end(kKinds), *kind) == std::end(kKinds)) {
       fail(i, "is of kind " + *kind + ", and there are kLoop, kInput, kOutput and kCustom");
+    }
+  }
+
+  // That shapes are those of a shard is found when its axes are bound.
+  void manual(const Instruction& i) const {
+    if (i.called().size() != 1) return;
+    const Computation& body = *i.called(0);
+    if (body.parameters().size() != i.operands().size()) {
+      fail(i, "has " + std::to_string(i.operands().size()) + " operands and a body of " +
+                  std::to_string(body.parameters().size()) + " parameters");
+    }
+    const std::size_t results = flatten(i.shape).size();
+    const std::size_t made = body.root() == nullptr ? 0 : flatten(body.root()->shape).size();
+    if (made != results) {
+      fail(i, "has " + std::to_string(results) + " results and a body of " + std::to_string(made));
     }
   }
 
