@@ -13,7 +13,7 @@ file(GLOB tessera_llvm_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/code
 # What the layers below have of symbols that it needs: it may not depend on theirs, as a program may
 # hide them.
 add_library(tessera_llvm MODULE ${tessera_llvm_sources}
-  "${PROJECT_SOURCE_DIR}/src/base/dtype.cc")
+  "${PROJECT_SOURCE_DIR}/src/base/arrays/dtype.cc")
 target_link_libraries(tessera_llvm PRIVATE tessera_build_flags TesseraDeps::LLVM)
 # The headers of LLVM take most of the time.
 set_target_properties(tessera_llvm PROPERTIES

@@ -61,7 +61,7 @@ function(tessera_add_layers)
     endif()
     if(layer STREQUAL "base" AND TESSERA_HAVE_MPI)
       # Of this source alone: layers share a precompiled header, and so their definitions.
-      set_source_files_properties("${PROJECT_SOURCE_DIR}/src/base/find_processes.cc" PROPERTIES
+      set_source_files_properties("${PROJECT_SOURCE_DIR}/src/base/processes/find_processes.cc" PROPERTIES
         SKIP_PRECOMPILE_HEADERS ON
         COMPILE_DEFINITIONS
           "TESSERA_MPI=1;TESSERA_MODULE_FOLDER=\"${CMAKE_INSTALL_FULL_LIBDIR}\"")
@@ -133,7 +133,7 @@ function(tessera_add_library)
   if(BUILD_SHARED_LIBS AND NOT TESSERA_SANITIZE)
     # Calls within the library are direct: else each function is looked up when it is called first.
     target_link_options(tessera PRIVATE -Wl,--no-undefined -Wl,-Bsymbolic-functions)
-    # A program that must not ask for memory while it runs has its own (src/base/run_memory.cc).
+    # A program that must not ask for memory while it runs has its own (src/base/threads/run_memory.cc).
     foreach(operator IN ITEMS _Znwm _Znam _ZnwmRKSt9nothrow_t _ZnwmSt11align_val_t
             _ZnwmSt11align_val_tRKSt9nothrow_t _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm
             _ZdlPvSt11align_val_t _ZdlPvmSt11align_val_t)

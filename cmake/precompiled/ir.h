@@ -4,6 +4,6 @@
 #pragma once
 
 #include "cmake/precompiled/standard.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/base/check.h"
-#include "src/base/literal_util.h"
 #include "src/ir/module.h"

@@ -12,11 +12,11 @@
 #include <type_traits>
 #include <vector>
 
-#include <tessera/axes.h>
+#include <tessera/detail/axes.h>
 #include <tessera/dtype.h>
 #include <tessera/error.h>
-#include <tessera/format.h>
 #include <tessera/sharding.h>
+#include <tessera/sharding/format.h>
 
 namespace tessera {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <tessera/array.h>
-#include <tessera/sharding_tree.h>
+#include <tessera/sharding/sharding_tree.h>
 #include <tessera/tree.h>
 
 /// @file

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include <tessera/array.h>
-#include <tessera/held_arguments.h>
+#include <tessera/detail/held_arguments.h>
+#include <tessera/detail/tree_differences.h>
 #include <tessera/tree.h>
-#include <tessera/tree_differences.h>
 
 /// @file
 /// Loops and branches that are part of the compiled program, as in jax.lax. C++ control flow, in

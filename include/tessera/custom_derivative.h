@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include <tessera/callable.h>
-#include <tessera/function_body.h>
-#include <tessera/held_arguments.h>
+#include <tessera/detail/callable.h>
+#include <tessera/detail/function_body.h>
+#include <tessera/detail/held_arguments.h>
 #include <tessera/tree.h>
 
 namespace tessera {

@@ -14,14 +14,14 @@
 #include <variant>
 #include <vector>
 
-#include <tessera/callable.h>
-#include <tessera/custom_partitioning_rules.h>
+#include <tessera/custom/custom_partitioning_rules.h>
+#include <tessera/custom/partitioning_callbacks.h>
+#include <tessera/custom/per_device_function.h>
+#include <tessera/custom/shape_info.h>
+#include <tessera/detail/callable.h>
 #include <tessera/mesh.h>
-#include <tessera/partitioning_callbacks.h>
-#include <tessera/per_device_function.h>
-#include <tessera/shape_info.h>
 #include <tessera/sharding.h>
-#include <tessera/sharding_rule.h>
+#include <tessera/sharding/sharding_rule.h>
 #include <tessera/tree.h>
 
 namespace tessera {

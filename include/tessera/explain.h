@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <tessera/layouts.h>
+#include <tessera/sharding/layouts.h>
 
 namespace tessera {
 

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include <tessera/callable.h>
-#include <tessera/function_body.h>
-#include <tessera/layouts.h>
+#include <tessera/detail/callable.h>
+#include <tessera/detail/function_body.h>
 #include <tessera/network.h>
-#include <tessera/sharding_tree.h>
+#include <tessera/sharding/layouts.h>
+#include <tessera/sharding/sharding_tree.h>
 #include <tessera/stages.h>
 #include <tessera/tree.h>
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include <tessera/array.h>
-#include <tessera/callable.h>
-#include <tessera/layouts.h>
+#include <tessera/detail/callable.h>
 #include <tessera/mesh.h>
+#include <tessera/sharding/layouts.h>
 #include <tessera/stages.h>
 #include <tessera/tree.h>
 

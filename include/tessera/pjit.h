@@ -4,7 +4,7 @@
 
 #include <tessera/array.h>
 #include <tessera/jit.h>
-#include <tessera/parsed_spec.h>
+#include <tessera/sharding/parsed_spec.h>
 
 namespace tessera {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <tessera/array.h>
-#include <tessera/sharding_tree.h>
+#include <tessera/sharding/sharding_tree.h>
 #include <tessera/tree.h>
 
 namespace tessera {

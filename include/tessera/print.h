@@ -6,24 +6,24 @@
 #include <iosfwd>
 #include <string>
 
-#include <tessera/abstract_mesh.h>
-#include <tessera/call_attributes.h>
 #include <tessera/cost_analysis.h>
+#include <tessera/custom/call_attributes.h>
 #include <tessera/device.h>
 #include <tessera/dtype.h>
 #include <tessera/error.h>
 #include <tessera/explain.h>
-#include <tessera/explicit_sharding.h>
-#include <tessera/format.h>
-#include <tessera/layouts.h>
 #include <tessera/mesh.h>
-#include <tessera/op_sharding.h>
-#include <tessera/parsed_spec.h>
 #include <tessera/partition_spec.h>
 #include <tessera/sharding.h>
-#include <tessera/sharding_rule.h>
-#include <tessera/sharding_spec.h>
-#include <tessera/sharding_tree.h>
+#include <tessera/sharding/abstract_mesh.h>
+#include <tessera/sharding/explicit_sharding.h>
+#include <tessera/sharding/format.h>
+#include <tessera/sharding/layouts.h>
+#include <tessera/sharding/op_sharding.h>
+#include <tessera/sharding/parsed_spec.h>
+#include <tessera/sharding/sharding_rule.h>
+#include <tessera/sharding/sharding_spec.h>
+#include <tessera/sharding/sharding_tree.h>
 #include <tessera/stages.h>
 
 namespace tessera {

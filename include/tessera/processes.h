@@ -12,7 +12,7 @@
 #include <tessera/array.h>
 #include <tessera/mesh.h>
 #include <tessera/placement.h>
-#include <tessera/sharding_tree.h>
+#include <tessera/sharding/sharding_tree.h>
 #include <tessera/tree.h>
 
 namespace tessera {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include <tessera/array.h>
-#include <tessera/sharding_tree.h>
+#include <tessera/sharding/sharding_tree.h>
 #include <tessera/tree.h>
 
 namespace tessera {

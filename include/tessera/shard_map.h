@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include <tessera/axes_tree.h>
 #include <tessera/collectives.h>
-#include <tessera/function_body.h>
+#include <tessera/detail/axes_tree.h>
+#include <tessera/detail/function_body.h>
 #include <tessera/mesh.h>
-#include <tessera/sharding_tree.h>
+#include <tessera/sharding/sharding_tree.h>
 
 namespace tessera {
 

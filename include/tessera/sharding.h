@@ -17,7 +17,7 @@
 #include <tessera/device.h>
 #include <tessera/mesh.h>
 #include <tessera/partition_spec.h>
-#include <tessera/sharding_spec.h>
+#include <tessera/sharding/sharding_spec.h>
 
 namespace tessera {
 

@@ -13,10 +13,10 @@
 
 #include <tessera/array.h>
 #include <tessera/cost_analysis.h>
+#include <tessera/detail/type_key.h>
 #include <tessera/explain.h>
-#include <tessera/layouts.h>
+#include <tessera/sharding/layouts.h>
 #include <tessera/tree.h>
-#include <tessera/type_key.h>
 
 namespace tessera {
 

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include <tessera/array.h>
-#include <tessera/static_key.h>
-#include <tessera/tree_reflection.h>
+#include <tessera/detail/static_key.h>
+#include <tessera/detail/tree_reflection.h>
 
 /// @file
 /// Trees of arrays (JAX's pytrees): vectors, arrays, maps (unordered ones in the order of their

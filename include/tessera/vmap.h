@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include <tessera/axes_tree.h>
-#include <tessera/callable.h>
 #include <tessera/collectives.h>
 #include <tessera/derivatives.h>
-#include <tessera/function_body.h>
+#include <tessera/detail/axes_tree.h>
+#include <tessera/detail/callable.h>
+#include <tessera/detail/function_body.h>
 #include <tessera/ops/creation.h>
 #include <tessera/ops/shape_ops.h>
 #include <tessera/tree.h>

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <tuple>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 
 namespace tessera {
 

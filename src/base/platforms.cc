@@ -8,7 +8,7 @@
 
 #include "src/base/env.h"
 #include "src/base/platform_scope.h"
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 
 namespace tessera {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <tessera/device.h>
 
-#include "src/base/memory_kind.h"
+#include "src/base/arrays/memory_kind.h"
 
 namespace tessera {
 

@@ -11,8 +11,8 @@
 #include <tuple>
 
 #include "src/base/at_location.h"
-#include "src/base/file_io.h"
-#include "src/base/json_text.h"
+#include "src/base/files/file_io.h"
+#include "src/base/files/json_text.h"
 #include "src/base/log.h"
 #include "src/base/profiler.h"
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-#include "src/base/thread_scratch.h"
+#include "src/base/threads/thread_scratch.h"
 
 namespace tessera::profiler {
 

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "src/base/env.h"
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 
 namespace tessera {
 namespace {

@@ -3,8 +3,8 @@
 #include "src/codegen/kernel_table.h"
 
 #include "src/base/check.h"
-#include "src/base/task_pool.h"
-#include "src/codegen/kernels/kept_code.h"
+#include "src/base/threads/task_pool.h"
+#include "src/codegen/kernels/code/kept_code.h"
 #include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {

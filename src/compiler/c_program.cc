@@ -12,8 +12,8 @@
 #include <memory>
 #include <new>
 
-#include "src/base/task_pool.h"
-#include "src/codegen/kernels/blas_buffers.h"
+#include "src/base/threads/task_pool.h"
+#include "src/codegen/kernels/products/blas_buffers.h"
 #include "src/compiler/planned_executable.h"
 #include "src/runtime/fixed_executor.h"
 

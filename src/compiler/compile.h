@@ -11,9 +11,9 @@
 #include <vector>
 
 #include <tessera/cost_analysis.h>
-#include <tessera/layouts.h>
+#include <tessera/sharding/layouts.h>
 
-#include "src/base/device_buffer.h"
+#include "src/base/arrays/device_buffer.h"
 #include "src/ir/module.h"
 #include "src/spmd/communication_report.h"
 

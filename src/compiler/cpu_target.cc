@@ -6,8 +6,8 @@
 #include <string>
 
 #include "src/codegen/custom_calls/custom_calls.h"
-#include "src/codegen/liveness.h"
-#include "src/codegen/plan_builder.h"
+#include "src/codegen/plan/liveness.h"
+#include "src/codegen/plan/plan_builder.h"
 #include "src/compiler/pipeline.h"
 #include "src/compiler/planned_executable.h"
 #include "src/cost/peak_memory.h"

@@ -11,10 +11,10 @@
 
 #include <tessera/device.h>
 
+#include "src/base/arrays/device_buffer.h"
+#include "src/base/arrays/host_layout.h"
+#include "src/base/arrays/memory_kind.h"
 #include "src/base/box.h"
-#include "src/base/device_buffer.h"
-#include "src/base/host_layout.h"
-#include "src/base/memory_kind.h"
 #include "src/compiler/compile.h"
 
 namespace tessera::compiler {

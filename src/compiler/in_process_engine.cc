@@ -8,8 +8,8 @@
 
 #include "src/base/check.h"
 #include "src/base/platforms.h"
-#include "src/base/processes.h"
-#include "src/base/task_pool.h"
+#include "src/base/processes/processes.h"
+#include "src/base/threads/task_pool.h"
 #include "src/runtime/buffer.h"
 
 namespace tessera::compiler {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of the policies of layouts.
-#include <tessera/layouts.h>
+#include <tessera/sharding/layouts.h>
 
 #include <string>
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "src/codegen/plan_builder.h"
+#include "src/codegen/plan/plan_builder.h"
 #include "src/compiler/compile.h"
 
 namespace tessera::compiler {

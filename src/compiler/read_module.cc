@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "src/ir/hlo/hlo_text.h"
+#include "src/passes/control/expand_scans.h"
 #include "src/passes/expand_derivative_ops.h"
-#include "src/passes/expand_scans.h"
 #include "src/text/bytecode/bytecode.h"
 #include "src/text/read/stablehlo.h"
 #include "src/text/write/stablehlo.h"

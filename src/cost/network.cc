@@ -9,7 +9,7 @@
 #include <tessera/network.h>
 
 #include "src/base/contains.h"
-#include "src/base/plain_numbers.h"
+#include "src/base/files/plain_numbers.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "src/base/small_floats.h"
+#include "src/base/arrays/small_floats.h"
 #include "src/evaluator/elementwise.h"
 
 namespace tessera::evaluator {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "src/base/small_floats.h"
+#include "src/base/arrays/small_floats.h"
 #include "src/evaluator/elementwise.h"
 
 namespace tessera::evaluator {

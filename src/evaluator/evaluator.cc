@@ -6,7 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "src/base/subnormals.h"
+#include "src/base/arrays/subnormals.h"
 #include "src/evaluator/interpreter.h"
 
 namespace tessera::evaluator {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/ir/module.h"
 
 namespace tessera::evaluator {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/ir/module.h"
 
 namespace tessera::evaluator {

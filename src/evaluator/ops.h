@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/ir/module.h"
 
 namespace tessera::evaluator {

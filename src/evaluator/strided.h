@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 
 namespace tessera::evaluator {
 

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "src/base/small_floats.h"
+#include "src/base/arrays/small_floats.h"
 
 namespace tessera::evaluator {
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 
 namespace tessera::evaluator {
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/arrays/literal.h"
+#include "src/base/arrays/memory_kind.h"
 #include "src/base/cow.h"
-#include "src/base/literal.h"
-#include "src/base/memory_kind.h"
 #include "src/base/small_vector.h"
 #include "src/sharding/axes/device_pairs.h"
 #include "src/sharding/axes/logical_mesh.h"

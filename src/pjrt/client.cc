@@ -6,7 +6,7 @@
 
 #include "src/base/env.h"
 #include "src/base/platforms.h"
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {

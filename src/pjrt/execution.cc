@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/pjrt/ffi/user_data.h"
 #include "src/pjrt/program.h"
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/base/event.h"
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
+#include "src/base/threads/event.h"
 #include "src/compiler/engine.h"
 #include "src/pjrt/abi/api.h"
 #include "src/pjrt/ffi/user_data.h"

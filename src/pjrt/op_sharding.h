@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/sharding/axes/tiling.h"
 
 namespace tessera::pjrt {

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <map>
 
-#include "src/base/processes.h"
-#include "src/base/task_pool.h"
+#include "src/base/processes/processes.h"
+#include "src/base/threads/task_pool.h"
 #include "src/compiler/read_module.h"
 #include "src/compiler/stored_executable.h"
 #include "src/ir/analysis/memory_kinds.h"

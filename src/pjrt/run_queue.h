@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/base/event.h"
+#include "src/base/threads/event.h"
 #include "src/pjrt/ffi/user_data.h"
 
 namespace tessera::pjrt {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/base/memory_kind.h"
-#include "src/base/shape.h"
+#include "src/base/arrays/memory_kind.h"
+#include "src/base/arrays/shape.h"
 
 namespace tessera::pjrt {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <functional>
 
-#include "src/base/small_elements.h"
+#include "src/base/arrays/small_elements.h"
 #include "src/pjrt/dtypes.h"
 #include "src/pjrt/objects.h"
 

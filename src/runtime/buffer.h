@@ -8,8 +8,8 @@
 
 #include <tessera/device.h>
 
-#include "src/base/device_buffer.h"
-#include "src/base/memory_kind.h"
+#include "src/base/arrays/device_buffer.h"
+#include "src/base/arrays/memory_kind.h"
 
 namespace tessera::runtime {
 

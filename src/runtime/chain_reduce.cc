@@ -7,7 +7,7 @@
 #include <cstring>
 #include <map>
 
-#include "src/base/task_pool.h"
+#include "src/base/threads/task_pool.h"
 #include "src/runtime/local_plan.h"
 #include "src/runtime/plan_executor.h"
 

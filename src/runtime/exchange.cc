@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/base/shape.h"
-#include "src/base/task_pool.h"
+#include "src/base/arrays/shape.h"
+#include "src/base/threads/task_pool.h"
 #include "src/runtime/plan_executor.h"
 
 namespace tessera::runtime {

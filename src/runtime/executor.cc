@@ -8,10 +8,10 @@
 #include <cstring>
 #include <optional>
 
+#include "src/base/arrays/subnormals.h"
 #include "src/base/check.h"
 #include "src/base/profiler.h"
-#include "src/base/subnormals.h"
-#include "src/base/task_pool.h"
+#include "src/base/threads/task_pool.h"
 #include "src/runtime/plan_executor.h"
 
 namespace tessera::runtime {

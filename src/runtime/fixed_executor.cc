@@ -10,8 +10,8 @@
 #include <new>
 #include <numeric>
 
+#include "src/base/arrays/subnormals.h"
 #include "src/base/check.h"
-#include "src/base/subnormals.h"
 #include "src/runtime/block_bounds.h"
 #include "src/runtime/plan_walk.h"
 

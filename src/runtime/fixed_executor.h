@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/base/run_memory.h"
+#include "src/base/threads/run_memory.h"
 #include "src/runtime/plan.h"
 
 namespace tessera::runtime {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/runtime/active_set.h"
 #include "src/runtime/plan.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/base/profiler.h"
-#include "src/base/task_pool.h"
+#include "src/base/threads/task_pool.h"
 #include "src/runtime/plan_executor.h"
 
 namespace tessera::runtime {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/base/task_pool.h"
+#include "src/base/threads/task_pool.h"
 #include "src/runtime/direct_exchange.h"
 #include "src/runtime/plan_executor.h"
 

@@ -2,7 +2,7 @@
 // Values as their bits.
 #include "src/spmd/bits.h"
 
-#include "src/base/small_floats.h"
+#include "src/base/arrays/small_floats.h"
 
 namespace tessera::spmd {
 

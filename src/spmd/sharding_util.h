@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/base/arrays/shape.h"
 #include "src/base/contains.h"
-#include "src/base/shape.h"
 #include "src/ir/opcode.h"
 #include "src/sharding/axes/tensor_sharding.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the host in programs of a plugin: callbacks, prints, custom calls, LAPACK.
-#include <tessera/host_callback.h>
+#include <tessera/custom/host_callback.h>
 
 #include <atomic>
 #include <stdexcept>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work in the background.
-#include "src/base/background.h"
+#include "src/base/threads/background.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

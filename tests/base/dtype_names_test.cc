@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each dtype's names in texts and files of others lead back to it.
-#include "src/base/dtype_names.h"
+#include "src/base/arrays/dtype_names.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events: who waits, who is called, and errors.
-#include "src/base/event.h"
+#include "src/base/threads/event.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files and folders: what is done, what is refused, and locks.
-#include "src/base/file_io.h"
+#include "src/base/files/file_io.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strided and packed parts of the host's memory against element by element copies.
-#include "src/base/host_layout.h"
+#include "src/base/arrays/host_layout.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <random>
 
-#include "src/base/small_elements.h"
+#include "src/base/arrays/small_elements.h"
 
 namespace tessera {
 namespace {

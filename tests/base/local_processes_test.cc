@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What launchers say of the processes that they start.
-#include "src/base/local_processes.h"
+#include "src/base/processes/local_processes.h"
 
 #include <gtest/gtest.h>
 

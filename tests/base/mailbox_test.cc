@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mail between processes: whole, in order, to the right box, and beside exchanges.
-#include "src/base/mailbox.h"
+#include "src/base/processes/mailbox.h"
 
 #include <gtest/gtest.h>
 

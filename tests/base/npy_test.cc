@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays in .npy files, read and written.
-#include "src/base/npy.h"
+#include "src/base/files/npy.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <map>
 #include <sstream>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 
 namespace tessera {
 namespace {

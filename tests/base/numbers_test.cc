@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 
 namespace tessera {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What processes exchange, and how they fail together.
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <thread>
 
-#include "src/base/json_text.h"
+#include "src/base/files/json_text.h"
 #include "src/base/profiler.h"
 
 namespace tessera {

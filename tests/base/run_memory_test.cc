@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of runs: blocks of all sizes, alignment, and that it grows no more once it is settled.
-#include "src/base/run_memory.h"
+#include "src/base/threads/run_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "src/base/thread_scratch.h"
+#include "src/base/threads/thread_scratch.h"
 
 namespace tessera {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Headers of safetensors files: what is written, what is read, and what is refused.
-#include "src/base/safetensors.h"
+#include "src/base/files/safetensors.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 #include <span>
 
-#include "src/base/json_text.h"
+#include "src/base/files/json_text.h"
 
 namespace tessera {
 namespace {

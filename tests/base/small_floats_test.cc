@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Floats of a byte or less against tables of their numbers, written down from their definition.
-#include "src/base/small_floats.h"
+#include "src/base/arrays/small_floats.h"
 
 #include <gtest/gtest.h>
 

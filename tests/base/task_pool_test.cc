@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The task pool: nested calls, several callers, exceptions.
-#include "src/base/task_pool.h"
+#include "src/base/threads/task_pool.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/base/subnormals.h"
+#include "src/base/arrays/subnormals.h"
 
 namespace tessera {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of matrix products, for each instruction set, against the sums written out.
-#include "src/codegen/kernels/batch_gemm.h"
+#include "src/codegen/kernels/products/batch_gemm.h"
 
 #include <cmath>
 #include <vector>
 
-#include "src/codegen/kernels/gemm.h"
+#include "src/codegen/kernels/products/gemm.h"
 #include "tests/codegen/gemm_case.h"
 
 namespace tessera::codegen {

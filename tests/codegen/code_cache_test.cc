@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache of compiled kernels: what is damaged, or another's, is not found.
-#include "src/codegen/kernels/code_cache.h"
+#include "src/codegen/kernels/code/code_cache.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled loops against interpreted ones: every op on every type, and every kind of read.
-#include "src/codegen/kernels/fused_loop.h"
+#include "src/codegen/kernels/loops/fused_loop.h"
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "src/base/literal_util.h"
-#include "src/codegen/kernels/kernel_compiler.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/codegen/kernels/code/kernel_compiler.h"
 #include "tests/codegen/program_of_op.h"
 #include "tests/support/with_variable.h"
 

@@ -3,11 +3,11 @@
 // evaluator and through plans; forms of the older interface; what doesn't fit.
 #include <gtest/gtest.h>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/custom_calls/custom_call.h"
-#include "src/passes/inline_calls.h"
+#include "src/passes/control/inline_calls.h"
 #include "tests/codegen/run_module.h"
 #include "tests/support/fixtures.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gathers of any kind as reads at an index, alone and inside loops that make and use them; scatters
 // with one index for each row.
-#include "src/passes/flatten_gathers.h"
+#include "src/passes/indexed/flatten_gathers.h"
 
 #include "src/base/contains.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/passes/flatten_scatters.h"
+#include "src/passes/indexed/flatten_scatters.h"
 #include "tests/codegen/random_case.h"
 
 namespace tessera::testing {

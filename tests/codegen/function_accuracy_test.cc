@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "src/codegen/kernels/fused_loop.h"
-#include "src/codegen/kernels/kernel_compiler.h"
+#include "src/codegen/kernels/code/kernel_compiler.h"
+#include "src/codegen/kernels/loops/fused_loop.h"
 #include "tests/codegen/program_of_op.h"
 
 namespace tessera::codegen {

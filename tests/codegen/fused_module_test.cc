@@ -3,9 +3,9 @@
 // users, the program computes what it did, and its text can be read again.
 #include <gtest/gtest.h>
 
-#include "src/codegen/fused_module.h"
-#include "src/codegen/liveness.h"
-#include "src/codegen/plan_builder.h"
+#include "src/codegen/fusion/fused_module.h"
+#include "src/codegen/plan/liveness.h"
+#include "src/codegen/plan/plan_builder.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hlo/hlo_text.h"

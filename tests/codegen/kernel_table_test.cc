@@ -6,9 +6,9 @@
 #include <set>
 #include <string>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/codegen/kernels/kernel_key.h"
-#include "src/codegen/plan_builder.h"
+#include "src/codegen/plan/plan_builder.h"
 #include "src/evaluator/evaluator.h"
 #include "tests/codegen/run_module.h"
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/shapes/shape_inference.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loading object code: what is damaged is refused, and never read beyond its end.
-#include "src/codegen/kernels/object_code.h"
+#include "src/codegen/kernels/code/object_code.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "src/base/literal_util.h"
-#include "src/codegen/kernels/fused_loop.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/rewrite/builder.h"
 #include "tests/codegen/run_module.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/evaluator/evaluator.h"
 #include "tests/codegen/run_module.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed products, for each instruction set, against the sums written out.
-#include "src/codegen/kernels/packed_gemm.h"
+#include "src/codegen/kernels/products/packed_gemm.h"
 
 #include <algorithm>
 #include <cmath>

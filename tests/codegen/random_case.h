@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "src/base/background.h"
+#include "src/base/threads/background.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/rewrite/builder.h"
 #include "tests/codegen/run_module.h"

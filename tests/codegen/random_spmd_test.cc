@@ -5,12 +5,12 @@
 
 #include <random>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/shapes/shape_inference.h"
+#include "src/passes/control/inline_calls.h"
 #include "src/passes/eliminate_common.h"
-#include "src/passes/inline_calls.h"
 #include "src/passes/simplify.h"
 #include "tests/codegen/run_module.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reducers that may combine elements in any order, and argmax and the like by such.
-#include "src/codegen/kernels/reducer_order.h"
+#include "src/codegen/kernels/reductions/reducer_order.h"
 
 #include <fmt/format.h>
 
-#include "src/codegen/kernels/loop_expr.h"
+#include "src/codegen/kernels/loops/loop_expr.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "tests/codegen/random_case.h"
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "src/base/literal.h"
-#include "src/codegen/liveness.h"
-#include "src/codegen/plan_builder.h"
+#include "src/base/arrays/literal.h"
+#include "src/codegen/plan/liveness.h"
+#include "src/codegen/plan/plan_builder.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/verify_plan.h"

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <limits>
 
+#include "src/codegen/kernels/indexed/places_in_range.h"
+#include "src/codegen/kernels/indexed/scatter.h"
 #include "src/codegen/kernels/instruction_sets.h"
-#include "src/codegen/kernels/places_in_range.h"
-#include "src/codegen/kernels/scatter.h"
-#include "src/codegen/kernels/table_sums.h"
+#include "src/codegen/kernels/reductions/table_sums.h"
 #include "tests/codegen/random_case.h"
 
 namespace tessera::testing {

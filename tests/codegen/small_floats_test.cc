@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "src/base/small_floats.h"
+#include "src/base/arrays/small_floats.h"
 #include "tests/codegen/random_case.h"
 
 namespace tessera::testing {

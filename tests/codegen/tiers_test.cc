@@ -11,8 +11,8 @@
 #include <iterator>
 #include <thread>
 
-#include "src/base/background.h"
-#include "src/codegen/kernels/kernel_compiler.h"
+#include "src/base/threads/background.h"
+#include "src/codegen/kernels/code/kernel_compiler.h"
 #include "tests/codegen/program_of_op.h"
 #include "tests/support/with_variable.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chains of steps that are run by blocks of rows: attention and the like, against the evaluator.
-#include "src/base/task_pool.h"
-#include "src/codegen/kernels/kernel_compiler.h"
-#include "src/codegen/kernels/packed_gemm.h"
-#include "src/passes/split_reductions.h"
-#include "src/passes/transposed_dots.h"
-#include "tests/codegen/attention_case.h"
+#include "src/base/threads/task_pool.h"
+#include "src/codegen/kernels/code/kernel_compiler.h"
+#include "src/codegen/kernels/products/packed_gemm.h"
+#include "src/passes/products/transposed_dots.h"
+#include "src/passes/reductions/split_reductions.h"
+#include "tests/codegen/attention/attention_case.h"
 
 namespace tessera::testing {
 namespace {

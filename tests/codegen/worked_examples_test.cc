@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "src/codegen/kernels/composed_view.h"
-#include "src/codegen/liveness.h"
+#include "src/codegen/kernels/moves/composed_view.h"
+#include "src/codegen/plan/liveness.h"
 #include "src/ir/hlo/hlo_text.h"
 
 namespace tessera::codegen {

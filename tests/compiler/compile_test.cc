@@ -12,7 +12,7 @@
 #include <fstream>
 #include <thread>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/base/log.h"
 #include "src/compiler/pipeline.h"
 #include "src/cost/count.h"

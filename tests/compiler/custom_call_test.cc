@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/evaluator/evaluator.h"

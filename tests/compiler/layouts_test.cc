@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // With layouts `propagated` a program is sharded by propagation alone, without a search.
-#include <tessera/layouts.h>
+#include <tessera/sharding/layouts.h>
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // Programs of several replicas, alone and beside partitions, run against the evaluator.
 #include <gtest/gtest.h>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/compiler/read_module.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"

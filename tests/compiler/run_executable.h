@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/compiler/compile.h"
 #include "src/runtime/buffer.h"
 #include "tests/support/buffers.h"

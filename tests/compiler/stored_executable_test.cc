@@ -10,7 +10,7 @@
 #include <fstream>
 #include <map>
 
-#include "src/codegen/kernels/code_identity.h"
+#include "src/codegen/kernels/code/code_identity.h"
 #include "src/compiler/read_module.h"
 #include "src/compiler/stored_executable.h"
 #include "src/ir/hlo/hlo_text.h"

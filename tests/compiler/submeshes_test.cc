@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/compiler/read_module.h"
 #include "src/ir/rewrite/whole_arrays.h"
 #include "tests/compiler/run_executable.h"

@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <random>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/analysis/linearity.h"
 #include "src/ir/hlo/hlo_text.h"

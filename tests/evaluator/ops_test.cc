@@ -3,7 +3,7 @@
 // control flow, and errors.
 #include <gtest/gtest.h>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"

@@ -3,7 +3,7 @@
 // and loops and branches that differ between devices.
 #include <gtest/gtest.h>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/rewrite/builder.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs for meshes without devices.
-#include <tessera/abstract_mesh.h>
 #include <tessera/collectives.h>
 #include <tessera/custom_partitioning.h>
 #include <tessera/jit.h>
 #include <tessera/ops.h>
 #include <tessera/shard_map.h>
+#include <tessera/sharding/abstract_mesh.h>
 
 #include "tests/frontend/frontend_testing.h"
 

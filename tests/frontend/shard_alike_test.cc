@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // shard_alike.
-#include <tessera/shard_alike.h>
+#include <tessera/sharding/shard_alike.h>
 
 #include <tessera/derivatives.h>
 #include <tessera/jit.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The language of custom_partitioning's sharding rules.
-#include <tessera/sharding_rule.h>
+#include <tessera/sharding/sharding_rule.h>
 
 #include <limits>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // numpy's files: what is accepted is written and read back to the same array.
-#include "src/base/npy.h"
+#include "src/base/files/npy.h"
 
 #include "tests/fuzz/fuzz.h"
 

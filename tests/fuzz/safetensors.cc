@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Headers of safetensors files: what is accepted is written and read back to the same arrays.
-#include "src/base/safetensors.h"
+#include "src/base/files/safetensors.h"
 
 #include "tests/fuzz/fuzz.h"
 

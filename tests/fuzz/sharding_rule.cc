@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The einsum-like language of sharding rules.
-#include <tessera/sharding_rule.h>
+#include <tessera/sharding/sharding_rule.h>
 
 #include "tests/fuzz/fuzz.h"
 

@@ -10,7 +10,7 @@
 
 #include <tessera/tessera.h>
 
-#include "src/base/byte_stream.h"
+#include "src/base/files/byte_stream.h"
 #include "src/compiler/read_module.h"
 #include "src/compiler/stored_executable.h"
 #include "src/frontend/jit/stored_program.h"

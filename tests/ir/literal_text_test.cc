@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "src/base/literal_util.h"
-#include "src/base/small_floats.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/base/arrays/small_floats.h"
 #include "src/ir/hlo/literal_parser.h"
 #include "src/ir/hlo/literal_text.h"
 #include "tests/ir/text_cases.h"

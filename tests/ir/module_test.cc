@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "src/base/literal_util.h"
-#include "src/base/small_floats.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/base/arrays/small_floats.h"
 #include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
 #include "src/ir/post_order.h"

@@ -2,7 +2,7 @@
 // Faults that the verifier finds in modules changed by hand, and canonical text.
 #include <functional>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "tests/ir/first_difference.h"

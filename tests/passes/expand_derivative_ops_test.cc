@@ -4,9 +4,9 @@
 
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
+#include "src/passes/control/expand_scans.h"
 #include "src/passes/eliminate_common.h"
 #include "src/passes/expand_derivative_ops.h"
-#include "src/passes/expand_scans.h"
 #include "src/passes/simplify.h"
 #include "tests/support/against_evaluator.h"
 #include "tests/support/random_program.h"

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/rewrite/while_view.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/passes/expand_scans.h"
+#include "src/passes/control/expand_scans.h"
 #include "tests/support/against_evaluator.h"
 #include "tests/support/random_program.h"
 

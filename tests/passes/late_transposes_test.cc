@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transposes move behind elementwise ops that only dots read.
-#include "src/passes/late_transposes.h"
+#include "src/passes/products/late_transposes.h"
 
 #include <gtest/gtest.h>
 

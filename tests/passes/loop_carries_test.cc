@@ -2,10 +2,10 @@
 // Equal and unused loop carries are merged or dropped.
 #include <gtest/gtest.h>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/passes/loop_carries.h"
+#include "src/passes/control/loop_carries.h"
 #include "tests/support/against_evaluator.h"
 
 namespace tessera::passes {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simplification, inlining and common subexpressions, on small programs.
 #include "src/passes/simplify.h"
+#include "src/passes/control/inline_calls.h"
+#include "src/passes/control/separate_bodies.h"
 #include "src/passes/eliminate_common.h"
-#include "src/passes/inline_calls.h"
-#include "src/passes/separate_bodies.h"
 
 #include <gtest/gtest.h>
 

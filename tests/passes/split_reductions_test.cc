@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Long reductions become two; what they compute stays the same.
-#include "src/passes/split_reductions.h"
+#include "src/passes/reductions/split_reductions.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

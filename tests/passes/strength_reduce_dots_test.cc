@@ -5,10 +5,10 @@
 
 #include <numeric>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/passes/strength_reduce_dots.h"
+#include "src/passes/products/strength_reduce_dots.h"
 #include "tests/support/against_evaluator.h"
 
 namespace tessera::passes {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions by large kernels become convolutions by small ones of equal value.
-#include "src/passes/swap_convolutions.h"
+#include "src/passes/products/swap_convolutions.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/ir/hlo/hlo_text.h"
 
 namespace tessera::passes {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batches of tiny products that become sums of elementwise products.
-#include "src/passes/unroll_dots.h"
+#include "src/passes/products/unroll_dots.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "tests/support/against_evaluator.h"

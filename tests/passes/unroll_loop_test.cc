@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/rewrite/while_view.h"

@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-#include "src/base/file_io.h"
+#include "src/base/files/file_io.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "src/base/task_pool.h"
+#include "src/base/threads/task_pool.h"
 #include "tests/support/process_cases.h"
 
 namespace tessera::testing {

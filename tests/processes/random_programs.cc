@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "tests/compiler/run_executable.h"
 #include "tests/support/random_program.h"

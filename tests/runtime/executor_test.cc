@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/base/task_pool.h"
+#include "src/base/threads/task_pool.h"
 #include "src/runtime/verify_plan.h"
 #include "tests/runtime/plan_maker.h"
 

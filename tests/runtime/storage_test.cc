@@ -11,7 +11,7 @@
 #include <tessera/error.h>
 
 #include "src/base/device_classes.h"
-#include "src/base/task_pool.h"
+#include "src/base/threads/task_pool.h"
 #include "src/runtime/buffer.h"
 #include "src/runtime/guarded_blocks.h"
 #include "src/runtime/small_blocks.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meshes without devices.
-#include <tessera/abstract_mesh.h>
+#include <tessera/sharding/abstract_mesh.h>
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardings as programs state them, and the axes of orders of devices.
-#include <tessera/op_sharding.h>
+#include <tessera/sharding/op_sharding.h>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include <tessera/abstract_mesh.h>
 #include <tessera/sharding.h>
+#include <tessera/sharding/abstract_mesh.h>
 
 #include "tests/sharding/random_case.h"
 #include "tests/sharding/sharding_testing.h"

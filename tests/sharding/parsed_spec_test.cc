@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parsed specs, maps from axes to dims, shapes of the parts of processes.
-#include <tessera/parsed_spec.h>
+#include <tessera/sharding/parsed_spec.h>
 
 #include <gtest/gtest.h>
 
 #include <unordered_map>
 #include <unordered_set>
 
-#include <tessera/abstract_mesh.h>
 #include <tessera/sharding.h>
+#include <tessera/sharding/abstract_mesh.h>
 
 #include "tests/sharding/random_case.h"
 #include "tests/sharding/sharding_testing.h"

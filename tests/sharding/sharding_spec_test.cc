@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Structured specs of PmapSharding, arrangements of PositionalSharding, scopes on other threads.
-#include <tessera/sharding_spec.h>
+#include <tessera/sharding/sharding_spec.h>
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <thread>
 
-#include <tessera/abstract_mesh.h>
 #include <tessera/sharding.h>
+#include <tessera/sharding/abstract_mesh.h>
 
 #include "tests/sharding/sharding_testing.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drawings of shardings.
-#include <tessera/visualize.h>
+#include <tessera/sharding/visualize.h>
 
 #include <gtest/gtest.h>
 

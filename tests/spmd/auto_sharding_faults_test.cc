@@ -13,7 +13,7 @@
 #include "src/spmd/auto_sharding/argument_views.h"
 #include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/propagation/propagate.h"
-#include "tests/spmd/partition_case.h"
+#include "tests/spmd/partitioner/partition_case.h"
 #include "tests/support/two_users.h"
 
 namespace tessera::testing {

@@ -8,7 +8,7 @@
 #include "src/cost/count.h"
 #include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/propagation/propagate.h"
-#include "tests/spmd/partition_case.h"
+#include "tests/spmd/partitioner/partition_case.h"
 
 namespace tessera::testing {
 namespace {

@@ -6,11 +6,11 @@
 
 #include <optional>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/cost/count.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/propagation/propagate.h"
-#include "tests/spmd/partition_case.h"
+#include "tests/spmd/partitioner/partition_case.h"
 #include "tests/support/two_users.h"
 
 namespace tessera::testing {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "src/base/literal.h"
-#include "src/base/small_floats.h"
+#include "src/base/arrays/literal.h"
+#include "src/base/arrays/small_floats.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hooks.h"
 #include "src/ir/shapes/shape_inference.h"

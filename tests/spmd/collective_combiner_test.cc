@@ -7,7 +7,7 @@
 
 #include "src/cost/peak_memory.h"
 #include "tests/spmd/collective_case.h"
-#include "tests/spmd/partition_case.h"
+#include "tests/spmd/partitioner/partition_case.h"
 
 namespace tessera::testing {
 namespace {

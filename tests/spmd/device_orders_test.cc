@@ -12,7 +12,7 @@
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/spmd/propagation/propagate.h"
-#include "tests/spmd/partition_case.h"
+#include "tests/spmd/partitioner/partition_case.h"
 #include "tests/support/random_program.h"
 #include "tests/support/shards.h"
 

@@ -6,7 +6,7 @@
 #include "src/spmd/partitioner/partition.h"
 #include "src/spmd/propagation/propagate.h"
 #include "src/spmd/reshard/planner.h"
-#include "tests/spmd/partition_case.h"
+#include "tests/spmd/partitioner/partition_case.h"
 
 namespace tessera::testing {
 namespace {

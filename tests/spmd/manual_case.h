@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/ir/module.h"
-#include "tests/spmd/partition_case.h"
+#include "tests/spmd/partitioner/partition_case.h"
 
 namespace tessera::testing {
 

@@ -5,7 +5,7 @@
 
 #include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/propagation/propagate.h"
-#include "tests/spmd/partition_case.h"
+#include "tests/spmd/partitioner/partition_case.h"
 
 namespace tessera::testing {
 namespace {

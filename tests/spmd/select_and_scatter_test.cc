@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/ir/hlo/hlo_text.h"
-#include "tests/spmd/partition_case.h"
+#include "tests/spmd/partitioner/partition_case.h"
 #include "tests/support/random_program.h"
 
 namespace tessera::testing {

@@ -12,7 +12,7 @@
 #include "src/ir/rewrite/while_view.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/spmd/partitioner/stencils/stencils.h"
-#include "tests/spmd/partition_case.h"
+#include "tests/spmd/partitioner/partition_case.h"
 #include "tests/support/against_evaluator.h"
 #include "tests/support/random_program.h"
 

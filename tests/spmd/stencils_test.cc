@@ -10,7 +10,7 @@
 
 #include "src/spmd/partitioner/stencils/stencils.h"
 #include "src/spmd/propagation/propagate.h"
-#include "tests/spmd/partition_case.h"
+#include "tests/spmd/partitioner/partition_case.h"
 #include "tests/support/random_program.h"
 
 namespace tessera::testing {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <span>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/runtime/buffer.h"
 
 namespace tessera::testing {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 
 namespace tessera::testing {
 

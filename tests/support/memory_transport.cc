@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 
 namespace tessera::testing {
 namespace {

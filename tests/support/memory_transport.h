@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/transport.h"
+#include "src/base/processes/transport.h"
 
 namespace tessera::testing {
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "tests/support/refused.h"
 
 namespace tessera::testing {

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <string>
 
-#include "src/base/file_io.h"
+#include "src/base/files/file_io.h"
 #include "tests/support/process_cases.h"
 #include "tests/support/refused.h"
 #include "tests/support/shared_folder.h"

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 
 namespace tessera::testing {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <complex>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "tests/support/random_scope.h"
 
 namespace tessera::testing {

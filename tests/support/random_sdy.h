@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 
 namespace tessera::testing {
 

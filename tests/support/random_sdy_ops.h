@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "tests/support/random_sdy_shardings.h"
 
 namespace tessera::testing::sdy_text {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <limits>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 
 namespace tessera::testing {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/ir/module.h"
 
 namespace tessera::testing {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The forms in which StableHLO is written.
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/hooks.h"
 #include "src/ir/shapes/shape_inference.h"

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "src/base/literal_util.h"
-#include "src/base/npy.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/base/files/npy.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/module.h"
 #include "src/text/read/stablehlo.h"

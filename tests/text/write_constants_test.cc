@@ -3,7 +3,7 @@
 #include <cstring>
 #include <random>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/text/write/text.h"
 #include "tests/text/write_cases.h"

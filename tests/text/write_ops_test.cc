@@ -6,7 +6,7 @@
 #include <functional>
 #include <set>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/evaluator/evaluator.h"
 #include "tests/support/against_evaluator.h"
 #include "tests/support/random_program.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "tests/frontend/folder_test.h"
+#include "tests/frontend/checkpoint/folder_test.h"
 #include "tests/support/with_variable.h"
 #include "tests/tools/command_runner.h"
 

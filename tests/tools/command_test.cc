@@ -6,8 +6,8 @@
 
 #include <cstdlib>
 
-#include "src/base/literal_util.h"
-#include "src/base/npy.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/base/files/npy.h"
 #include "tests/tools/command_runner.h"
 
 namespace tessera::testing {

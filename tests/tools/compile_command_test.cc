@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "tests/frontend/folder_test.h"
+#include "tests/frontend/checkpoint/folder_test.h"
 #include "tests/tools/command_runner.h"
 
 namespace tessera::testing {

@@ -105,8 +105,8 @@ TEST(SourceRules, FoldersOfALayerHaveNoCycles) {
   EXPECT_EQ(code("src/spmd/partitioner/f.cc", "src/spmd/collectives/optimize.h"), 1);
   EXPECT_EQ(code("src/spmd/partitioner/f.cc", "src/spmd/partitioner/context.h"), 0);
   EXPECT_EQ(code("src/spmd/f.cc", "src/spmd/rules/rules.h"), 1);
-  EXPECT_EQ(code("src/codegen/kernels/f.cc", "src/codegen/emitter.h"), 1);
-  EXPECT_EQ(code("src/codegen/f.cc", "src/codegen/kernels/dot.h"), 0);
+  EXPECT_EQ(code("src/codegen/kernels/f.cc", "src/codegen/emit/emitter.h"), 1);
+  EXPECT_EQ(code("src/codegen/f.cc", "src/codegen/kernels/products/dot.h"), 0);
   // Folders deeper down are the nearest named one's; a new one must be named.
   EXPECT_EQ(code("src/spmd/partitioner/deep/f.cc", "src/spmd/collectives/optimize.h"), 1);
   EXPECT_EQ(code("src/spmd/partitioner/deep/f.cc", "src/spmd/partitioner/context.h"), 0);

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "src/base/npy.h"
+#include "src/base/files/npy.h"
 #include "tests/support/count.h"
 #include "tests/transforms/batch_case.h"
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/analysis/verifier.h"
 #include "src/ir/hlo/hlo_text.h"

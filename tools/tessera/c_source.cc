@@ -18,8 +18,8 @@
 #include <sstream>
 #include <string_view>
 
-#include "src/base/dtype_names.h"
-#include "src/base/file_io.h"
+#include "src/base/arrays/dtype_names.h"
+#include "src/base/files/file_io.h"
 #include "src/compiler/c_program.h"
 #include "tools/tessera/command.h"
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <tessera/error.h>
-#include <tessera/layouts.h>
+#include <tessera/sharding/layouts.h>
 
 #include <CLI/CLI.hpp>
 

@@ -7,8 +7,8 @@
 #include <iostream>
 
 #include "src/base/env.h"
-#include "src/base/file_io.h"
-#include "src/base/processes.h"
+#include "src/base/files/file_io.h"
+#include "src/base/processes/processes.h"
 #include "src/compiler/c_program.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/jit/stored_program.h"

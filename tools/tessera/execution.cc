@@ -9,11 +9,11 @@
 #include <random>
 #include <sstream>
 
-#include "src/base/background.h"
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/base/arrays/widen.h"
+#include "src/base/files/npy.h"
 #include "src/base/machine_memory.h"
-#include "src/base/npy.h"
-#include "src/base/widen.h"
+#include "src/base/threads/background.h"
 #include "tools/tessera/placement.h"
 
 namespace tessera::tool {

@@ -11,7 +11,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "tools/tessera/command.h"
 #include "tools/tessera/placement.h"
 

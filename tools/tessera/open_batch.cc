@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "src/base/npy.h"
+#include "src/base/files/npy.h"
 #include "src/transforms/batching/batch.h"
 #include "src/transforms/vmap.h"
 #include "tools/tessera/command.h"

@@ -13,7 +13,7 @@
 #include <stdexcept>
 
 #include "src/base/env.h"
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/ir/hlo/typed_calls.h"
 #include "src/ir/rewrite/drop_shardings.h"
 #include "tools/tessera/command.h"

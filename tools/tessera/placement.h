@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/compiler/engine.h"
 #include "src/ir/module.h"
 

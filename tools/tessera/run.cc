@@ -13,7 +13,7 @@
 #include <tessera/profile.h>
 
 #include "src/base/env.h"
-#include "src/base/npy.h"
+#include "src/base/files/npy.h"
 #include "src/compiler/stored_executable.h"
 #include "src/frontend/jit/stored_program.h"
 #include "src/ir/rewrite/whole_arrays.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tessera sharding: shows the effect of a spec.
-#include <tessera/visualize.h>
+#include <tessera/sharding/visualize.h>
 
 #include <iostream>
 #include <memory>

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <sstream>
 
+#include "src/passes/control/expand_scans.h"
 #include "src/passes/eliminate_common.h"
 #include "src/passes/expand_derivative_ops.h"
-#include "src/passes/expand_scans.h"
 #include "src/transforms/transform.h"
 #include "src/transforms/vmap.h"
 #include "tools/tessera/command.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <tessera/array.h>
-#include <tessera/out_sharding.h>
+#include <tessera/sharding/out_sharding.h>
 
 /// @file
 /// Gathers and scatters with explicit dimension numbers (HLO's `gather` and `scatter`, as

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <tessera/array.h>
-#include <tessera/axes.h>
+#include <tessera/detail/axes.h>
 
 /// @file
 /// Reductions along dimensions, as in numpy.

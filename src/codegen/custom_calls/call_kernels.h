@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include <tessera/buffer_view.h>
+#include <tessera/custom/buffer_view.h>
 
 #include "src/ir/custom_calls/custom_call.h"
 

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <tessera/call_attributes.h>
+#include <tessera/custom/call_attributes.h>
 
 #include "src/codegen/custom_calls/lapack_symbols.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "src/base/task_pool.h"
+#include "src/base/threads/task_pool.h"
 #include "src/codegen/custom_calls/lapack_routine.h"
 #include "src/codegen/custom_calls/small_matrices.h"
 

@@ -7,9 +7,9 @@
 #include <limits>
 #include <map>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
+#include "src/codegen/kernels/moves/transpose.h"
 #include "src/codegen/kernels/prices.h"
-#include "src/codegen/kernels/transpose.h"
 
 namespace tessera::codegen::lapack {
 namespace {

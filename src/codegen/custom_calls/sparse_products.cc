@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/codegen/kernels/prices.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/base/small_floats.h"
+#include "src/base/arrays/small_floats.h"
 #include "src/codegen/llvm/small_floats.h"
 
 namespace tessera::codegen {

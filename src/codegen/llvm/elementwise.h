@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/codegen/kernels/block_ops.h"
+#include "src/codegen/kernels/elementwise/block_ops.h"
 #include "src/codegen/llvm/vector_builder.h"
 
 namespace tessera::codegen {

@@ -15,7 +15,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "src/codegen/kernels/kernel_compiler.h"
+#include "src/codegen/kernels/code/kernel_compiler.h"
 #include "src/codegen/llvm/loop_function.h"
 #include "src/codegen/llvm/program_reduce.h"
 #include "src/codegen/llvm/reduce_function.h"

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "src/base/small_floats.h"
+#include "src/base/arrays/small_floats.h"
 #include "src/codegen/llvm/conversions.h"
 #include "src/codegen/llvm/elementwise.h"
 

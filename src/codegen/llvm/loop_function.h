@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/codegen/kernels/kernel_compiler.h"
+#include "src/codegen/kernels/code/kernel_compiler.h"
 #include "src/codegen/llvm/vector_builder.h"
 
 namespace tessera::codegen {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "src/base/small_floats.h"
+#include "src/base/arrays/small_floats.h"
 
 namespace tessera::codegen {
 namespace {

@@ -2,7 +2,7 @@
 // The function of short steps and the loops that they stand in.
 #pragma once
 
-#include "src/codegen/kernels/kernel_compiler.h"
+#include "src/codegen/kernels/code/kernel_compiler.h"
 #include "src/codegen/llvm/vector_builder.h"
 
 namespace tessera::codegen {

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/compiler/accelerators/memory.h"
 #include "src/compiler/accelerators/program.h"
 #include "src/cost/machines.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/memory_kind.h"
+#include "src/base/arrays/memory_kind.h"
 #include "src/ir/module.h"
 
 namespace tessera::compiler::accelerators {

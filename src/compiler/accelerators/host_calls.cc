@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "src/base/host_layout.h"
+#include "src/base/arrays/host_layout.h"
 #include "src/base/platform_scope.h"
 #include "src/codegen/custom_calls/call_kernels.h"
 #include "src/ir/hooks.h"

@@ -3,7 +3,7 @@
 // masks in place of slices: all matrices of a batch at once.
 #include "src/compiler/accelerators/lapack.h"
 
-#include <tessera/call_attributes.h>
+#include <tessera/custom/call_attributes.h>
 
 #include <memory>
 #include <string>

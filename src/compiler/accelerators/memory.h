@@ -8,7 +8,7 @@
 
 #include <tessera/error.h>
 
-#include "src/base/device_buffer.h"
+#include "src/base/arrays/device_buffer.h"
 #include "src/compiler/accelerators/client.h"
 
 namespace tessera::compiler::accelerators {

@@ -10,8 +10,8 @@
 
 #include "src/base/at_location.h"
 #include "src/base/env.h"
+#include "src/base/files/module_files.h"
 #include "src/base/log.h"
-#include "src/base/module_files.h"
 #include "src/base/platforms.h"
 #include "src/compiler/accelerators/accelerator_engine.h"
 #include "src/compiler/engine.h"

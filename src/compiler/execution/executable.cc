@@ -7,9 +7,9 @@
 #include <mutex>
 
 #include "src/base/env.h"
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/base/profiler.h"
-#include "src/codegen/liveness.h"
+#include "src/codegen/plan/liveness.h"
 #include "src/compiler/compile.h"
 #include "src/compiler/cost_analysis.h"
 #include "src/compiler/execution/full_gathers.h"

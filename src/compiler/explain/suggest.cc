@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "src/base/task_pool.h"
+#include "src/base/threads/task_pool.h"
 #include "src/compiler/explain/explain.h"
 #include "src/cost/collectives.h"
 #include "src/cost/count.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/transport.h"
+#include "src/base/processes/transport.h"
 #include "src/engines/mpi/shared_rings.h"
 
 namespace tessera {

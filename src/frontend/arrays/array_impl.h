@@ -12,8 +12,8 @@
 
 #include <tessera/array.h>
 
-#include "src/base/device_buffer.h"
-#include "src/base/literal.h"
+#include "src/base/arrays/device_buffer.h"
+#include "src/base/arrays/literal.h"
 #include "src/ir/module.h"
 #include "src/sharding/api/sharding_impl.h"
 

@@ -12,9 +12,9 @@
 #include <mutex>
 #include <set>
 
-#include <tessera/type_key.h>
+#include <tessera/detail/type_key.h>
 
-#include "src/base/plain_numbers.h"
+#include "src/base/files/plain_numbers.h"
 
 namespace tessera::internal {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records trees as nodes and compares them, for messages.
-#include <tessera/tree_differences.h>
+#include <tessera/detail/tree_differences.h>
 
 #include <algorithm>
 #include <string_view>

@@ -5,7 +5,7 @@
 #include <functional>
 #include <span>
 
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/frontend/checkpoint/snapshot.h"
 
 namespace tessera::frontend {

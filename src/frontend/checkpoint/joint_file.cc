@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "src/base/file_io.h"
+#include "src/base/files/file_io.h"
 #include "src/frontend/checkpoint/gather_stream.h"
 #include "src/frontend/checkpoint/same_in_all.h"
 #include "src/frontend/checkpoint/together.h"

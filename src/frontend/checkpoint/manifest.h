@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/base/json_text.h"
+#include "src/base/files/json_text.h"
 #include "src/frontend/checkpoint/tensor_files.h"
 
 namespace tessera::frontend {

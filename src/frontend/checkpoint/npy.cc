@@ -3,7 +3,7 @@
 #include <tessera/npy.h>
 
 #include "src/base/at_location.h"
-#include "src/base/npy.h"
+#include "src/base/files/npy.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/checkpoint/joint_file.h"
 #include "src/frontend/run/execute.h"

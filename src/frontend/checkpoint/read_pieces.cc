@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "src/base/check.h"
-#include "src/base/processes.h"
-#include "src/base/task_pool.h"
+#include "src/base/processes/processes.h"
+#include "src/base/threads/task_pool.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/checkpoint/tensor_files.h"
 #include "src/frontend/trace/trace.h"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "src/base/at_location.h"
-#include "src/base/task_pool.h"
+#include "src/base/threads/task_pool.h"
 #include "src/frontend/checkpoint/manifest.h"
 #include "src/frontend/checkpoint/placement_of.h"
 #include "src/frontend/checkpoint/step_folder.h"

@@ -7,7 +7,7 @@
 
 #include "src/base/at_location.h"
 #include "src/base/check.h"
-#include "src/base/safetensors.h"
+#include "src/base/files/safetensors.h"
 #include "src/frontend/checkpoint/joint_file.h"
 #include "src/frontend/checkpoint/placement_of.h"
 #include "src/frontend/checkpoint/tensor_files.h"

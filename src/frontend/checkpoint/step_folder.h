@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/file_io.h"
+#include "src/base/files/file_io.h"
 
 namespace tessera::frontend {
 

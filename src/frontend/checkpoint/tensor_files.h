@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "src/base/file_io.h"
-#include "src/base/safetensors.h"
+#include "src/base/files/file_io.h"
+#include "src/base/files/safetensors.h"
 #include "src/frontend/checkpoint/snapshot.h"
 
 namespace tessera::frontend {

@@ -9,7 +9,7 @@
 
 #include <tessera/error.h>
 
-#include "src/base/mailbox.h"
+#include "src/base/processes/mailbox.h"
 
 namespace tessera::frontend {
 

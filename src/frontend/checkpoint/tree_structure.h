@@ -8,7 +8,7 @@
 
 #include <tessera/tree.h>
 
-#include "src/base/json_text.h"
+#include "src/base/files/json_text.h"
 
 namespace tessera::frontend {
 

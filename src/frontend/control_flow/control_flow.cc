@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/control_flow/carried_types.h"
 #include "src/frontend/control_flow/sharding_types.h"

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "src/base/contains.h"
+#include "src/passes/control/expand_scans.h"
 #include "src/passes/expand_derivative_ops.h"
-#include "src/passes/expand_scans.h"
 #include "src/transforms/batching/batch.h"
 
 namespace tessera::frontend {

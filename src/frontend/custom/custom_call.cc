@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of custom targets, and registration of the user's own.
-#include <tessera/custom_call.h>
+#include <tessera/custom/custom_call.h>
 
 #include "src/base/check.h"
 #include "src/codegen/custom_calls/call_kernels.h"

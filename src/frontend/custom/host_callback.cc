@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the host as calls of a program, and prints of values while it runs.
-#include <tessera/host_callback.h>
+#include <tessera/custom/host_callback.h>
 #include <tessera/ops/elementwise.h>
 
 #include <fmt/args.h>
@@ -10,7 +10,7 @@
 #include <iostream>
 #include <mutex>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/custom/sharding_rule_factors.h"

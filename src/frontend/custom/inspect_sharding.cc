@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // inspect_array_sharding: an identity whose partitioning tells how its operand is sharded.
-#include <tessera/host_callback.h>
+#include <tessera/custom/host_callback.h>
 
 #include <mutex>
 

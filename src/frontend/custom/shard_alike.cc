@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // shard_alike: an op that gives its operands, which it partitions in one way.
-#include <tessera/shard_alike.h>
+#include <tessera/sharding/shard_alike.h>
 
 #include <memory>
 #include <optional>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses einsum-like sharding rules and converts them to factors.
-#include <tessera/sharding_rule.h>
+#include <tessera/sharding/sharding_rule.h>
 
 #include <algorithm>
 #include <cctype>
 #include <set>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/frontend/custom/sharding_rule_factors.h"
 
 namespace tessera {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include <tessera/sharding_rule.h>
+#include <tessera/sharding/sharding_rule.h>
 
 #include "src/ir/hooks.h"
 

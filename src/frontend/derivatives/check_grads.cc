@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // check_grads: derivatives against differences, order by order.
-#include <tessera/check_grads.h>
+#include <tessera/functions/check_grads.h>
 
 #include <cmath>
 #include <complex>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // custom_vmap and sequential_vmap: calls that say what they are on a batch.
-#include <tessera/custom_batching.h>
+#include <tessera/custom/custom_batching.h>
 
 #include "src/frontend/derivatives/custom_rule.h"
 #include "src/ir/hooks.h"

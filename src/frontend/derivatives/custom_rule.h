@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <tessera/function_body.h>
+#include <tessera/detail/function_body.h>
 
 #include "src/frontend/trace/trace.h"
 #include "src/frontend/trace/traced_function.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // vectorize: a vmap for each leading dimension.
-#include <tessera/vectorize.h>
+#include <tessera/functions/vectorize.h>
 #include <tessera/vmap.h>
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 
 #include <tessera/sharding.h>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/sharding/axes/tensor_sharding.h"
 
 namespace tessera::frontend {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // eval_shape: traces a function for the types of its result.
-#include <tessera/eval_shape.h>
+#include <tessera/functions/eval_shape.h>
 
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/trace/traced_function.h"

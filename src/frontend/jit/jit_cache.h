@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <tessera/array.h>
-#include <tessera/function_body.h>
+#include <tessera/detail/function_body.h>
 #include <tessera/precision.h>
 
 #include "src/base/lru_cache.h"

@@ -2,13 +2,13 @@
 // Lowered and Compiled: the stages of a jitted function.
 #include "src/frontend/jit/jit_stages.h"
 
-#include "src/base/background.h"
+#include "src/base/threads/background.h"
 #include "src/compiler/explain/explain.h"
 #include "src/compiler/read_module.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/ir/hlo/hlo_text.h"
+#include "src/passes/control/expand_scans.h"
 #include "src/passes/expand_derivative_ops.h"
-#include "src/passes/expand_scans.h"
 #include "src/text/read/stablehlo.h"
 
 namespace tessera {

@@ -87,7 +87,7 @@ Location users_line(Location where, Location loaded) {
   const std::string_view file = where.known() ? where.file : "";
   const bool inside = file.ends_with("/invoke.h") || file.ends_with("/type_traits") ||
                       file.ends_with("/functional") || file.ends_with("tessera/load.h") ||
-                      file.ends_with("tessera/callable.h");
+                      file.ends_with("tessera/detail/callable.h");
   return file.empty() || inside ? loaded : where;
 }
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "src/base/byte_stream.h"
-#include "src/base/file_io.h"
-#include "src/base/processes.h"
+#include "src/base/files/byte_stream.h"
+#include "src/base/files/file_io.h"
+#include "src/base/processes/processes.h"
 #include "src/compiler/stored_executable.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/choose_devices.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <tessera/call_attributes.h>
+#include <tessera/custom/call_attributes.h>
 
 #include "src/frontend/ops/located.h"
 

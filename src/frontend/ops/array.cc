@@ -9,10 +9,10 @@
 #include <ostream>
 #include <sstream>
 
+#include "src/base/arrays/literal_util.h"
+#include "src/base/arrays/widen.h"
 #include "src/base/check.h"
-#include "src/base/literal_util.h"
-#include "src/base/processes.h"
-#include "src/base/widen.h"
+#include "src/base/processes/processes.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/ops/internal.h"
 #include "src/frontend/trace/trace.h"

@@ -5,7 +5,7 @@
 #include <tessera/ops.h>
 #include <tessera/placement.h>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 
 namespace tessera {
 

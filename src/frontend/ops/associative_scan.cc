@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // associative_scan: partial results by recursion on every second element.
-#include <tessera/associative_scan.h>
+#include <tessera/functions/associative_scan.h>
 
 #include "src/frontend/ops/internal.h"
 #include "src/frontend/trace/trace.h"

@@ -2,9 +2,9 @@
 // What ops share: dtype promotion, broadcasting, axis checks, single-op staging.
 #include <algorithm>
 
-#include "src/base/literal_util.h"
-#include "src/base/small_floats.h"
-#include "src/base/widen.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/base/arrays/small_floats.h"
+#include "src/base/arrays/widen.h"
 #include "src/frontend/ops/identity.h"
 #include "src/frontend/ops/internal.h"
 

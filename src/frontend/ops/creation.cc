@@ -9,8 +9,8 @@
 #include <cstring>
 #include <limits>
 
+#include "src/base/arrays/literal_util.h"
 #include "src/base/at_location.h"
-#include "src/base/literal_util.h"
 #include "src/base/machine_memory.h"
 #include "src/frontend/ops/internal.h"
 #include "src/frontend/run/execute.h"

@@ -9,8 +9,8 @@
 #include <tessera/ops/elementwise.h>
 #include <tessera/ops/shape_ops.h>
 
+#include "src/base/arrays/literal_util.h"
 #include "src/base/contains.h"
-#include "src/base/literal_util.h"
 #include "src/frontend/ops/moves.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 
 #include <tessera/error.h>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/ir/opcode.h"
 
 namespace tessera::frontend {

@@ -7,7 +7,7 @@
 #include <tessera/ops/creation.h>
 #include <tessera/ops/elementwise.h>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 
 namespace tessera::frontend {
 

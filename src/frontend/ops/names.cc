@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "src/frontend/ops/moves.h"
-#include "src/frontend/ops/special_function.h"
+#include "src/frontend/ops/special/special_function.h"
 
 namespace tessera {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // optimization_barrier: one op for all arrays of a tree.
-#include <tessera/optimization_barrier.h>
+#include <tessera/functions/optimization_barrier.h>
 
 #include "src/frontend/trace/explicit_values.h"
 #include "src/frontend/trace/trace.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations whose result's sharding is given.
-#include <tessera/explicit_sharding.h>
 #include <tessera/ops.h>
 #include <tessera/random.h>
+#include <tessera/sharding/explicit_sharding.h>
 
 #include "src/frontend/trace/explicit_values.h"
 

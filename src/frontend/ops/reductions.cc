@@ -5,12 +5,12 @@
 #include <cmath>
 #include <limits>
 
-#include <tessera/associative_scan.h>
 #include <tessera/custom_derivative.h>
+#include <tessera/functions/associative_scan.h>
 #include <tessera/ops/creation.h>
 #include <tessera/ops/elementwise.h>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/frontend/ops/identity.h"
 #include "src/frontend/ops/internal.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Draws how an array is sharded.
-#include <tessera/visualize.h>
-#include <tessera/visualize_array.h>
+#include <tessera/sharding/visualize.h>
+#include <tessera/sharding/visualize_array.h>
 
 #include <iostream>
 

@@ -8,7 +8,7 @@
 
 #include <tessera/ops/elementwise.h>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/frontend/ops/internal.h"
 #include "src/frontend/per_device/bound_axes.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <tessera/sharding_tree.h>
+#include <tessera/sharding/sharding_tree.h>
 
 #include "src/frontend/trace/trace.h"
 #include "src/sharding/axes/tensor_sharding.h"

@@ -4,7 +4,7 @@
 #include <tessera/ops/indexing.h>
 #include <tessera/ops/shape_ops.h>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/frontend/ops/moves.h"
 #include "src/frontend/random/internal.h"
 

@@ -17,7 +17,7 @@
 #include <tessera/ops/shape_ops.h>
 #include <tessera/ops/special.h>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/frontend/ops/moves.h"
 #include "src/frontend/random/internal.h"
 

@@ -8,7 +8,7 @@
 #include <tessera/ops/reductions.h>
 #include <tessera/ops/shape_ops.h>
 
-#include "src/frontend/ops/special_function.h"
+#include "src/frontend/ops/special/special_function.h"
 #include "src/frontend/random/internal.h"
 
 namespace tessera::frontend {

@@ -4,7 +4,7 @@
 
 #include <tessera/collectives.h>
 #include <tessera/control_flow.h>
-#include <tessera/custom_batching.h>
+#include <tessera/custom/custom_batching.h>
 
 #include "src/frontend/ops/moves.h"
 #include "src/frontend/random/internal.h"

@@ -8,9 +8,9 @@
 #include <tessera/ops/shape_ops.h>
 #include <tessera/ops/sorting.h>
 
-#include "src/frontend/ops/gather.h"
+#include "src/frontend/ops/indexed/gather.h"
 #include "src/frontend/ops/moves.h"
-#include "src/frontend/ops/sorting.h"
+#include "src/frontend/ops/numpy/sorting.h"
 #include "src/frontend/random/internal.h"
 
 namespace tessera::random {

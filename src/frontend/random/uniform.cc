@@ -6,7 +6,7 @@
 #include <tessera/custom_derivative.h>
 #include <tessera/ops/creation.h>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/frontend/random/internal.h"
 
 namespace tessera::frontend {

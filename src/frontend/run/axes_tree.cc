@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dimensions for the arrays of a tree, as specs.
-#include <tessera/axes_tree.h>
+#include <tessera/detail/axes_tree.h>
 
 namespace tessera {
 

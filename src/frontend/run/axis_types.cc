@@ -2,8 +2,8 @@
 // Parts of a program in which axes have other types, and results whose sharding is given.
 #include <algorithm>
 
-#include <tessera/abstract_mesh.h>
-#include <tessera/explicit_sharding.h>
+#include <tessera/sharding/abstract_mesh.h>
+#include <tessera/sharding/explicit_sharding.h>
 
 #include "src/base/at_location.h"
 #include "src/base/contains.h"

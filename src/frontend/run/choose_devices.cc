@@ -7,7 +7,7 @@
 #include <tessera/accelerators.h>
 
 #include "src/base/at_location.h"
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/sharding/api/sharding_impl.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The region of a compute type that a thread is in.
-#include <tessera/compute_on.h>
+#include <tessera/functions/compute_on.h>
 
-#include "src/base/thread_scratch.h"
+#include "src/base/threads/thread_scratch.h"
 
 namespace tessera::internal {
 namespace {

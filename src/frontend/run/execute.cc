@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "src/base/log.h"
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/choose_devices.h"

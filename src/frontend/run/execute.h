@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <tessera/array.h>
-#include <tessera/layouts.h>
+#include <tessera/sharding/layouts.h>
 
 #include "src/compiler/compile.h"
 #include "src/frontend/trace/trace.h"

@@ -4,13 +4,13 @@
 #include <map>
 #include <set>
 
-#include <tessera/parsed_spec.h>
 #include <tessera/placement.h>
 #include <tessera/processes.h>
+#include <tessera/sharding/parsed_spec.h>
 
 #include "src/base/at_location.h"
 #include "src/base/box.h"
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/execute.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 
 namespace tessera::frontend {
 

@@ -5,8 +5,8 @@
 #include <map>
 #include <vector>
 
+#include "src/base/arrays/device_buffer.h"
 #include "src/base/box.h"
-#include "src/base/device_buffer.h"
 #include "src/compiler/engine.h"
 
 namespace tessera::frontend {

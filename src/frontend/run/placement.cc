@@ -8,7 +8,7 @@
 
 #include "src/base/at_location.h"
 #include "src/base/contains.h"
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/execute.h"

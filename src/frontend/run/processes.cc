@@ -8,7 +8,7 @@
 #include <set>
 #include <string_view>
 
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/execute.h"
 #include "src/frontend/run/shardings.h"

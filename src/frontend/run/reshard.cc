@@ -2,7 +2,7 @@
 // Types of arrays with their shardings, and reshard, which changes those.
 #include <algorithm>
 
-#include <tessera/explicit_sharding.h>
+#include <tessera/sharding/explicit_sharding.h>
 
 #include "src/base/at_location.h"
 #include "src/base/contains.h"

@@ -6,8 +6,8 @@
 #include <memory>
 #include <set>
 
+#include "src/base/arrays/shape.h"
 #include "src/base/check.h"
-#include "src/base/shape.h"
 
 namespace tessera {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include <tessera/sharding_tree.h>
+#include <tessera/sharding/sharding_tree.h>
 #include <tessera/tree.h>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 
 namespace tessera::frontend {
 

@@ -5,7 +5,7 @@
 
 #include "src/base/box.h"
 #include "src/base/check.h"
-#include "src/base/processes.h"
+#include "src/base/processes/processes.h"
 #include "src/compiler/engine.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/execute.h"

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include <tessera/abstract_mesh.h>
+#include <tessera/sharding/abstract_mesh.h>
 
 #include "src/base/contains.h"
-#include "src/base/thread_scratch.h"
+#include "src/base/threads/thread_scratch.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/explicit/partial_sums.h"
 #include "src/frontend/explicit/rules.h"

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/base/thread_scratch.h"
+#include "src/base/threads/thread_scratch.h"
 
 namespace tessera::frontend {
 

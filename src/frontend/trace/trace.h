@@ -13,8 +13,8 @@
 #include <vector>
 
 #include <tessera/array.h>
+#include <tessera/detail/type_key.h>
 #include <tessera/mesh.h>
-#include <tessera/type_key.h>
 
 #include "src/frontend/explicit/sharding_type.h"
 #include "src/frontend/trace/varying.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/memory_kind.h"
+#include "src/base/arrays/memory_kind.h"
 #include "src/ir/module.h"
 
 namespace tessera::ir {

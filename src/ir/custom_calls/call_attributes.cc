@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dictionaries of attributes as HLO text prints them.
-#include <tessera/call_attributes.h>
+#include <tessera/custom/call_attributes.h>
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include <cstring>
 #include <limits>
 
-#include "src/base/dtype_names.h"
-#include "src/base/plain_numbers.h"
+#include "src/base/arrays/dtype_names.h"
+#include "src/base/files/plain_numbers.h"
 #include "src/ir/hlo/text_out.h"
 
 namespace tessera {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <tessera/call_attributes.h>
+#include <tessera/custom/call_attributes.h>
 
 #include "src/ir/hooks.h"
 

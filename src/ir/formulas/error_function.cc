@@ -5,7 +5,7 @@
 #include <limits>
 #include <numbers>
 
-#include "src/base/erf_inv_coefficients.h"
+#include "src/base/arrays/erf_inv_coefficients.h"
 #include "src/ir/formulas/special.h"
 
 namespace tessera::ir::formulas {

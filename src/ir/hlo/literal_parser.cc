@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
-#include "src/base/literal_util.h"
-#include "src/base/small_floats.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/base/arrays/small_floats.h"
 
 namespace tessera::ir {
 namespace {

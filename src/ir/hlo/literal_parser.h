@@ -2,7 +2,7 @@
 // The parser of constants.
 #pragma once
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/ir/hlo/hlo_lexer.h"
 
 namespace tessera::ir {

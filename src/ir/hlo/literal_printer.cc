@@ -4,8 +4,8 @@
 #include <cmath>
 #include <type_traits>
 
-#include "src/base/literal_util.h"
-#include "src/base/small_floats.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/base/arrays/small_floats.h"
 #include "src/ir/hlo/literal_text.h"
 #include "src/ir/hlo/text_out.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 
 namespace tessera::ir {
 

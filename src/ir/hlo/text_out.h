@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 
 namespace tessera::ir {
 

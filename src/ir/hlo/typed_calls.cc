@@ -2,7 +2,7 @@
 // The texts of ops that are custom calls in HLO.
 #include "src/ir/hlo/typed_calls.h"
 
-#include <tessera/call_attributes.h>
+#include <tessera/custom/call_attributes.h>
 
 #include <algorithm>
 #include <utility>

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "src/base/literal_util.h"
-#include "src/base/small_floats.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/base/arrays/small_floats.h"
 #include "src/ir/shapes/shape_inference.h"
 
 namespace tessera::ir {

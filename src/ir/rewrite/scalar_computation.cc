@@ -2,8 +2,8 @@
 // Computations on two scalars: making them, recognising them, their neutral elements.
 #include <limits>
 
-#include "src/base/literal_util.h"
-#include "src/base/small_floats.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/base/arrays/small_floats.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::ir {

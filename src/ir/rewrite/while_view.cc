@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::ir {

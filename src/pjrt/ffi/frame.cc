@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "src/base/float_types.h"
+#include "src/base/arrays/float_types.h"
 #include "src/pjrt/dtypes.h"
 
 namespace tessera::pjrt::ffi {

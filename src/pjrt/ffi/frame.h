@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include <tessera/buffer_view.h>
-#include <tessera/call_attributes.h>
+#include <tessera/custom/buffer_view.h>
+#include <tessera/custom/call_attributes.h>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/pjrt/ffi/xla_ffi.h"
 
 namespace tessera::pjrt::ffi {

@@ -10,8 +10,8 @@
 #include <mutex>
 #include <vector>
 
-#include "src/base/host_layout.h"
-#include "src/base/small_elements.h"
+#include "src/base/arrays/host_layout.h"
+#include "src/base/arrays/small_elements.h"
 #include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/pjrt/ffi/frame.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <new>
 
-#include "src/base/task_pool.h"
+#include "src/base/threads/task_pool.h"
 #include "src/pjrt/ffi/handlers.h"
 
 namespace tessera::pjrt::ffi {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/run_context.h"
+#include "src/base/threads/run_context.h"
 
 namespace tessera::pjrt::ffi {
 

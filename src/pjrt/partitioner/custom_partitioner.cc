@@ -10,7 +10,7 @@
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
-#include "src/passes/inline_calls.h"
+#include "src/passes/control/inline_calls.h"
 #include "src/pjrt/entry.h"
 #include "src/pjrt/ffi/handlers.h"
 #include "src/pjrt/objects.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Abstract meshes: axes without devices, and their scopes.
-#include <tessera/abstract_mesh.h>
+#include <tessera/sharding/abstract_mesh.h>
 
 #include <map>
 
+#include "src/base/arrays/shape.h"
 #include "src/base/env.h"
-#include "src/base/shape.h"
 #include "src/sharding/api/mesh_impl.h"
 
 namespace tessera {

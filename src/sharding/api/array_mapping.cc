@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include <tessera/parsed_spec.h>
+#include <tessera/sharding/parsed_spec.h>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 
 namespace tessera {
 namespace {

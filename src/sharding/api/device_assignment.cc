@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
-#include <tessera/op_sharding.h>
+#include <tessera/sharding/op_sharding.h>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/sharding/axes/device_order.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layouts of arrays, and formats.
-#include <tessera/format.h>
+#include <tessera/sharding/format.h>
 
 #include <algorithm>
 #include <numeric>

@@ -9,12 +9,12 @@
 #include <mutex>
 #include <set>
 
+#include "src/base/arrays/shape.h"
 #include "src/base/check.h"
 #include "src/base/contains.h"
 #include "src/base/log.h"
-#include "src/base/processes.h"
-#include "src/base/shape.h"
-#include "src/base/thread_scratch.h"
+#include "src/base/processes/processes.h"
+#include "src/base/threads/thread_scratch.h"
 #include "src/sharding/api/manual_mesh_scope.h"
 #include "src/sharding/api/mesh_impl.h"
 #include "src/sharding/axes/axis_name.h"

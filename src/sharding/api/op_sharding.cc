@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpSharding: shardings as programs state them, to and from partition specs.
-#include <tessera/op_sharding.h>
+#include <tessera/sharding/op_sharding.h>
 
+#include "src/base/arrays/shape.h"
 #include "src/base/at_location.h"
 #include "src/base/check.h"
-#include "src/base/shape.h"
 #include "src/sharding/api/lowering.h"
 #include "src/sharding/api/sharding_impl.h"
 #include "src/sharding/axes/tiling.h"

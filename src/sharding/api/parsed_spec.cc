@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ParsedPartitionSpec: specs as lists of axes, in sync with what the user wrote or not.
-#include <tessera/parsed_spec.h>
+#include <tessera/sharding/parsed_spec.h>
 
 #include <algorithm>
 #include <map>

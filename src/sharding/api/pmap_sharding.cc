@@ -2,8 +2,8 @@
 // PmapSharding: dims divided over the dims of an array of devices, as in jax.pmap.
 #include <map>
 
+#include "src/base/arrays/shape.h"
 #include "src/base/check.h"
-#include "src/base/shape.h"
 #include "src/sharding/api/sharding_impl.h"
 
 namespace tessera {

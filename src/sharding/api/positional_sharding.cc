@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/base/arrays/shape.h"
 #include "src/base/check.h"
-#include "src/base/shape.h"
 #include "src/sharding/api/sharding_impl.h"
 
 namespace tessera {

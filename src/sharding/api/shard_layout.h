@@ -7,7 +7,7 @@
 
 #include <tessera/sharding.h>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 
 namespace tessera {
 

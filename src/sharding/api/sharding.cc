@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "src/base/arrays/shape.h"
 #include "src/base/check.h"
 #include "src/base/contains.h"
 #include "src/base/platforms.h"
-#include "src/base/processes.h"
-#include "src/base/shape.h"
+#include "src/base/processes/processes.h"
 #include "src/sharding/api/named_sharding.h"
 #include "src/sharding/api/shard_layout.h"
 #include "src/sharding/api/sharding_impl.h"

@@ -8,7 +8,7 @@
 
 #include <tessera/sharding.h>
 
-#include "src/base/memory_kind.h"
+#include "src/base/arrays/memory_kind.h"
 #include "src/sharding/api/hash_mix.h"
 #include "src/sharding/api/mesh_impl.h"
 #include "src/sharding/axes/tiling.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ShardingSpec: the spec of a PmapSharding.
-#include <tessera/sharding_spec.h>
+#include <tessera/sharding/sharding_spec.h>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/sharding/api/hash_mix.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Draws a sharding as a table of devices in text.
-#include <tessera/visualize.h>
+#include <tessera/sharding/visualize.h>
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 #include <iostream>
 #include <utility>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/sharding/api/shard_layout.h"
 
 namespace tessera {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/base/small_vector.h"
 
 namespace tessera {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/base/small_vector.h"
 #include "src/sharding/axes/device_ids.h"
 

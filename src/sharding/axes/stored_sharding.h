@@ -2,8 +2,8 @@
 // Shapes and shardings in stored programs.
 #pragma once
 
-#include "src/base/byte_stream.h"
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
+#include "src/base/files/byte_stream.h"
 #include "src/sharding/axes/tensor_sharding.h"
 
 namespace tessera {

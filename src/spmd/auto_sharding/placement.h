@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/cost/machine.h"
 #include "src/sharding/axes/tensor_sharding.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/ir/analysis/equivalence.h"
 #include "src/ir/rewrite/while_view.h"
 #include "src/spmd/collectives/optimize.h"

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "src/base/contains.h"
-#include "src/base/thread_scratch.h"
+#include "src/base/threads/thread_scratch.h"
 #include "src/spmd/propagation/provenance.h"
 #include "src/spmd/rules/projection.h"
 

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 
 namespace tessera::spmd {
 namespace {

@@ -10,7 +10,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 
 namespace tessera::spmd {
 

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/spmd/reshard/bundles.h"
 
 namespace tessera::spmd {

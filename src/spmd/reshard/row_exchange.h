@@ -26,7 +26,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/spmd/reshard/by_coordinate.h"
 
 namespace tessera::spmd {

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "src/base/plain_numbers.h"
+#include "src/base/files/plain_numbers.h"
 #include "src/text/bytecode/attributes.h"
 #include "src/text/bytecode/codes.h"
 #include "src/text/read/types.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <span>
 
-#include "src/base/plain_numbers.h"
+#include "src/base/files/plain_numbers.h"
 #include "src/text/bytecode/codes.h"
 #include "src/text/bytecode/enumerations.h"
 #include "src/text/read/types.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/ir/module.h"
 #include "src/text/bytecode/tables.h"
 #include "src/text/read/cursor.h"

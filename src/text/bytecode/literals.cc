@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "src/base/small_floats.h"
+#include "src/base/arrays/small_floats.h"
 #include "src/text/bytecode/reader.h"
 
 namespace tessera::text {

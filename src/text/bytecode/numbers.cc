@@ -5,8 +5,8 @@
 #include <cmath>
 #include <optional>
 
-#include "src/base/literal_util.h"
-#include "src/base/plain_numbers.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/base/files/plain_numbers.h"
 #include "src/text/bytecode/entries.h"
 #include "src/text/read/types.h"
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/ir/formulas/special.h"
 #include "src/text/convert/chlo_math.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // chlo.scan: a body with a carry goes along one dim; a loop, or a window where the body is a sum.
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/text/read/reader.h"
 

@@ -2,8 +2,8 @@
 // Operations between devices.
 #include <algorithm>
 
+#include "src/base/arrays/literal_util.h"
 #include "src/base/env.h"
-#include "src/base/literal_util.h"
 #include "src/ir/limits.h"
 #include "src/sharding/axes/axis_refs.h"
 #include "src/sharding/axes/sdy_text.h"

@@ -2,7 +2,7 @@
 // Operations on single elements, and constants.
 #include <algorithm>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/ir/hlo/enum_text.h"
 #include "src/text/read/reader.h"
 

@@ -3,8 +3,8 @@
 // that it stands for, as the StableHLO specification defines them (dequantize, op, quantize).
 #include <algorithm>
 
+#include "src/base/arrays/literal_util.h"
 #include "src/base/contains.h"
-#include "src/base/literal_util.h"
 #include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/hlo/sdy_attributes.h"
 #include "src/ir/shapes/shape_inference.h"

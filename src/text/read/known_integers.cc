@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 
 namespace tessera::text {
 namespace {

@@ -3,9 +3,9 @@
 #include <charconv>
 #include <cstring>
 
-#include "src/base/literal_util.h"
-#include "src/base/plain_numbers.h"
-#include "src/base/small_floats.h"
+#include "src/base/arrays/literal_util.h"
+#include "src/base/arrays/small_floats.h"
+#include "src/base/files/plain_numbers.h"
 #include "src/text/read/reader.h"
 
 namespace tessera::text {

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/text/read/types.h"
 
 namespace tessera::text {

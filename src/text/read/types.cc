@@ -2,7 +2,7 @@
 // Parses and prints MLIR types.
 #include "src/text/read/types.h"
 
-#include "src/base/dtype_names.h"
+#include "src/base/arrays/dtype_names.h"
 
 namespace tessera::text {
 namespace {

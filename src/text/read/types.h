@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "src/base/dtype_names.h"
-#include "src/base/shape.h"
+#include "src/base/arrays/dtype_names.h"
+#include "src/base/arrays/shape.h"
 #include "src/text/read/cursor.h"
 #include "src/text/read/quantized.h"
 

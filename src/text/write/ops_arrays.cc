@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 #include "src/ir/hlo/attribute_text.h"
 #include "src/ir/hlo/enum_text.h"
 #include "src/ir/hlo/hlo_lexer.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/literal.h"
+#include "src/base/arrays/literal.h"
 #include "src/ir/module.h"
 
 namespace tessera::text {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <complex>
 
-#include "src/base/dtype_names.h"
+#include "src/base/arrays/dtype_names.h"
 #include "src/ir/hlo/text_out.h"
 
 namespace tessera::text {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/literal.h"
-#include "src/base/shape.h"
+#include "src/base/arrays/literal.h"
+#include "src/base/arrays/shape.h"
 #include "src/sharding/axes/device_pairs.h"
 
 namespace tessera::text {

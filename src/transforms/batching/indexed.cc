@@ -5,8 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "src/base/arrays/literal_util.h"
 #include "src/base/contains.h"
-#include "src/base/literal_util.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/transforms/batching/site.h"
 

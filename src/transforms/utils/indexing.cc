@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "src/base/literal_util.h"
+#include "src/base/arrays/literal_util.h"
 
 namespace tessera::transforms {
 

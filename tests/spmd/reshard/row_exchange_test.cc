@@ -14,7 +14,7 @@
 
 #include "src/ir/hlo/hlo_text.h"
 #include "src/spmd/reshard/by_coordinate.h"
-#include "tests/spmd/partition_case.h"
+#include "tests/spmd/partitioner/partition_case.h"
 
 namespace tessera::spmd {
 namespace {

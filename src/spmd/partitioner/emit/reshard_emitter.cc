@@ -7,8 +7,8 @@
 #include <complex>
 #include <map>
 
+#include "src/base/arrays/literal_util.h"
 #include "src/base/check.h"
-#include "src/base/literal_util.h"
 #include "src/spmd/reshard/device_orders.h"
 #include "src/spmd/sharding_util.h"
 

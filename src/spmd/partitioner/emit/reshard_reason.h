@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/ir/module.h"
 #include "src/sharding/axes/tensor_sharding.h"
 

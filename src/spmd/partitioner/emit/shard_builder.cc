@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "src/base/arrays/literal.h"
 #include "src/base/check.h"
-#include "src/base/literal.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/spmd/sharding_util.h"
 

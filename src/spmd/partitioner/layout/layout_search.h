@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/base/shape.h"
+#include "src/base/arrays/shape.h"
 #include "src/cost/machine.h"
 #include "src/sharding/axes/tensor_sharding.h"
 #include "src/spmd/bounded_cache.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "src/base/arrays/literal_util.h"
 #include "src/base/check.h"
-#include "src/base/literal_util.h"
 #include "src/cost/collectives.h"
 #include "src/spmd/partitioner/families.h"
 #include "src/spmd/partitioner/ops/ordered.h"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "src/base/arrays/literal_util.h"
 #include "src/base/check.h"
-#include "src/base/literal_util.h"
 #include "src/spmd/partitioner/families.h"
 
 namespace tessera::spmd {

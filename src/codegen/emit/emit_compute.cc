@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dots, convolutions and reductions: kernels that may need their operands in another order or type
+// first.
+#include "src/codegen/emit/emitter.h"
+#include "src/codegen/emit/loop_emitter.h"
+#include "src/codegen/kernels/convolutions/convolution.h"
+#include "src/codegen/kernels/loops/shared_inputs.h"
+#include "src/codegen/kernels/products/dot.h"
+#include "src/codegen/kernels/reductions/reduce.h"
+
+namespace tessera::codegen {
+
+namespace {
+
+/// Whether the loops can turn one type into the other.
+bool converts(const Shape& shape, DType to) {
+  if (shape.dtype == to) return true;
+  ir::Instruction convert;
+  convert.opcode = ir::Opcode::convert;
+  convert.shape = Shape(to, shape.dims);
+  LoopBuilder probe;
+  return probe.apply(convert, {probe.contiguous(shape.dtype)}).has_value();
+}
+
+/// An operand that is made in the order in which the kernel takes it.
+SlotId made_in_order(Emitter& e, const ir::Instruction& i, std::size_t k) {
+  const ir::Instruction& o = *i.operand(k);
+  const SlotId out = e.temporary(o.shape.byte_count(), e.facts(o).classes);
+  emit_in_order(e, i, o, e.operand_order(i, k), out);
+  return out;
+}
+
+}  // namespace
+
+bool emit_dot(Emitter& e, const ir::Instruction& i) {
+  // Products in a wider type than the operands': converting first is exact.
+  const DType t = i.shape.dtype;
+  ir::Instruction same;
+  same.opcode = i.opcode;
+  same.name = i.name;
+  same.metadata = i.metadata;
+  same.attrs = i.attrs;
+  same.shape = i.shape;
+  const bool narrow =
+      dot_takes_narrow(i.operand(0)->shape.dtype, i.operand(1)->shape.dtype, i.shape.dtype);
+  ir::Instruction sides[2];
+  for (int k = 0; k < 2; ++k) {
+    const Shape& side = i.operand(std::size_t(k))->shape;
+    sides[k].shape = Shape(narrow ? side.dtype : t, side.dims);
+    same.add_operand(&sides[k]);
+    if (!narrow && !converts(side, t)) return false;
+  }
+  DotPlan plan = dot_kernel(same);
+  if (!plan.kernel) return false;
+  std::vector<SlotId> inputs;
+  for (int k = 0; k < 2; ++k) {
+    const ir::Instruction& o = *i.operand(std::size_t(k));
+    if (e.inlined(o)) {
+      inputs.push_back(made_in_order(e, i, std::size_t(k)));
+      continue;
+    }
+    const SlotId s = e.converted(i, e.slot(o), o.shape, sides[k].shape.dtype);
+    inputs.push_back(e.transposed(i, s, sides[k].shape, (k == 0 ? plan.lhs : plan.rhs).transpose));
+  }
+  e.task(i, std::move(plan.kernel), std::move(inputs), {e.result(i)});
+  return true;
+}
+
+bool emit_convolution(Emitter& e, const ir::Instruction& i) {
+  // Sums of 16-bit floats are held in f32 and rounded once.
+  const DType t =
+      is_floating(i.shape.dtype) && byte_size(i.shape.dtype) < 4 ? DType::f32 : i.shape.dtype;
+  const Shape made_type(t, i.shape.dims);
+  for (const ir::Instruction* o : i.operands()) {
+    if (!converts(o->shape, t)) return false;
+  }
+  if (!converts(made_type, i.shape.dtype)) return false;
+  ConvolutionPlan plan = convolution_kernel(i, t);
+  if (!plan.kernel) return false;
+  std::vector<SlotId> inputs;
+  for (std::size_t k = 0; k < 2; ++k) {
+    const ir::Instruction& o = *i.operand(k);
+    if (e.inlined(o)) {
+      inputs.push_back(made_in_order(e, i, k));
+      continue;
+    }
+    const SlotId s = e.converted(i, e.slot(o), o.shape, t);
+    inputs.push_back(e.transposed(i, s, Shape(t, o.shape.dims), k == 0 ? plan.input : plan.filter));
+  }
+  if (plan.result.empty() && t == i.shape.dtype) {
+    e.task(i, std::move(plan.kernel), std::move(inputs), {e.result(i)});
+    return true;
+  }
+  const Shape made(t, plan.made);
+  SlotId out = e.temporary(made.byte_count(), e.facts(i).classes);
+  e.task(i, std::move(plan.kernel), std::move(inputs), {out});
+  out = e.transposed(i, out, made, plan.result);
+  e.alias(i, {e.converted(i, out, made_type, i.shape.dtype)});
+  return true;
+}
+
+bool emit_reduce(Emitter& e, const ir::Instruction& i) {
+  if (i.is(ir::Opcode::map)) {
+    KernelDescriptor kernel = map_kernel(i);
+    if (!kernel) return false;
+    std::vector<SlotId> inputs;
+    for (const ir::Instruction* o : i.operands()) inputs.push_back(e.slot(*o));
+    e.task(i, std::move(kernel), std::move(inputs), {e.result(i)});
+    return true;
+  }
+  std::vector<SlotId> inputs;
+  std::vector<ReduceOperand> operands;
+  const std::size_t k = i.operands().size() / 2;
+  const Dims order = reduce_order(i);
+  for (std::size_t n = 0; n < k; ++n) {
+    const ir::Instruction& o = *i.operand(n);
+    operands.push_back({int(inputs.size()), nullptr});
+    if (!order.empty()) {
+      inputs.push_back(e.inlined(o) ? made_in_order(e, i, n)
+                                    : e.transposed(i, e.slot(o), o.shape, order));
+    } else if (e.inlined(o)) {
+      Loop loop(e, o.shape.dims);
+      operands.back().program = loop.program(loop.value(o));
+      inputs.insert(inputs.end(), loop.inputs().begin(), loop.inputs().end());
+    } else {
+      inputs.push_back(e.slot(o));
+    }
+  }
+  ReducePlan plan = reduce_kernel(i, operands, int(inputs.size()));
+  if (!plan.kernel) return false;
+  if (k == 1) plan.kernel.reduced = operands[0].program;
+  plan.kernel.shares_outputs = plan.kernel.shares_outputs && order.empty();
+  if (plan.kernel.shares_outputs) {
+    for (const ReduceOperand& o : operands) {
+      const std::size_t end =
+          &o == &operands.back() ? inputs.size() : std::size_t((&o + 1)->first_input);
+      const std::vector<SlotId> own(inputs.begin() + o.first_input,
+                                    inputs.begin() + std::ptrdiff_t(end));
+      const std::vector<bool> of_operand =
+          o.program
+              ? shared_inputs(*o.program, i.operand(0)->shape.element_count(), e.byte_counts(own))
+              : std::vector<bool>(own.size(), true);
+      auto& all = plan.kernel.shares_inputs;
+      all.insert(all.end(), of_operand.begin(), of_operand.end());
+    }
+  }
+  for (std::size_t n = k; n < 2 * k; ++n) inputs.push_back(e.slot(*i.operand(n)));
+  if (plan.kernel.shares_outputs) plan.kernel.shares_inputs.resize(inputs.size(), false);
+  e.task(i, std::move(plan.kernel), std::move(inputs), e.results(i));
+  return true;
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions: products of the operands as they stand where that pays, else im2col patches and a
+// matrix product per block of rows.
+#include "src/codegen/kernels/convolutions/convolution.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "src/base/arrays/shape.h"
+#include "src/codegen/kernels/convolutions/depthwise_convolution.h"
+#include "src/codegen/kernels/convolutions/direct_convolution.h"
+#include "src/codegen/kernels/convolutions/few_features_convolution.h"
+#include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/products/gemm.h"
+
+namespace tessera::codegen {
+namespace {
+
+using runtime::KernelCall;
+
+struct ConvolutionAttrs {
+  std::vector<ir::WindowDim> window;
+  Dims in, out;                   ///< spatial
+  std::int64_t features = 0;      ///< of the input
+  std::int64_t per_group = 0;     ///< input features that one result feature sees
+  std::int64_t out_features = 0;  ///< of all groups
+  std::int64_t groups = 1;        ///< of features or of the batch
+  bool groups_split_batch = false;
+  std::int64_t batch = 0;   ///< of the result
+  std::int64_t taps = 1;    ///< positions of the window
+  std::int64_t rows = 16;   ///< of patches, made at a time
+  bool whole_rows = false;  ///< the patches are the input as it stands
+};
+
+/// Rows of patches made at a time: enough for BLAS, small enough for the cache and beside what the
+/// convolution holds anyway.
+std::int64_t rows_at_once(std::int64_t width, std::int64_t held_bytes, std::int64_t element) {
+  const std::int64_t bytes = std::max<std::int64_t>(64 << 10, held_bytes / 10);
+  const std::int64_t elements = std::min<std::int64_t>(32768, bytes / element);
+  return std::clamp<std::int64_t>(elements / std::max<std::int64_t>(width, 1), 16, 512);
+}
+
+/// One row: what the window at `position` of batch `b` sees of one group's features.
+template <class T>
+void make_patch(const ConvolutionAttrs& a, const T* input, std::int64_t b, const Dims& position,
+                std::int64_t first_feature, Dims* tap, T* row) {
+  const std::size_t rank = a.window.size();
+  std::fill(tap->begin(), tap->end(), 0);
+  for (std::int64_t n = 0; n < a.taps; ++n, row += a.per_group) {
+    std::int64_t at = b;
+    bool inside = true;
+    for (std::size_t d = 0; d < rank && inside; ++d) {
+      const ir::WindowDim& w = a.window[d];
+      const std::int64_t k = w.reversal ? w.size - 1 - (*tap)[d] : (*tap)[d];
+      const std::int64_t p = position[d] * w.stride + k * w.rhs_dilation - w.pad_low;
+      inside = p >= 0 && p % w.lhs_dilation == 0 && p / w.lhs_dilation < a.in[d];
+      at = at * a.in[d] + (inside ? p / w.lhs_dilation : 0);
+    }
+    if (inside) {
+      std::copy_n(input + at * a.features + first_feature, a.per_group, row);
+    } else {
+      std::fill_n(row, a.per_group, T(0));
+    }
+    for (std::size_t d = rank; d-- > 0;) {
+      if (++(*tap)[d] < a.window[d].size) break;
+      (*tap)[d] = 0;
+    }
+  }
+}
+
+template <class T>
+void run(const KernelCall& call) {
+  const auto& a = *static_cast<const ConvolutionAttrs*>(call.attributes);
+  const T* input = reinterpret_cast<const T*>(call.inputs[0]);
+  const T* filter = reinterpret_cast<const T*>(call.inputs[1]);
+  T* out = reinterpret_cast<T*>(call.outputs[0]);
+  const std::int64_t width = a.taps * a.per_group, columns = a.out_features / a.groups;
+  const auto multiply = [&](const T* patches, std::int64_t lda, std::int64_t row,
+                            std::int64_t count, std::int64_t group) {
+    gemm(CblasNoTrans, CblasNoTrans, int(count), int(columns), int(width), patches, int(lda),
+         filter + group * columns, int(a.out_features),
+         out + row * a.out_features + group * columns, int(a.out_features));
+  };
+  if (width == 0) {
+    std::fill_n(out + call.begin * a.out_features, (call.end - call.begin) * a.out_features, T(0));
+    return;
+  }
+  if (a.whole_rows) {
+    return multiply(input + call.begin * a.features, a.features, call.begin, call.end - call.begin,
+                    0);
+  }
+  std::int64_t positions = 1;
+  for (const std::int64_t d : a.out) positions *= d;
+  const std::int64_t most = a.rows;
+  std::vector<T> patches(std::size_t(std::min(most, call.end - call.begin) * width));
+  Dims position(a.out.size()), tap(a.out.size());
+  for (std::int64_t row = call.begin; row < call.end; row += most) {
+    const std::int64_t count = std::min(most, call.end - row);
+    for (std::int64_t g = 0; g < a.groups; ++g) {
+      for (std::int64_t r = 0; r < count; ++r) {
+        std::int64_t rest = (row + r) % positions, b = (row + r) / positions;
+        for (std::size_t d = a.out.size(); d-- > 0;) {
+          position[d] = rest % a.out[d];
+          rest /= a.out[d];
+        }
+        if (a.groups_split_batch) b += g * a.batch;
+        make_patch(a, input, b, position, a.groups_split_batch ? 0 : g * a.per_group, &tap,
+                   patches.data() + r * width);
+      }
+      multiply(patches.data(), width, row, count, g);
+    }
+  }
+}
+
+void run_nothing(const KernelCall&) {}
+
+runtime::KernelFunction convolution_function(DType t) {
+  switch (t) {
+    case DType::f32:
+      return run<float>;
+    case DType::f64:
+      return run<double>;
+    case DType::c64:
+      return run<std::complex<float>>;
+    case DType::c128:
+      return run<std::complex<double>>;
+    case DType::s8:
+    case DType::u8:
+      return run<std::uint8_t>;
+    case DType::s16:
+    case DType::u16:
+      return run<std::uint16_t>;
+    case DType::s32:
+    case DType::u32:
+      return run<std::uint32_t>;
+    case DType::s64:
+    case DType::u64:
+      return run<std::uint64_t>;
+    default:
+      return nullptr;
+  }
+}
+
+/// Strides of a row-major array's dims.
+Dims strides_of(const Dims& dims) {
+  Dims out(dims.size(), 1);
+  for (std::size_t d = dims.size(); d-- > 1;) out[d - 1] = out[d] * dims[d];
+  return out;
+}
+
+/// Those of dims of one are what they would be if roles stood in that order: which kernel is taken
+/// doesn't depend on where such dims stand.
+ConvolutionStrides by_role(const Dims& dims, const Dims& strides, std::int64_t batch,
+                           std::int64_t feature, const Dims& spatial, bool batch_first) {
+  Dims order = spatial;
+  order.insert(batch_first ? order.begin() : order.end(), batch);
+  order.push_back(feature);
+  Dims all = strides;
+  std::int64_t inner = 1;
+  for (auto d = order.rbegin(); d != order.rend(); ++d) {
+    if (dims[std::size_t(*d)] == 1) all[std::size_t(*d)] = inner;
+    inner *= dims[std::size_t(*d)];
+  }
+  ConvolutionStrides out{all[std::size_t(batch)], all[std::size_t(feature)], {}};
+  for (const std::int64_t d : spatial) out.spatial.push_back(all[std::size_t(d)]);
+  return out;
+}
+
+/// Strides after a transpose that puts dims in the order of `perm`, by the op's dims.
+Dims strides_after(const Dims& perm, const Dims& dims) {
+  Dims moved;
+  for (const std::int64_t d : perm) moved.push_back(dims[std::size_t(d)]);
+  const Dims strides = strides_of(moved);
+  Dims out(dims.size());
+  for (std::size_t d = 0; d < perm.size(); ++d) out[std::size_t(perm[d])] = strides[d];
+  return out;
+}
+
+bool is_minor(std::int64_t dim, const Dims& dims) {
+  return strides_of(dims)[std::size_t(dim)] == 1 || dims[std::size_t(dim)] == 1;
+}
+
+Dims unless_identity(Dims perm) {
+  if (std::is_sorted(perm.begin(), perm.end())) perm.clear();
+  return perm;
+}
+
+/// Where each dim of a result is that is made in that order; empty if it is there already.
+Dims places_in(const Dims& order) {
+  Dims out(order.size());
+  for (std::size_t d = 0; d < order.size(); ++d) out[std::size_t(order[d])] = std::int64_t(d);
+  return unless_identity(std::move(out));
+}
+
+}  // namespace
+
+ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
+  ConvolutionPlan plan;
+  const auto& c = in.get<ir::ConvolutionAttrs>();
+  const Shape &x = in.operand(0)->shape, &w = in.operand(1)->shape;
+  const runtime::KernelFunction function = convolution_function(type);
+  if (function == nullptr) return plan;
+  keep_blas_to_one_thread();
+
+  ConvolutionAttrs a;
+  a.window = c.window;
+  plan.input = {c.input_batch};
+  plan.made = {in.shape.dim(c.output_batch)};
+  Dims made_order = {c.output_batch};  // the op's dim of each dim made
+  for (std::size_t d = 0; d < c.window.size(); ++d) {
+    plan.input.push_back(c.input_spatial[d]);
+    plan.filter.push_back(c.kernel_spatial[d]);
+    plan.made.push_back(in.shape.dim(c.output_spatial[d]));
+    made_order.push_back(c.output_spatial[d]);
+    a.in.push_back(x.dim(c.input_spatial[d]));
+    a.out.push_back(in.shape.dim(c.output_spatial[d]));
+    a.taps *= c.window[d].size;
+  }
+  plan.input.push_back(c.input_feature);
+  plan.filter.push_back(c.kernel_input_feature);
+  plan.filter.push_back(c.kernel_output_feature);
+  plan.made.push_back(in.shape.dim(c.output_feature));
+  made_order.push_back(c.output_feature);
+  plan.input = unless_identity(std::move(plan.input));
+  plan.filter = unless_identity(std::move(plan.filter));
+  plan.result = places_in(made_order);
+
+  a.features = x.dim(c.input_feature);
+  a.per_group = w.dim(c.kernel_input_feature);
+  a.out_features = w.dim(c.kernel_output_feature);
+  a.groups_split_batch = c.batch_group_count > 1;
+  a.groups = a.groups_split_batch ? c.batch_group_count : c.feature_group_count;
+  a.batch = plan.made.front();
+  a.whole_rows =
+      a.groups == 1 && std::all_of(c.window.begin(), c.window.end(), [](ir::WindowDim d) {
+        d.reversal = false;  // of one tap
+        return d == ir::WindowDim();
+      });
+  if (!a.whole_rows && in.shape.element_count() != 0) {
+    DirectConvolution direct;
+    direct.window = c.window;
+    direct.in = a.in;
+    direct.out = a.out;
+    direct.per_group = a.per_group;
+    direct.groups = a.groups;
+    direct.columns = a.out_features / a.groups;
+    direct.groups_split_batch = a.groups_split_batch;
+    direct.batch = a.batch;
+    const auto with_input = [&](const Dims& input) -> std::optional<ConvolutionPlan> {
+      direct.input = by_role(x.dims, input, c.input_batch, c.input_feature, c.input_spatial, true);
+      ConvolutionPlan out;
+      Dims filter = strides_of(w.dims), result = strides_of(in.shape.dims);
+      const auto set_strides = [&] {
+        direct.filter = by_role(w.dims, filter, c.kernel_input_feature, c.kernel_output_feature,
+                                c.kernel_spatial, false);
+        direct.result = by_role(in.shape.dims, result, c.output_batch, c.output_feature,
+                                c.output_spatial, true);
+      };
+      out.made = in.shape.dims;
+      set_strides();
+      std::optional<KernelDescriptor> kernel;
+      if (!is_depthwise(direct)) kernel = few_features_convolution_kernel(direct, type);
+      if (!kernel) {
+        // Output features must be neighbours.
+        if (!is_minor(c.kernel_output_feature, w.dims)) {
+          out.filter = plan.filter;
+          filter = strides_after(plan.filter, w.dims);
+        }
+        if (!is_minor(c.output_feature, in.shape.dims)) {
+          out.made = plan.made;
+          out.result = plan.result;
+          result = strides_after(made_order, in.shape.dims);
+        }
+        set_strides();
+        kernel = depthwise_convolution_kernel(direct, type);
+        if (!kernel) kernel = direct_convolution_kernel(direct, type);
+      }
+      if (!kernel) return std::nullopt;
+      out.kernel = *std::move(kernel);
+      return out;
+    };
+    if (auto as_it_stands = with_input(strides_of(x.dims))) return *std::move(as_it_stands);
+    // The order that products take the input in would do as well. A program whose input was made in
+    // that order has the same kernel then.
+    if (!plan.input.empty()) {
+      if (auto ordered = with_input(strides_after(plan.input, x.dims))) {
+        ordered->input = plan.input;
+        return *std::move(ordered);
+      }
+    }
+  }
+  const std::int64_t width = a.taps * a.per_group, limit = std::int64_t(1) << 31;
+  const std::int64_t positions =
+      std::accumulate(a.out.begin(), a.out.end(), a.batch, std::multiplies<>());
+  if (std::max({width, a.out_features, a.features, positions}) >= limit) {
+    throw CompileError(
+        "convolution " + in.describe() + " has 2^31 or more of one kind: BLAS lacks that",
+        in.location());
+  }
+  const auto element = std::int64_t(byte_size(type));
+  const std::int64_t held =
+      element * (x.element_count() + w.element_count()) + element * in.shape.element_count();
+  a.rows = rows_at_once(width, held, element);
+  plan.kernel.units = in.shape.element_count() == 0 ? 0 : positions;
+  plan.kernel.nanoseconds =
+      prices::call::kConvolution +
+      double(positions) * double(width) *
+          (prices::product::kPatchNumber + prices::product::kOfPatches * double(a.out_features) /
+                                               double(std::max<std::int64_t>(a.groups, 1)));
+  const bool empty = in.shape.element_count() == 0;
+  plan.kernel.key = kernel_key("convolution", type, empty, a.window, a.in, a.out, a.features,
+                               a.per_group, a.out_features, a.groups, a.groups_split_batch, a.batch,
+                               a.taps, a.rows, a.whole_rows);
+  plan.kernel.make = kernel_maker(empty ? run_nothing : function, std::move(a));
+  return plan;
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled alone: versions of it for several instruction sets.
+// Vectors of features: some positions of a row are summed up side by side, so that each part of the
+// filter is loaded once for them.
+#include "src/codegen/kernels/convolutions/depthwise_convolution.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "src/codegen/kernels/convolutions/window_taps.h"
+#include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/vectors.h"
+
+namespace tessera::codegen {
+namespace {
+
+using runtime::KernelCall;
+
+/// Positions that are summed up side by side, and vectors of features of a unit.
+constexpr int kPositions = 8;
+constexpr std::int64_t kUnitVectors = 4;
+
+/// What one position of the result sums up: products of elements of the input and the filter.
+struct Term {
+  std::int64_t input, filter;  ///< where, from the position's and the filter's first
+};
+
+/// So many positions with the same terms.
+template <class T>
+struct Row {
+  const T* input;
+  const T* filter;
+  T* out;
+  const Term* terms;
+  std::int64_t term_count;
+  std::int64_t positions, input_step, out_step;  ///< from one position to the next
+  std::int64_t features;
+};
+
+template <class T, int bytes>
+struct Depthwise {
+  using Simd = Vectors<T, bytes>;
+  using V = typename Simd::V;
+  static constexpr std::int64_t kLanes = Simd::kLanes;
+
+  /// Sums of some positions and vectors of features, side by side.
+  template <int positions, int vectors>
+  static TESSERA_INLINE void block(const Row<T>& row, std::int64_t first, std::int64_t feature) {
+    const T* in = row.input + first * row.input_step + feature;
+    const T* filter = row.filter + feature;
+    V sum[positions][vectors] = {};
+    for (std::int64_t t = 0; t < row.term_count; ++t) {
+      const Term term = row.terms[t];
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) {
+        const V w = Simd::load(filter + term.filter + v * kLanes);
+#pragma GCC unroll 8
+        for (int p = 0; p < positions; ++p) {
+          sum[p][v] += Simd::load(in + term.input + p * row.input_step + v * kLanes) * w;
+        }
+      }
+    }
+    T* out = row.out + first * row.out_step + feature;
+#pragma GCC unroll 8
+    for (int p = 0; p < positions; ++p) {
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) {
+        Simd::store(out + p * row.out_step + v * kLanes, sum[p][v]);
+      }
+    }
+  }
+
+  /// What a vector doesn't hold.
+  static TESSERA_INLINE void single(const Row<T>& row, std::int64_t feature) {
+    const T* in = row.input + feature;
+    const T* filter = row.filter + feature;
+    for (std::int64_t p = 0; p < row.positions; ++p) {
+      T sum = 0;
+      for (std::int64_t t = 0; t < row.term_count; ++t) {
+        sum += in[row.terms[t].input + p * row.input_step] * filter[row.terms[t].filter];
+      }
+      row.out[p * row.out_step + feature] = sum;
+    }
+  }
+
+  /// A few positions, by as many vectors at a time that there are sums enough to be added to in
+  /// turn: those of one vector alone would wait for each other.
+  template <int positions, int vectors>
+  static TESSERA_INLINE void few(const Row<T>& row, std::int64_t first) {
+    std::int64_t f = 0;
+    for (; f + vectors * kLanes <= row.features; f += vectors * kLanes) {
+      block<positions, vectors>(row, first, f);
+    }
+    for (; f + kLanes <= row.features; f += kLanes) block<positions, 1>(row, first, f);
+  }
+
+  static TESSERA_INLINE void vectors(const Row<T>& row) {
+    const std::int64_t many = row.positions / kPositions * kPositions;
+    for (std::int64_t f = 0; f + kLanes <= row.features; f += kLanes) {
+      for (std::int64_t p = 0; p < many; p += kPositions) block<kPositions, 1>(row, p, f);
+    }
+    std::int64_t p = many;
+    for (; p + 4 <= row.positions; p += 4) few<4, 2>(row, p);
+    for (; p + 2 <= row.positions; p += 2) few<2, 4>(row, p);
+    for (; p < row.positions; ++p) few<1, 4>(row, p);
+  }
+};
+
+template <class T, int bytes>
+TESSERA_INLINE void run_row(const Row<T>& row) {
+  using Of = Depthwise<T, bytes>;
+  Of::vectors(row);
+  for (std::int64_t f = row.features / Of::kLanes * Of::kLanes; f < row.features; ++f) {
+    Of::single(row, f);
+  }
+}
+TESSERA_VERSIONS(row_version, run_row, Row<T>)
+
+struct Attrs {
+  DirectConvolution c;
+  std::vector<TapSegment> segments;
+  std::int64_t features = 1;  ///< of a unit
+};
+
+template <class T>
+class Work {
+ public:
+  Work(const Attrs& a, const KernelCall& call)
+      : a_(a),
+        run_(row_version<T>()),
+        input_(reinterpret_cast<const T*>(call.inputs[0])),
+        filter_(reinterpret_cast<const T*>(call.inputs[1])),
+        out_(reinterpret_cast<T*>(call.outputs[0])) {}
+
+  void unit(std::int64_t unit) {
+    const DirectConvolution& c = a_.c;
+    const std::int64_t blocks = (c.groups + a_.features - 1) / a_.features;
+    const std::int64_t feature = unit % blocks * a_.features;
+    unit /= blocks;
+    const std::size_t outer = c.window.size() - 1;
+    Dims position(outer);
+    for (std::size_t d = outer; d-- > 0;) {
+      position[d] = unit % c.out[d];
+      unit /= c.out[d];
+    }
+    Row<T> row;
+    row.features = std::min(a_.features, c.groups - feature);
+    row.filter = filter_ + feature;
+    row.input = input_ + unit * c.input.batch + feature;
+    row.out = out_ + unit * c.result.batch + feature;
+    std::vector<TapRun> taps;
+    for (std::size_t d = 0; d < outer; ++d) {
+      taps.push_back(taps_of(c.window[d], c.in[d], position[d]));
+      row.out += position[d] * c.result.spatial[d];
+    }
+    T* const out = row.out;
+    for (const TapSegment& s : a_.segments) {
+      taps.push_back(s.taps);
+      terms_.clear();
+      each_tap(c.window, taps, c.input.spatial, c.filter.spatial,
+               [&](std::int64_t input, std::int64_t filter) {
+                 for (std::int64_t i = 0; i < c.per_group; ++i) {
+                   terms_.push_back({input + i * c.input.feature, filter + i * c.filter.batch});
+                 }
+               });
+      taps.pop_back();
+      row.terms = terms_.data();
+      row.term_count = std::int64_t(terms_.size());
+      row.positions = s.count;
+      row.input_step = s.advance * c.input.spatial.back();
+      row.out_step = s.step * c.result.spatial.back();
+      row.out = out + s.begin * c.result.spatial.back();
+      run_(row);
+    }
+  }
+
+ private:
+  const Attrs& a_;
+  void (*run_)(const Row<T>&);
+  const T* input_;
+  const T* filter_;
+  T* out_;
+  std::vector<Term> terms_;
+};
+
+template <class T>
+void run(const KernelCall& call) {
+  Work<T> work(*static_cast<const Attrs*>(call.attributes), call);
+  for (std::int64_t n = call.begin; n < call.end; ++n) work.unit(n);
+}
+
+}  // namespace
+
+bool is_depthwise(const DirectConvolution& c) {
+  const bool neighbours = c.groups_split_batch ? c.batch == 1 && c.input.batch == 1
+                                               : c.per_group == 1 && c.input.feature == 1;
+  return c.columns == 1 && c.groups >= 4 && neighbours;
+}
+
+std::optional<KernelDescriptor> depthwise_convolution_kernel(const DirectConvolution& c,
+                                                             DType type) {
+  if ((type != DType::f32 && type != DType::f64) || c.window.empty() || !is_depthwise(c)) {
+    return std::nullopt;
+  }
+  const std::int64_t positions =
+      std::accumulate(c.out.begin(), c.out.end(), std::int64_t(1), std::multiplies<>());
+  if (c.batch == 0 || positions == 0) return std::nullopt;
+  Attrs a;
+  a.segments = segments_of(c.window.back(), c.in.back(), c.out.back());
+  a.features = kUnitVectors * 64 / std::int64_t(byte_size(type));
+  const std::int64_t rows = c.batch * (positions / c.out.back());
+  double products = double(c.batch) * double(positions) * double(c.per_group) * double(c.groups);
+  for (const ir::WindowDim& w : c.window) products *= double(w.size);
+  KernelDescriptor kernel;
+  kernel.units = rows * ((c.groups + a.features - 1) / a.features);
+  kernel.nanoseconds =
+      prices::call::kConvolution +
+      (type == DType::f32 ? prices::product::kDepthF32 : prices::product::kDepthF64) * products;
+  const auto strides = [](const ConvolutionStrides& s) {
+    return kernel_key("", s.batch, s.feature, s.spatial);
+  };
+  kernel.key = kernel_key("depthwise-convolution", type, c.window, c.in, c.out, strides(c.input),
+                          strides(c.filter), strides(c.result), c.per_group, c.groups,
+                          c.groups_split_batch, c.batch);
+  a.c = c;
+  kernel.make = kernel_maker(type == DType::f32 ? run<float> : run<double>, std::move(a));
+  return kernel;
+}
+
+}  // namespace tessera::codegen

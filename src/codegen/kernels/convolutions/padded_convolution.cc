@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions as products of rows of positions: which rows are formed at once, and of what copy.
+#include "src/codegen/kernels/convolutions/padded_convolution.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "src/codegen/kernels/convolutions/padded_rows.h"
+#include "src/codegen/kernels/convolutions/window_taps.h"
+#include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/products/batch_gemm.h"
+
+namespace tessera::codegen {
+namespace {
+
+using runtime::KernelCall;
+
+/// Of a unit: rows of products, and what is copied for them.
+constexpr std::int64_t kUnitRows = 240, kCopiedBytes = 512 << 10;
+/// Longer rows are split.
+constexpr std::int64_t kMostPositions = 1024;
+/// More than that isn't copied: dilations that are larger than the input, say.
+constexpr std::int64_t kMostCopiedBytes = 16 << 20;
+/// So few features of a position are put side by side wherever they are.
+constexpr std::int64_t kFewFeatures = 8;
+/// Where there are fewer units the columns are split as well, into blocks of whole strips.
+constexpr std::int64_t kLeastUnits = 4, kStripBytes = 256;
+
+/// Units are positions of each phase, lines of a phase, phases of lines, positions of the dims
+/// before those, the batch, groups and blocks of columns.
+struct PaddedAttrs {
+  DirectConvolution c;     ///< of two dims or more
+  PaddedRows rows, lines;  ///< of the last dim and the one before
+  bool copies = true;      ///< else the input is read where it is
+  bool features_last = false;
+  bool joins_taps = false;  ///< features and taps of a row are neighbours, as in the filter
+  std::int64_t position_block = 1, position_blocks = 1;  ///< of a phase
+  std::int64_t line_block = 1, line_blocks = 1;          ///< lines of a phase
+  std::int64_t batch_block = 1, batch_blocks = 1;
+  std::int64_t column_block = 1, column_blocks = 1;
+
+  /// Of the copy: features of a line, and lines of a plane.
+  std::int64_t line_size() const { return rows.length() * c.per_group; }
+};
+
+template <class T>
+class PaddedWork {
+ public:
+  PaddedWork(const PaddedAttrs& a, const KernelCall& call)
+      : a_(a),
+        input_(reinterpret_cast<const T*>(call.inputs[0])),
+        filter_(reinterpret_cast<const T*>(call.inputs[1])),
+        out_(reinterpret_cast<T*>(call.outputs[0])) {}
+
+  void unit(std::int64_t unit) {
+    const DirectConvolution& c = a_.c;
+    const auto next = [&](std::int64_t n) { return std::exchange(unit, unit / n) % n; };
+    const std::int64_t first_position = next(a_.position_blocks) * a_.position_block;
+    const std::int64_t shift = first_position * a_.rows.advance;  // of what they see
+    const std::int64_t first = next(a_.line_blocks) * a_.line_block;
+    const RowPhase& lines =
+        a_.lines.phases[std::size_t(next(std::int64_t(a_.lines.phases.size())))];
+    const std::int64_t count = std::min(a_.line_block, lines.count - first);
+    const std::size_t outer = c.window.size() - 2;
+    T* out = out_;
+    taps_.resize(outer);
+    for (std::size_t d = outer; d-- > 0;) {
+      const std::int64_t position = next(c.out[d]);
+      taps_[d] = taps_of(c.window[d], c.in[d], position);
+      out += position * c.result.spatial[d];
+    }
+    const std::int64_t batch = next(a_.batch_blocks) * a_.batch_block;
+    const std::int64_t images = std::min(a_.batch_block, c.batch - batch);
+    const std::int64_t group = next(c.groups), column = unit * a_.column_block;
+    const std::int64_t line_step = a_.lines.step * c.result.spatial[outer];
+    out += batch * c.result.batch + group * c.columns + column;
+    out += lines.begin * c.result.spatial[outer] + first * line_step;
+    if (count <= 0) return;
+
+    planes_.clear();
+    each_tap(c.window, taps_, c.input.spatial, c.filter.spatial,
+             [&](std::int64_t in, std::int64_t filter) {
+               planes_.push_back({in, filter});
+             });
+    // Of the phase: the input's line that the first tap of the unit's first line sees.
+    const std::int64_t top = lines.taps.at + first * a_.lines.advance;
+    const std::int64_t seen =
+        lines.taps.count == 0
+            ? 0
+            : (count - 1) * a_.lines.advance + (lines.taps.count - 1) * lines.taps.advance + 1;
+    const T* const from = input_ +
+                          (batch + (c.groups_split_batch ? group * c.batch : 0)) * c.input.batch +
+                          (c.groups_split_batch ? 0 : group * c.per_group * c.input.feature);
+    const std::int64_t line = a_.copies ? a_.line_size() : c.input.spatial[outer];
+    const std::int64_t plane = seen * line;
+    const std::int64_t image = a_.copies ? std::int64_t(planes_.size()) * plane : c.input.batch;
+    const ScratchMemory memory(a_.copies ? std::size_t(images * image) * sizeof(T) : 0);
+    T* const copied = reinterpret_cast<T*>(memory.data());
+    if (a_.copies) {
+      for (std::int64_t b = 0; b < images; ++b) {
+        for (std::size_t p = 0; p < planes_.size(); ++p) {
+          for (std::int64_t y = 0; y < seen; ++y) {
+            copy_line(from + b * c.input.batch + planes_[p].input, top + y, shift,
+                      copied + b * image + std::int64_t(p) * plane + y * line);
+          }
+        }
+      }
+    }
+
+    BatchGemm<T> gemm;
+    gemm.n = std::min(a_.column_block, c.columns - column);
+    gemm.a_column = a_.copies && !a_.features_last ? a_.rows.length()
+                    : a_.copies || a_.joins_taps   ? 1
+                                                   : c.input.feature;
+    const std::int64_t position = !a_.copies         ? c.input.spatial.back()
+                                  : a_.features_last ? c.per_group
+                                                     : 1;
+    // Where features are not last, copies have neighbours next to each other.
+    gemm.a_row = a_.copies && !a_.features_last ? 1 : a_.rows.advance * position;
+    gemm.b_row = c.filter.batch;
+    gemm.c_row = a_.rows.step * c.result.spatial.back();
+    lots_.clear();
+    for (std::int64_t b = 0; b < images; ++b) {
+      for (std::int64_t y = 0; y < count; ++y) {
+        lots_.push_back(
+            {b * image + y * a_.lines.advance * line, b * c.result.batch + y * line_step});
+      }
+    }
+    gemm.lots = lots_.data();
+    gemm.lot_count = std::int64_t(lots_.size());
+    for (const RowPhase& phase : a_.rows.phases) {
+      terms_.clear();
+      for (std::size_t p = 0; p < planes_.size(); ++p) {
+        const T* const in =
+            a_.copies ? copied + std::int64_t(p) * plane
+                      : from + planes_[p].input + top * line + (a_.rows.first + shift) * position;
+        add(in, filter_ + planes_[p].filter + group * c.columns + column, lines.taps, line, phase,
+            position);
+      }
+      gemm.terms = terms_.data();
+      gemm.count = std::int64_t(terms_.size());
+      gemm.m = std::min(a_.position_block, phase.count - first_position);
+      gemm.c = out + (phase.begin + first_position * a_.rows.step) * c.result.spatial.back();
+      if (gemm.m > 0) batch_gemm(gemm);
+    }
+  }
+
+ private:
+  struct Plane {
+    std::int64_t input, filter;  ///< where it begins, and the elements of the filter that see it
+  };
+
+  std::int64_t place(std::size_t dim, std::int64_t tap) const {
+    const ir::WindowDim& w = a_.c.window[dim];
+    return (w.reversal ? w.size - 1 - tap : tap) * a_.c.filter.spatial[dim];
+  }
+
+  /// Terms of all taps of lines and rows of a phase.
+  void add(const T* in, const T* filter, const TapRun& lines, std::int64_t line,
+           const RowPhase& phase, std::int64_t position) {
+    const std::size_t rank = a_.c.window.size();
+    for (std::int64_t l = 0; l < lines.count; ++l) {
+      const T* const of_line = filter + place(rank - 2, lines.begin + l * lines.step);
+      const T* const line_in = in + l * lines.advance * line;
+      if (a_.joins_taps) {
+        terms_.push_back({line_in + (phase.taps.at - a_.rows.first) * position, of_line,
+                          phase.taps.count * a_.c.per_group});
+        continue;
+      }
+      for (std::int64_t k = 0; k < phase.taps.count; ++k) {
+        const std::int64_t x = phase.taps.at + k * phase.taps.advance;
+        const std::int64_t at =
+            a_.copies && !a_.features_last ? a_.rows.at(x) : (x - a_.rows.first) * position;
+        terms_.push_back({line_in + at,
+                          of_line + place(rank - 1, phase.taps.begin + k * phase.taps.step),
+                          a_.c.per_group});
+      }
+    }
+  }
+
+  void copy_line(const T* plane, std::int64_t y, std::int64_t shift, T* to) const {
+    const DirectConvolution& c = a_.c;
+    const std::size_t dim = c.window.size() - 2;
+    if (y < 0 || y >= c.in[dim]) {
+      std::fill_n(to, a_.line_size(), T(0));
+      return;
+    }
+    const T* const from = plane + y * c.input.spatial[dim];
+    if (!a_.features_last) {
+      copy_padded(a_.rows, RowCopy<T>{from, c.in.back(), c.input.spatial.back(), c.input.feature,
+                                      c.per_group, shift, to});
+      return;
+    }
+    const std::int64_t n = c.per_group, length = a_.rows.length();
+    const std::int64_t first = a_.rows.first + shift;
+    const std::int64_t begin = std::clamp<std::int64_t>(-first, 0, length);
+    const std::int64_t end = std::clamp(c.in.back() - first, begin, length);
+    std::fill_n(to, begin * n, T(0));
+    std::fill_n(to + end * n, (length - end) * n, T(0));
+    const T* row = from + (first + begin) * c.input.spatial.back();
+    if (c.input.feature != 1) {
+      for (std::int64_t f = 0; f < n; ++f) {
+        const T* at = row + f * c.input.feature;
+        for (std::int64_t x = begin; x < end; ++x, at += c.input.spatial.back()) {
+          to[x * n + f] = *at;
+        }
+      }
+      return;
+    }
+    if (c.input.spatial.back() == n) {
+      std::copy_n(row, (end - begin) * n, to + begin * n);
+      return;
+    }
+    for (std::int64_t x = begin; x < end; ++x, row += c.input.spatial.back()) {
+      std::copy_n(row, n, to + x * n);
+    }
+  }
+
+  const PaddedAttrs& a_;
+  const T* input_;
+  const T* filter_;
+  T* out_;
+  std::vector<TapRun> taps_;
+  std::vector<Plane> planes_;
+  std::vector<typename BatchGemm<T>::Lot> lots_;
+  std::vector<typename BatchGemm<T>::Term> terms_;
+};
+
+template <class T>
+void run_padded(const KernelCall& call) {
+  PaddedWork<T> work(*static_cast<const PaddedAttrs*>(call.attributes), call);
+  for (std::int64_t n = call.begin; n < call.end; ++n) work.unit(n);
+}
+
+/// Whether all taps of all positions see the input.
+bool stays_inside(const PaddedRows& rows, std::int64_t in) {
+  return std::all_of(rows.phases.begin(), rows.phases.end(), [&](const RowPhase& p) {
+    if (p.taps.count == 0) return true;
+    const std::int64_t last =
+        p.taps.at + (p.count - 1) * rows.advance + (p.taps.count - 1) * p.taps.advance;
+    return p.taps.at >= 0 && last < in;
+  });
+}
+
+/// Whether features of neighbouring positions are neighbours.
+bool stands_in_rows(const DirectConvolution& c) {
+  return (c.input.feature == 1 || c.per_group == 1) && c.input.spatial.back() == c.per_group;
+}
+
+/// Whether a row's taps and features are one stretch of the filter, and of the input where it
+/// stands in rows.
+bool joins_taps(const DirectConvolution& c) {
+  const ir::WindowDim& w = c.window.back();
+  return w.lhs_dilation == 1 && w.rhs_dilation == 1 && (!w.reversal || w.size == 1) &&
+         (c.input.feature == 1 || c.per_group <= kFewFeatures) &&
+         c.filter.spatial.back() == c.per_group * c.filter.batch;
+}
+
+}  // namespace
+
+double padded_convolution_use(const DirectConvolution& c, DType type) {
+  if ((type != DType::f32 && type != DType::f64) || c.window.empty() || c.per_group == 0) return 0;
+  const std::int64_t step = padded_rows(c.window.back(), c.out.back(), 1, 1).step;
+  const std::int64_t taps = joins_taps(c) ? c.window.back().size : 1;
+  return batch_gemm_use(double(c.out.back()) / double(step), double(taps * c.per_group));
+}
+
+std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, DType type) {
+  const double use = padded_convolution_use(c, type);
+  if (use == 0) return std::nullopt;
+  double products = double(c.batch) * double(c.per_group) * double(c.columns * c.groups);
+  for (const ir::WindowDim& w : c.window) products *= double(w.size);
+  for (const std::int64_t d : c.out) products *= double(d);
+  if (products == 0) return std::nullopt;
+  // The batch takes the place of lines.
+  if (c.window.size() == 1) c.add_line_dim();
+  const auto element = std::int64_t(byte_size(type));
+  const std::size_t rank = c.window.size();
+  const std::int64_t lines = c.out[rank - 2];
+  PaddedAttrs a;
+  a.rows = padded_rows(c.window.back(), c.out.back(), kMostPositions, 1);
+  const std::int64_t in_row = a.rows.phases.front().count;
+  a.position_blocks = (in_row + kMostPositions - 1) / kMostPositions;
+  a.position_block = (in_row + a.position_blocks - 1) / a.position_blocks;
+  a.lines = padded_rows(c.window[rank - 2], lines, lines, 1);
+  a.features_last = c.input.feature == 1 || c.per_group <= kFewFeatures;
+  a.joins_taps = joins_taps(c);
+  std::int64_t planes = 1;
+  for (std::size_t d = 0; d + 2 < rank; ++d) planes *= std::min(c.window[d].size, c.in[d]);
+  a.copies = !(stays_inside(a.rows, c.in.back()) && stays_inside(a.lines, c.in[rank - 2]) &&
+               (a.joins_taps ? stands_in_rows(c) : c.input.feature == 1 || c.per_group == 1));
+  const std::int64_t in_phase = a.lines.phases.front().count;
+  // Lines that the taps of one see besides it.
+  std::int64_t reach = 0;
+  for (const RowPhase& p : a.lines.phases) {
+    reach = std::max(reach, (p.taps.count - 1) * p.taps.advance + 1);
+  }
+  const auto bytes = [&](std::int64_t of_phase, std::int64_t images) {
+    const double seen = double((of_phase - 1) * a.lines.advance + reach);
+    return seen * double(planes) * double(a.rows.length()) * double(c.per_group) *
+           double(images * element);
+  };
+  const auto fits = [&](std::int64_t of_phase, std::int64_t images) {
+    return of_phase * images * a.position_block <= kUnitRows &&
+           bytes(of_phase, images) <= kCopiedBytes;
+  };
+  while (a.line_block < in_phase && fits(a.line_block + 1, 1)) ++a.line_block;
+  a.line_blocks = (in_phase + a.line_block - 1) / a.line_block;
+  a.line_block = (in_phase + a.line_blocks - 1) / a.line_blocks;
+  if (a.line_blocks == 1) {
+    while (a.batch_block < c.batch && fits(a.line_block, a.batch_block + 1)) ++a.batch_block;
+  }
+  a.batch_blocks = (c.batch + a.batch_block - 1) / a.batch_block;
+  a.batch_block = (c.batch + a.batch_blocks - 1) / a.batch_blocks;
+  if (a.copies && bytes(a.line_block, a.batch_block) > kMostCopiedBytes) return std::nullopt;
+  KernelDescriptor kernel;
+  kernel.units = a.position_blocks * a.line_blocks * std::int64_t(a.lines.phases.size()) *
+                 a.batch_blocks * c.groups;
+  for (std::size_t d = 0; d + 2 < rank; ++d) kernel.units *= c.out[d];
+  const std::int64_t strip = kStripBytes / element, strips = (c.columns + strip - 1) / strip;
+  const std::int64_t parts =
+      std::min((kLeastUnits + kernel.units - 1) / kernel.units, std::max<std::int64_t>(strips, 1));
+  a.column_block = (strips + parts - 1) / parts * strip;
+  a.column_blocks = (c.columns + a.column_block - 1) / a.column_block;
+  kernel.units *= a.column_blocks;
+  kernel.nanoseconds =
+      prices::call::kConvolution +
+      (type == DType::f32 ? prices::product::kF32 : prices::product::kF64) * products / use;
+  const auto strides = [](const ConvolutionStrides& s) {
+    return kernel_key("", s.batch, s.feature, s.spatial);
+  };
+  kernel.key = kernel_key("padded-convolution", type, c.window, c.in, c.out, strides(c.input),
+                          strides(c.filter), strides(c.result), c.per_group, c.columns, c.groups,
+                          c.groups_split_batch, c.batch);
+  a.c = std::move(c);
+  kernel.make =
+      kernel_maker(type == DType::f32 ? run_padded<float> : run_padded<double>, std::move(a));
+  return kernel;
+}
+
+}  // namespace tessera::codegen

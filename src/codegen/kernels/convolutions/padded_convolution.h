@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions whose rows of positions are rows of matrix products: lines of several images at
+// once, so that a strip of the filter is read for many rows, from a copy that has zeros around it,
+// so that all of them see all taps.
+#pragma once
+
+#include <optional>
+
+#include "src/codegen/kernels/convolutions/direct_convolution.h"
+
+namespace tessera::codegen {
+
+/// How much of the machine such products use, at most 1; 0 where there is no kernel.
+double padded_convolution_use(const DirectConvolution& c, DType type);
+/// The kernel for f32 and f64. Output features must be neighbours in the filter and the result.
+std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, DType type);
+
+}  // namespace tessera::codegen

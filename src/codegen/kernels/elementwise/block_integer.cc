@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Block functions of elementwise ops on integers and pred, with wrapping arithmetic.
+#include <bit>
+#include <limits>
+#include <type_traits>
+
+#include "src/codegen/kernels/elementwise/block_loops.h"
+
+namespace tessera::codegen {
+
+using ir::Opcode;
+namespace {
+namespace integer_blocks {
+
+/// Arithmetic that wraps: signed overflow has no meaning in C++, and products of small unsigned
+/// types are computed as int.
+template <class T>
+using Wide = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+#define UNARY(Name, expression) \
+  struct Name {                 \
+    template <class T>          \
+    T operator()(T x) const {   \
+      using W = Wide<T>;        \
+      (void)sizeof(W);          \
+      return T(expression);     \
+    }                           \
+  };
+UNARY(Abs, x < T(0) ? T(W(0) - W(x)) : x)
+UNARY(Negate, W(0) - W(x))
+UNARY(Not, ~x)
+UNARY(Sign, T(x > T(0)) - T(x < T(0)))
+UNARY(PopCount, std::popcount(std::make_unsigned_t<T>(x)))
+UNARY(LeadingZeros, std::countl_zero(std::make_unsigned_t<T>(x)))
+#undef UNARY
+
+#define BINARY(Name, expression)   \
+  struct Name {                    \
+    template <class T>             \
+    T operator()(T a, T b) const { \
+      using W = Wide<T>;           \
+      (void)sizeof(W);             \
+      return T(expression);        \
+    }                              \
+  };
+BINARY(Add, W(a) + W(b))
+BINARY(Subtract, W(a) - W(b))
+BINARY(Multiply, W(a) * W(b))
+BINARY(Maximum, a > b ? a : b)
+BINARY(Minimum, a < b ? a : b)
+BINARY(And, a& b)
+BINARY(Or, a | b)
+BINARY(Xor, a ^ b)
+#undef BINARY
+
+/// By zero: all ones (-1). The lowest number by -1: itself.
+struct Divide {
+  template <class T>
+  T operator()(T a, T b) const {
+    if (b == T(0)) return T(-1);
+    if constexpr (std::is_signed_v<T>) {
+      if (b == T(-1)) return T(Wide<T>(0) - Wide<T>(a));
+    }
+    return T(a / b);
+  }
+};
+/// By zero: the dividend.
+struct Remainder {
+  template <class T>
+  T operator()(T a, T b) const {
+    if (b == T(0)) return a;
+    if constexpr (std::is_signed_v<T>) {
+      if (b == T(-1)) return T(0);
+    }
+    return T(a % b);
+  }
+};
+/// A negative exponent: 0, but for a base of 1 or -1.
+struct Power {
+  template <class T>
+  T operator()(T base, T exponent) const {
+    if constexpr (std::is_signed_v<T>) {
+      if (exponent < T(0)) {
+        if (base == T(1)) return T(1);
+        if (base == T(-1)) return (exponent & 1) != 0 ? T(-1) : T(1);
+        return T(0);
+      }
+    }
+    Wide<T> result = 1, factor = Wide<T>(base);
+    for (auto e = std::make_unsigned_t<T>(exponent); e != 0; e = std::make_unsigned_t<T>(e >> 1)) {
+      if ((e & 1) != 0) result *= factor;
+      factor *= factor;
+    }
+    return T(result);
+  }
+};
+/// Shifts by the width or more leave zeros (or sign bits).
+template <class T>
+constexpr std::make_unsigned_t<T> kWidth = std::make_unsigned_t<T>(sizeof(T) * 8);
+struct ShiftLeft {
+  template <class T>
+  T operator()(T a, T b) const {
+    using U = std::make_unsigned_t<T>;
+    return U(b) >= kWidth<T> ? T(0) : T(U(Wide<T>(U(a)) << (U(b) % kWidth<T>)));
+  }
+};
+struct ShiftRightLogical {
+  template <class T>
+  T operator()(T a, T b) const {
+    using U = std::make_unsigned_t<T>;
+    return U(b) >= kWidth<T> ? T(0) : T(U(U(a) >> (U(b) % kWidth<T>)));
+  }
+};
+struct ShiftRightArithmetic {
+  template <class T>
+  T operator()(T a, T b) const {
+    using U = std::make_unsigned_t<T>;
+    using S = std::make_signed_t<T>;
+    const U by = U(b) >= kWidth<T> ? U(kWidth<T> - 1) : U(b);
+    return T(S(a) >> by);
+  }
+};
+
+template <class T>
+BlockFunction unary(Opcode op) {
+  switch (op) {
+#define CASE(opcode, F) \
+  case Opcode::opcode:  \
+    return unary_loop<T, T, F>;
+    CASE(abs, Abs)
+    CASE(negate, Negate)
+    CASE(not_, Not)
+    CASE(sign, Sign)
+    CASE(popcnt, PopCount)
+    CASE(count_leading_zeros, LeadingZeros)
+#undef CASE
+    default:
+      return nullptr;
+  }
+}
+
+template <class T>
+BlockFunction binary(Opcode op) {
+  switch (op) {
+#define CASE(opcode, F) \
+  case Opcode::opcode:  \
+    return binary_loop<T, T, F>;
+    CASE(add, Add)
+    CASE(subtract, Subtract)
+    CASE(multiply, Multiply)
+    CASE(divide, Divide)
+    CASE(remainder, Remainder)
+    CASE(maximum, Maximum)
+    CASE(minimum, Minimum)
+    CASE(power, Power)
+    CASE(and_, And)
+    CASE(or_, Or)
+    CASE(xor_, Xor)
+    CASE(shift_left, ShiftLeft)
+    CASE(shift_right_logical, ShiftRightLogical)
+    CASE(shift_right_arithmetic, ShiftRightArithmetic)
+#undef CASE
+    default:
+      return nullptr;
+  }
+}
+
+struct PredNot {
+  std::uint8_t operator()(std::uint8_t x) const { return std::uint8_t(x == 0); }
+};
+
+}  // namespace integer_blocks
+}  // namespace
+
+BlockFunction integer_unary_block(Opcode op, DType t) {
+  switch (t) {
+    case DType::pred:
+      return op == Opcode::not_ ? unary_loop<std::uint8_t, std::uint8_t, integer_blocks::PredNot>
+                                : nullptr;
+    case DType::s8:
+      return integer_blocks::unary<std::int8_t>(op);
+    case DType::s16:
+      return integer_blocks::unary<std::int16_t>(op);
+    case DType::s32:
+      return integer_blocks::unary<std::int32_t>(op);
+    case DType::s64:
+      return integer_blocks::unary<std::int64_t>(op);
+    case DType::u8:
+      return integer_blocks::unary<std::uint8_t>(op);
+    case DType::u16:
+      return integer_blocks::unary<std::uint16_t>(op);
+    case DType::u32:
+      return integer_blocks::unary<std::uint32_t>(op);
+    case DType::u64:
+      return integer_blocks::unary<std::uint64_t>(op);
+    default:
+      return nullptr;
+  }
+}
+
+BlockFunction integer_binary_block(Opcode op, DType t) {
+  switch (t) {
+    case DType::pred:
+      switch (op) {
+        // Numbers of one bit, but for a sum: that is "or".
+        case Opcode::add:
+          return integer_blocks::binary<std::uint8_t>(Opcode::or_);
+        case Opcode::subtract:
+          return integer_blocks::binary<std::uint8_t>(Opcode::xor_);
+        case Opcode::multiply:
+          return integer_blocks::binary<std::uint8_t>(Opcode::and_);
+        case Opcode::and_:
+        case Opcode::or_:
+        case Opcode::xor_:
+        case Opcode::maximum:
+        case Opcode::minimum:
+          return integer_blocks::binary<std::uint8_t>(op);
+        default:
+          return nullptr;
+      }
+    case DType::s8:
+      return integer_blocks::binary<std::int8_t>(op);
+    case DType::s16:
+      return integer_blocks::binary<std::int16_t>(op);
+    case DType::s32:
+      return integer_blocks::binary<std::int32_t>(op);
+    case DType::s64:
+      return integer_blocks::binary<std::int64_t>(op);
+    case DType::u8:
+      return integer_blocks::binary<std::uint8_t>(op);
+    case DType::u16:
+      return integer_blocks::binary<std::uint16_t>(op);
+    case DType::u32:
+      return integer_blocks::binary<std::uint32_t>(op);
+    case DType::u64:
+      return integer_blocks::binary<std::uint64_t>(op);
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scatter kernels. Workers share the result, not the updates: each walks all index vectors in order
+// and applies what falls into its own rows, so that no two write the same element and the order of
+// updates to an element is that of the index vectors, however many workers there are.
+#include "src/codegen/kernels/indexed/scatter.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
+#include <bit>
+#include <complex>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "src/codegen/kernels/indexed/index_windows.h"
+#include "src/codegen/kernels/indexed/places_in_range.h"
+#include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/moves/copy.h"
+#include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/reductions/reduce.h"
+#include "src/ir/rewrite/builder.h"
+
+namespace tessera::codegen {
+namespace {
+
+using runtime::KernelCall;
+
+/// A dim of a window: steps in the array and in the updates, in bytes.
+struct WindowLoop {
+  std::int64_t size = 1, to = 0, from = 0;
+};
+
+struct ScatterAttrs {
+  IndexWindows windows;
+  std::int64_t count = 0;   ///< of index vectors
+  std::size_t split = 0;    ///< workers have ranges of this dim of the result
+  std::int64_t ranges = 1;  ///< so many
+  /// The window's dims but `split`, outermost first, and the elements of one run within them.
+  std::vector<WindowLoop> outer;
+  std::int64_t run = 1;
+  /// The run is along `split`: as many elements as the range has.
+  bool runs_along_split = false;
+  std::int64_t row = 0;       ///< elements of each window, if it is a row; see scatters_rows
+  runtime::Combiner combine;  ///< empty: a value replaces what was there
+};
+
+/// An update of `n` neighbouring elements.
+struct CombineInto {
+  const runtime::Combiner& combiner;
+  std::size_t element;
+  template <std::int64_t n>
+  void row(std::byte* to, const std::byte* from) const {
+    (*this)(to, from, n);
+  }
+  void operator()(std::byte* to, const std::byte* from, std::int64_t n) const {
+    combiner.function(combiner.attributes.get(), to, from, n);
+  }
+};
+/// Takes the update's place; `size`: bytes of an element.
+template <std::size_t size>
+struct AssignTo {
+  template <std::int64_t n>
+  void row(std::byte* to, const std::byte* from) const {
+    std::memcpy(to, from, std::size_t(n) * size);
+  }
+  void operator()(std::byte* to, const std::byte* from, std::int64_t n) const {
+    std::memcpy(to, from, std::size_t(n) * size);
+  }
+};
+/// Of each element and its update by a function of both.
+template <class T, class F>
+struct Elementwise {
+  void operator()(std::byte* to, const std::byte* from, std::int64_t n) const {
+    T* held = reinterpret_cast<T*>(to);
+    const T* value = reinterpret_cast<const T*>(from);
+    for (std::int64_t i = 0; i < n; ++i) held[i] = F()(held[i], value[i]);
+  }
+  /// All are read first, so that a vector's instructions do it.
+  template <std::int64_t n>
+  void row(std::byte* to, const std::byte* from) const {
+    T held[n], value[n];
+    std::memcpy(held, to, sizeof held);
+    std::memcpy(value, from, sizeof value);
+    if constexpr (n == 1 && requires(F f) { f.one(held[0], value[0]); }) {
+      held[0] = F().one(held[0], value[0]);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) held[i] = F()(held[i], value[i]);
+    }
+    std::memcpy(to, held, sizeof held);
+  }
+};
+/// The greater one, or NaN; with `least` the lesser one.
+template <class T, bool least>
+struct ExtremumOf {
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  // Which one it is can't be predicted: there is no branch.
+  T operator()(T held, T value) const {
+    const Bits keeps = Bits((least ? held < value : held > value) | (held != held));
+    const Bits bits = (std::bit_cast<Bits>(held) & (Bits(0) - keeps)) |
+                      (std::bit_cast<Bits>(value) & (keeps - Bits(1)));
+    return std::bit_cast<T>(bits);
+  }
+#if defined(__x86_64__)
+  /// Of one element alone: an instruction, beside which NaNs are told by their bits. Written as a
+  /// choice it would be compiled to a branch.
+  T one(T held, T value) const requires std::is_floating_point_v<T> {
+    constexpr Bits kInfinity = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+    if (__builtin_expect((std::bit_cast<Bits>(held) << 1) > (kInfinity << 1), 0)) return held;
+    if constexpr (sizeof(T) == 4) {
+      const __m128 h = _mm_set_ss(held), v = _mm_set_ss(value);
+      return _mm_cvtss_f32(least ? _mm_min_ss(h, v) : _mm_max_ss(h, v));
+    } else {
+      const __m128d h = _mm_set_sd(held), v = _mm_set_sd(value);
+      return _mm_cvtsd_f64(least ? _mm_min_sd(h, v) : _mm_max_sd(h, v));
+    }
+  }
+#endif
+};
+
+template <class F>
+void for_each_run(const WindowLoop* dim, const WindowLoop* end, std::byte* to,
+                  const std::byte* from, std::int64_t run, const F& update) {
+  if (dim == end) return update(to, from, run);
+  for (std::int64_t i = 0; i < dim->size; ++i) {
+    for_each_run(dim + 1, end, to + i * dim->to, from + i * dim->from, run, update);
+  }
+}
+
+/// Windows that are one run in both arrays, at one index each, which stand in a row, as the updates
+/// do.
+bool scatters_rows(const IndexWindows& w) {
+  if ((w.index_type != DType::s32 && w.index_type != DType::s64) || w.mapped.size() != 1 ||
+      !w.batching.empty() || !w.indices_in_a_row() || w.sizes[std::size_t(w.mapped[0])] != 1) {
+    return false;
+  }
+  auto stride = std::int64_t(w.element);
+  for (std::size_t d = w.dims.size(); d-- > 0;) {
+    if (w.sizes[d] == 1) continue;
+    if (w.sizes[d] != w.dims[d] || w.strides[d] != stride || w.part_strides[d] != stride) {
+      return false;
+    }
+    stride *= w.sizes[d];
+  }
+  for (std::size_t d = w.batch_dims.size(); d-- > 0;) {
+    if (w.batch_strides[d] != stride) return false;
+    stride *= w.batch_dims[d];
+  }
+  return true;
+}
+
+/// Updates are fetched so far ahead, and so much of each row at most.
+constexpr std::int64_t kAhead = 6144, kFetched = 256, kLine = 64;
+
+/// `length`: elements of a row; 0: many.
+template <class Index, std::int64_t length, class F>
+void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update) {
+  const IndexWindows& w = a.windows;
+  const auto d = std::size_t(w.mapped[0]);
+  const std::int64_t stride = w.strides[d];
+  const std::int64_t run = length == 0 ? a.row : length;
+  const std::int64_t step = w.index_strides.empty() ? 0 : w.index_strides.back();
+  const std::int64_t bytes = run * std::int64_t(w.element);
+  const std::int64_t first = w.dims[d] * call.begin / a.ranges;
+  const std::int64_t last = w.dims[d] * call.end / a.ranges;
+  const auto* at = reinterpret_cast<const Index*>(call.inputs[1]);
+  const std::byte* from = call.inputs[2];
+  std::byte* const out = call.outputs[0];
+  // The processor fetches too little ahead by itself while it waits for rows of the result.
+  const std::int64_t ahead = std::max<std::int64_t>(1, kAhead / bytes);
+  const auto fetch = [&](const std::byte* part) {
+    for (std::int64_t line = 0; line < std::min(bytes, kFetched); line += kLine) {
+      __builtin_prefetch(part + line);
+    }
+  };
+  const auto update_row = [&](std::int64_t row, const std::byte* part) {
+    if constexpr (length == 0) {
+      update(out + row * stride, part, run);
+    } else {
+      update.template row<length>(out + row * stride, part);
+    }
+  };
+  if (first == 0 && last == w.dims[d]) {
+    for (std::int64_t n = 0; n < a.count; ++n, at += step, from += bytes) {
+      if (length != 1) fetch(from + ahead * bytes);
+      const auto row = std::int64_t(*at);
+      if (row >= first && row < last) update_row(row, from);
+    }
+    return;
+  }
+  constexpr std::int64_t kBlock = 1024;
+  std::uint32_t mine[kBlock + kPlacesBeyond];
+  const PlacesInRange<Index> list = places_in_range<Index>(step);
+  for (std::int64_t n = 0; n < a.count; n += kBlock, at += kBlock * step, from += kBlock * bytes) {
+    const auto in_block = std::uint32_t(std::min(kBlock, a.count - n));
+    const std::uint32_t found = list(at, step, in_block, first, last, mine);
+    for (std::uint32_t i = 0; i < found; ++i) {
+      const std::int64_t k = mine[i];
+      if (length != 1 && i + ahead < found) fetch(from + mine[i + ahead] * bytes);
+      update_row(std::int64_t(at[k * step]), from + k * bytes);
+    }
+  }
+}
+template <class Index, class F>
+void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update) {
+  switch (a.row) {
+    case 1:
+      return scatter_rows<Index, 1>(call, a, update);
+    case 2:
+      return scatter_rows<Index, 2>(call, a, update);
+    case 4:
+      return scatter_rows<Index, 4>(call, a, update);
+    case 8:
+      return scatter_rows<Index, 8>(call, a, update);
+    case 16:
+      return scatter_rows<Index, 16>(call, a, update);
+    default:
+      return scatter_rows<Index, 0>(call, a, update);
+  }
+}
+
+template <class F>
+void scatter(const KernelCall& call, const ScatterAttrs& a, const F& update) {
+  if (a.row > 0) {
+    return a.windows.index_type == DType::s32 ? scatter_rows<std::int32_t>(call, a, update)
+                                              : scatter_rows<std::int64_t>(call, a, update);
+  }
+  const IndexWindows& w = a.windows;
+  const std::size_t rank = w.dims.size();
+  // A scalar's only element is its only row.
+  const std::int64_t rows = rank == 0 ? 1 : w.dims[a.split];
+  const std::int64_t first = rows * call.begin / a.ranges, last = rows * call.end / a.ranges;
+  const WindowLoop along =
+      rank == 0 ? WindowLoop{1, 0, 0}
+                : WindowLoop{w.sizes[a.split], w.strides[a.split], w.part_strides[a.split]};
+  const WindowLoop* outer = a.outer.data();
+  const WindowLoop* end = outer + a.outer.size();
+  WindowCursor cursor(w, call.inputs[1], 0);
+  for (std::int64_t n = 0; n < a.count; ++n, cursor.next()) {
+    const std::int64_t* start = cursor.start();
+    const std::int64_t at = rank == 0 ? 0 : start[a.split];
+    // Not only what is outside: most of a worker's windows are in the rows of others.
+    if (at >= last || at > rows - along.size || at < first - along.size + 1) continue;
+    // A window that isn't entirely inside is dropped.
+    bool inside = at >= 0;
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; inside && d < rank; ++d) {
+      inside = start[d] >= 0 && start[d] <= w.dims[d] - w.sizes[d];
+      if (inside) offset += start[d] * w.strides[d];
+    }
+    if (!inside) continue;
+    const std::int64_t skip = std::max<std::int64_t>(0, first - at);
+    const std::int64_t mine = std::min(along.size, last - at) - skip;
+    std::byte* to = call.outputs[0] + offset + skip * along.to;
+    const std::byte* from = call.inputs[2] + cursor.part() + skip * along.from;
+    if (a.runs_along_split) {
+      for_each_run(outer, end, to, from, mine, update);
+      continue;
+    }
+    for (std::int64_t i = 0; i < mine; ++i) {
+      for_each_run(outer, end, to + i * along.to, from + i * along.from, a.run, update);
+    }
+  }
+}
+
+template <std::size_t size>
+void run_assign(const KernelCall& call) {
+  scatter(call, *static_cast<const ScatterAttrs*>(call.attributes), AssignTo<size>());
+}
+runtime::KernelFunction assign_function(std::size_t element) {
+  switch (element) {
+    case 1:
+      return run_assign<1>;
+    case 2:
+      return run_assign<2>;
+    case 4:
+      return run_assign<4>;
+    case 8:
+      return run_assign<8>;
+    default:
+      return run_assign<16>;
+  }
+}
+void run_combine(const KernelCall& call) {
+  const auto& a = *static_cast<const ScatterAttrs*>(call.attributes);
+  scatter(call, a, CombineInto{a.combine, a.windows.element});
+}
+template <class T>
+void run_add(const KernelCall& call) {
+  // Integers wrap.
+  scatter(call, *static_cast<const ScatterAttrs*>(call.attributes), Elementwise<T, std::plus<T>>());
+}
+
+template <class T, bool least>
+void run_extremum(const KernelCall& call) {
+  scatter(call, *static_cast<const ScatterAttrs*>(call.attributes),
+          Elementwise<T, ExtremumOf<T, least>>());
+}
+template <bool least>
+runtime::KernelFunction extremum_function(DType t) {
+  switch (t) {
+    case DType::f32:
+      return run_extremum<float, least>;
+    case DType::f64:
+      return run_extremum<double, least>;
+    case DType::s32:
+      return run_extremum<std::int32_t, least>;
+    case DType::s64:
+      return run_extremum<std::int64_t, least>;
+    default:
+      return nullptr;
+  }
+}
+
+/// Null for types whose sums are rounded in a way of their own.
+runtime::KernelFunction add_function(DType t) {
+  switch (t) {
+    case DType::f32:
+      return run_add<float>;
+    case DType::f64:
+      return run_add<double>;
+    case DType::c64:
+      return run_add<std::complex<float>>;
+    case DType::c128:
+      return run_add<std::complex<double>>;
+    case DType::s32:
+    case DType::u32:
+      return run_add<std::uint32_t>;
+    case DType::s64:
+    case DType::u64:
+      return run_add<std::uint64_t>;
+    default:
+      return nullptr;
+  }
+}
+
+/// Splits the result where that leaves long runs and enough ranges, and finds the runs.
+void divide(ScatterAttrs* a) {
+  const IndexWindows& w = a->windows;
+  const std::size_t rank = w.dims.size();
+  if (a->row > 0) a->split = std::size_t(w.mapped[0]);
+  constexpr std::int64_t kEnoughRows = 64;
+  for (std::size_t d = 0; d < rank && a->row == 0; ++d) {
+    if (w.dims[d] > w.dims[a->split]) a->split = d;
+    if (w.dims[a->split] >= kEnoughRows) break;
+  }
+  // Each worker walks over all indices: many share long windows only. Short ones are added in less
+  // time than they are looked for, unless vectors do that, and then a range for each of a few
+  // workers is enough.
+  const std::int64_t rows = rank == 0 ? 1 : w.dims[a->split];
+  constexpr std::int64_t kShortRow = 64, kFewWorkers = 8;
+  const bool is_short = a->row > 0 && a->row * std::int64_t(w.element) < kShortRow;
+  const std::int64_t step = w.index_strides.empty() ? 0 : w.index_strides.back();
+  const std::int64_t ranges = !is_short                 ? 4 * element_count(w.sizes)
+                              : lists_places_fast(step) ? kFewWorkers
+                                                        : 1;
+  a->ranges = std::max<std::int64_t>(1, std::min(rows, ranges));
+  const auto element = std::int64_t(w.element);
+  bool whole_run = true;
+  for (std::size_t d = rank; d-- > 0;) {
+    if (w.sizes[d] == 1) continue;
+    const bool continues =
+        w.strides[d] == a->run * element && w.part_strides[d] == a->run * element;
+    if (d == a->split) {
+      a->runs_along_split = whole_run && a->run == 1 && continues;
+      // What is further out is not part of a run that ranges cut.
+      whole_run = false;
+    } else if (whole_run && continues) {
+      a->run *= w.sizes[d];
+    } else {
+      whole_run = false;
+      a->outer.insert(a->outer.begin(), {w.sizes[d], w.strides[d], w.part_strides[d]});
+    }
+  }
+}
+
+}  // namespace
+
+KernelDescriptor scatter_kernel(const ir::Instruction& scatter) {
+  KernelDescriptor kernel;
+  if (scatter.operands().size() != 3) return kernel;
+  const Shape& updates = scatter.operand(2)->shape;
+  ScatterAttrs attrs;
+  attrs.windows = index_windows(scatter);
+  const ir::Computation& combiner = *scatter.called().at(0);
+  const bool assigns = combiner.root() == combiner.parameter(1);
+  const CombineDescriptor combine = assigns ? CombineDescriptor() : combine_function(combiner);
+  if (!assigns && !combine) return kernel;
+  const auto op = assigns ? std::nullopt : ir::as_binary_reducer(combiner);
+  const DType type = scatter.shape.dtype;
+  runtime::KernelFunction function = op == ir::Opcode::add       ? add_function(type)
+                                     : op == ir::Opcode::maximum ? extremum_function<false>(type)
+                                     : op == ir::Opcode::minimum ? extremum_function<true>(type)
+                                                                 : nullptr;
+  if (function == nullptr) {
+    function = assigns ? assign_function(attrs.windows.element) : run_combine;
+  }
+  const bool nothing = updates.element_count() == 0 || scatter.shape.element_count() == 0;
+  attrs.count = nothing ? 0 : element_count(attrs.windows.batch_dims);
+  if (scatters_rows(attrs.windows)) attrs.row = element_count(attrs.windows.sizes);
+  divide(&attrs);
+  kernel.units = nothing ? 0 : attrs.ranges;
+  const double of_a_window = function == run_combine ? prices::index::kCombinedWindow
+                             : attrs.row > 0         ? prices::index::kScatteredRow
+                                                     : prices::index::kScatteredWindow;
+  kernel.nanoseconds = prices::call::kScatter + of_a_window * double(attrs.count) +
+                       prices::byte::kScattered * double(updates.byte_count());
+  kernel.key = kernel_key("scatter", attrs.windows.key(), assigns, combine.key, attrs.count);
+  kernel.make = [attrs = std::move(attrs), combine, function] {
+    auto made = std::make_shared<ScatterAttrs>(attrs);
+    if (combine) made->combine = combine.make();
+    return runtime::Kernel{function, std::move(made)};
+  };
+  return kernel;
+}
+
+}  // namespace tessera::codegen

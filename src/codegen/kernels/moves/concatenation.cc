@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// An element source that reads a concatenation part by part.
+#include "src/codegen/kernels/moves/concatenation.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/loops/fused_loop.h"
+
+namespace tessera::codegen {
+namespace {
+
+/// `n` elements, each `step` elements after the one before.
+template <class T>
+void spread(const std::byte* from, std::int64_t n, std::int64_t step, std::byte* to) {
+  for (std::int64_t k = 0; k < n; ++k) {
+    std::memcpy(to + k * step * std::int64_t(sizeof(T)), from + k * std::int64_t(sizeof(T)),
+                sizeof(T));
+  }
+}
+
+class Concatenation : public ElementSource {
+ public:
+  Concatenation(DType type, std::size_t dim, const std::vector<ConcatenationPart>& parts)
+      : bytes_(std::int64_t(byte_size(type))) {
+    for (const ConcatenationPart& part : parts) {
+      parts_.push_back({make_loop(part.program, part.compiled), part.inputs});
+      std::int64_t run = 1;
+      for (std::size_t d = dim; d < part.dims.size(); ++d) run *= part.dims[d];
+      firsts_.push_back(row_);
+      runs_.push_back(run);
+      row_ += run;
+    }
+  }
+
+  void generate(const std::byte* const* inputs, std::int64_t begin, std::int64_t n,
+                std::byte* out) const override {
+    if (n == 0) return;
+    const std::int64_t first_row = begin / row_, last_row = (begin + n - 1) / row_;
+    for (std::size_t k = 0; k < parts_.size(); inputs += parts_[k++].inputs) {
+      const std::int64_t run = runs_[k];
+      const auto within = [&](std::int64_t at, std::int64_t row) {
+        return row * run + std::clamp<std::int64_t>(at - row * row_ - firsts_[k], 0, run);
+      };
+      const std::int64_t from = within(begin, first_row), to = within(begin + n, last_row);
+      if (from >= to) continue;
+      // Where an element of the part goes.
+      const auto place = [&](std::int64_t p) {
+        return out + (p / run * row_ + firsts_[k] + p % run - begin) * bytes_;
+      };
+      if (from / run == (to - 1) / run) {
+        std::byte* direct = place(from);
+        parts_[k].program->run(inputs, &direct, from, to, from);
+        continue;
+      }
+      const ScratchMemory made(std::size_t((to - from) * bytes_));
+      std::byte* data = made.data();
+      parts_[k].program->run(inputs, &data, from, to, from);
+      if (run == 1 && spread_one(data, to - from, place(from))) continue;
+      for (std::int64_t p = from; p < to;) {
+        const std::int64_t end = std::min(to, (p / run + 1) * run);
+        std::memcpy(place(p), data + (p - from) * bytes_, std::size_t((end - p) * bytes_));
+        p = end;
+      }
+    }
+  }
+
+ private:
+  bool spread_one(const std::byte* from, std::int64_t n, std::byte* to) const {
+    switch (bytes_) {
+      case 1:
+        return spread<std::uint8_t>(from, n, row_, to), true;
+      case 2:
+        return spread<std::uint16_t>(from, n, row_, to), true;
+      case 4:
+        return spread<std::uint32_t>(from, n, row_, to), true;
+      case 8:
+        return spread<std::uint64_t>(from, n, row_, to), true;
+      default:
+        return false;
+    }
+  }
+
+  struct Part {
+    std::shared_ptr<const FusedLoop> program;
+    int inputs = 0;
+  };
+  std::vector<Part> parts_;
+  std::int64_t bytes_;
+  std::int64_t row_ = 0;            ///< elements of all parts along the dim and those after it
+  std::vector<std::int64_t> runs_;  ///< those of each part
+  std::vector<std::int64_t> firsts_;
+};
+
+}  // namespace
+
+SourceDescriptor concatenation(DType type, std::size_t dim, std::vector<ConcatenationPart> parts) {
+  KeyWriter key("concatenation");
+  key.add_all(type, dim, parts.size());
+  for (const ConcatenationPart& p : parts)
+    key.add_all(p.program->key(), p.inputs, p.dims, p.compiled);
+  return {key.take(), [type, dim, parts = std::move(parts)] {
+            return std::make_shared<const Concatenation>(type, dim, parts);
+          }};
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dot kernels: BLAS for floats and complex numbers, by way of f32 for f16 and bf16, and pred.
+#include "src/codegen/kernels/products/dot.h"
+
+#include <algorithm>
+#include <complex>
+#include <type_traits>
+#include <vector>
+
+#include "src/base/arrays/literal_util.h"
+#include "src/base/arrays/subnormals.h"
+#include "src/base/contains.h"
+#include "src/base/threads/thread_scratch.h"
+#include "src/codegen/kernels/elementwise/block_ops.h"
+#include "src/codegen/kernels/elementwise/half_conversions.h"
+#include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/products/gemm.h"
+#include "src/codegen/kernels/products/matrix_vector.h"
+#include "src/codegen/kernels/products/narrow_gemm.h"
+#include "src/codegen/kernels/products/packed_gemm.h"
+#include "src/codegen/kernels/reductions/row_sums.h"
+
+namespace tessera::codegen {
+namespace {
+
+using runtime::KernelCall;
+
+struct DotAttrs {
+  std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  bool lhs_transposed = false, rhs_transposed = false;  ///< lhs [k,m]; rhs [k,n] if not, else [n,k]
+  bool split_columns = false;  ///< units are columns of the result, else rows
+  BatchMatrices lhs = {}, rhs = {};
+
+  bool in_turns() const { return lhs.inner > 1 || rhs.inner > 1; }
+};
+
+/// A block of the result: rows [m0, m0+m) and columns [n0, n0+n) of one batch, as sums over [k0,
+/// k0+k).
+struct Block {
+  std::int64_t batch, m0, m, n0, n, k0, k;
+};
+
+template <class F>
+void for_each_block(const DotAttrs& a, std::int64_t begin, std::int64_t end, F&& f) {
+  const std::int64_t per_batch = a.split_columns ? a.n : a.m;
+  while (begin < end) {
+    const std::int64_t batch = begin / per_batch, first = begin % per_batch;
+    const std::int64_t count = std::min(per_batch - first, end - begin);
+    f(a.split_columns ? Block{batch, 0, a.m, first, count, 0, a.k}
+                      : Block{batch, first, count, 0, a.n, 0, a.k});
+    begin += count;
+  }
+}
+
+template <class T>
+using Gemm = void(CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, int m, int n, int k, const T* a, int lda,
+                  const T* b, int ldb, T* c, int ldc);
+
+template <class T>
+void multiply_block(const DotAttrs& a, const Block& block, const T* lhs, const T* rhs, T* out) {
+  lhs += a.lhs.first(block.batch);
+  rhs += a.rhs.first(block.batch);
+  out += block.batch * a.m * a.n + block.m0 * a.n + block.n0;
+  lhs += a.lhs_transposed ? block.m0 + block.k0 * a.lhs.line : block.m0 * a.lhs.line + block.k0;
+  rhs += a.rhs_transposed ? block.n0 * a.rhs.line + block.k0 : block.n0 + block.k0 * a.rhs.line;
+  const auto multiply = [&](auto* function) {
+    function(a.lhs_transposed ? CblasTrans : CblasNoTrans,
+             a.rhs_transposed ? CblasTrans : CblasNoTrans, int(block.m), int(block.n), int(block.k),
+             lhs, int(a.lhs.line), rhs, int(a.rhs.line), out, int(a.n));
+  };
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    // Blocks depend on the number of threads, which results shouldn't.
+    if (packed_gemm_pays(a.m, a.n, a.k)) return multiply(&multiply_packed<T>);
+    const auto tb = a.rhs_transposed ? CblasTrans : CblasNoTrans;
+    if (std::min(a.m, a.n) > kMostVectors && batch_gemm_pays(tb, int(a.m), int(a.n), int(a.k))) {
+      return multiply(&multiply_ourselves<T>);
+    }
+  }
+  multiply(static_cast<Gemm<T>*>(&gemm));
+}
+
+template <class T>
+void run_gemm(const KernelCall& call) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  const T* lhs = reinterpret_cast<const T*>(call.inputs[0]);
+  const T* rhs = reinterpret_cast<const T*>(call.inputs[1]);
+  T* out = reinterpret_cast<T*>(call.outputs[0]);
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    // A call for each of many small products would take longer than they do.
+    const bool small = !a.in_turns() && a.k <= kSmallDepth;
+    if (small && a.n == 1 && a.m <= kSmallDepth) {
+      const bool turned = a.lhs_transposed;
+      return multiply_small<T>(
+          {lhs, rhs, out, call.begin, call.end, a.m, a.k, turned ? 1 : a.k, turned ? a.m : 1});
+    }
+    if (small && a.m == 1 && a.n <= kSmallDepth) {
+      const bool turned = !a.rhs_transposed;
+      const std::int64_t of_unit = a.split_columns ? 1 : a.n;
+      return multiply_small<T>({rhs, lhs, out, call.begin * of_unit, call.end * of_unit, a.n, a.k,
+                                turned ? 1 : a.k, turned ? a.n : 1});
+    }
+  }
+  for_each_block(a, call.begin, call.end,
+                 [&](const Block& b) { multiply_block(a, b, lhs, rhs, out); });
+}
+
+/// What is there already isn't cleared once more.
+void grow(std::vector<float>* memory, std::int64_t numbers) {
+  if (std::int64_t(memory->size()) < numbers) memory->resize(std::size_t(numbers));
+}
+
+/// Rows [first, first + rows) of a matrix of 16-bit floats, `line` apart, of which some columns are
+/// taken, in f32.
+void widen(DType half, const std::byte* matrix, std::int64_t line, std::int64_t first,
+           std::int64_t rows, std::int64_t column, std::int64_t taken, std::vector<float>* out) {
+  grow(out, rows * taken);
+  const auto convert = [&](std::int64_t from, std::int64_t n, float* to) {
+    lift_halves(half, matrix + 2 * from, n, to);
+  };
+  if (taken == line) return convert(first * line, rows * line, out->data());
+  for (std::int64_t r = 0; r < rows; ++r) {
+    convert((first + r) * line + column, taken, out->data() + r * taken);
+  }
+}
+
+/// Memory is kept, so that the next run needs no new pages; but not what is large: the pages are
+/// then the least of it.
+void give_back(std::vector<float>* memory) {
+  constexpr std::size_t kMostKept = 4 << 20;
+  if (memory->size() > kMostKept) std::vector<float>().swap(*memory);
+}
+
+/// f16 and bf16: products and sums in f32, rounded once.
+template <DType half>
+void multiply_halves(const DotAttrs& a, const Block& b, const KernelCall& call) {
+  struct Widened {
+    std::vector<float> l, r, o;
+  };
+  auto& [l, r, o] = thread_scratch<Widened>();
+  const std::byte* lhs = call.inputs[0] + 2 * a.lhs.first(b.batch);
+  const std::byte* rhs = call.inputs[1] + 2 * a.rhs.first(b.batch);
+  if (a.lhs_transposed) {
+    widen(half, lhs, a.lhs.line, b.k0, b.k, b.m0, b.m, &l);
+  } else {
+    widen(half, lhs, a.lhs.line, b.m0, b.m, b.k0, b.k, &l);
+  }
+  if (a.rhs_transposed) {
+    widen(half, rhs, a.rhs.line, b.n0, b.n, b.k0, b.k, &r);
+  } else {
+    widen(half, rhs, a.rhs.line, b.k0, b.k, b.n0, b.n, &r);
+  }
+  grow(&o, b.m * b.n);
+  gemm(a.lhs_transposed ? CblasTrans : CblasNoTrans, a.rhs_transposed ? CblasTrans : CblasNoTrans,
+       int(b.m), int(b.n), int(b.k), l.data(), int(a.lhs_transposed ? b.m : b.k), r.data(),
+       int(a.rhs_transposed ? b.k : b.n), o.data(), int(b.n));
+  for (std::int64_t i = 0; i < b.m; ++i) {
+    round_to_halves(half, o.data() + i * b.n, b.n,
+                    call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0));
+  }
+  for (std::vector<float>* v : {&l, &r, &o}) give_back(v);
+}
+template <DType half>
+void run_half(const KernelCall& call) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  for_each_block(a, call.begin, call.end,
+                 [&](const Block& b) { multiply_halves<half>(a, b, call); });
+}
+
+/// A block of the result, in 4-byte sums, with rows so far apart.
+NarrowGemm narrow_block(const DotAttrs& a, const Block& block, DType lhs, DType rhs,
+                        const std::byte* const* inputs, std::byte* c, std::int64_t c_row) {
+  NarrowGemm job;
+  job.a_type = lhs;
+  job.b_type = rhs;
+  job.m = block.m;
+  job.n = block.n;
+  job.k = block.k;
+  (a.lhs_transposed ? job.a_column : job.a_row) = a.lhs.line;
+  (a.lhs_transposed ? job.a_row : job.a_column) = 1;
+  (a.rhs_transposed ? job.b_column : job.b_row) = a.rhs.line;
+  (a.rhs_transposed ? job.b_row : job.b_column) = 1;
+  const auto bytes = std::int64_t(byte_size(lhs));
+  job.a = inputs[0] +
+          bytes * (a.lhs.first(block.batch) + block.m0 * job.a_row + block.k0 * job.a_column);
+  job.b = inputs[1] +
+          bytes * (a.rhs.first(block.batch) + block.n0 * job.b_column + block.k0 * job.b_row);
+  if (lhs == DType::bf16)
+    job.whole = {inputs[1] + bytes * a.rhs.first(block.batch), a.n, a.k, block.n0, block.k0};
+  job.c = c;
+  job.c_row = c_row;
+  return job;
+}
+
+/// Sums of 4 bytes, of products of narrow types.
+template <DType lhs, DType rhs>
+void run_narrow(const KernelCall& call) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  for_each_block(a, call.begin, call.end, [&](const Block& b) {
+    std::byte* c = call.outputs[0] + 4 * (b.batch * a.m * a.n + b.m0 * a.n + b.n0);
+    narrow_gemm(narrow_block(a, b, lhs, rhs, call.inputs, c, a.n));
+  });
+}
+
+/// The same for bf16, rounded.
+void multiply_bf16(const DotAttrs& a, const Block& all, const KernelCall& call) {
+  constexpr std::int64_t kBlockRows = 256;
+  if (all.k <= kMostRounded) {
+    std::byte* c = call.outputs[0] + 2 * (all.batch * a.m * a.n + all.m0 * a.n + all.n0);
+    NarrowGemm job = narrow_block(a, all, DType::bf16, DType::bf16, call.inputs, c, a.n);
+    job.c_is_bf16 = true;
+    return narrow_gemm(job);
+  }
+  const ScratchMemory sums(std::size_t(4 * std::min(kBlockRows, all.m) * all.n));
+  for (std::int64_t m = 0; m < all.m; m += kBlockRows) {
+    Block b = all;
+    b.m0 = all.m0 + m;
+    b.m = std::min(kBlockRows, all.m - m);
+    narrow_gemm(narrow_block(a, b, DType::bf16, DType::bf16, call.inputs, sums.data(), b.n));
+    for (std::int64_t i = 0; i < b.m; ++i) {
+      round_to_halves(DType::bf16, reinterpret_cast<const float*>(sums.data()) + i * b.n, b.n,
+                      call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0));
+    }
+  }
+}
+void run_bf16(const KernelCall& call) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  for_each_block(a, call.begin, call.end, [&](const Block& b) { multiply_bf16(a, b, call); });
+}
+
+/// Some columns of the result, or sums of some products alone. `multiply`: of a block.
+template <auto multiply>
+void run_columns(const KernelCall& call, std::int64_t first, std::int64_t last) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  for_each_block(a, call.begin, call.end, [&](Block b) {
+    b.n0 = first;
+    b.n = last - first;
+    multiply(a, b, call);
+  });
+}
+constexpr std::int64_t kTermsTogether = 32;
+template <auto multiply>
+void run_terms(const KernelCall& call, std::int64_t first, std::int64_t last) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  for_each_block(a, call.begin, call.end, [&](Block b) {
+    // Whole tiles of narrow types: what is left out is zero.
+    b.k0 = first / kTermsTogether * kTermsTogether;
+    b.k = std::min(a.k, (last + kTermsTogether - 1) / kTermsTogether * kTermsTogether) - b.k0;
+    multiply(a, b, call);
+  });
+}
+template <class T>
+void multiply_floats(const DotAttrs& a, const Block& block, const KernelCall& call) {
+  const ScopedSubnormals flush(std::is_same_v<T, float> || flushes_subnormals());
+  multiply_block(a, block, reinterpret_cast<const T*>(call.inputs[0]),
+                 reinterpret_cast<const T*>(call.inputs[1]), reinterpret_cast<T*>(call.outputs[0]));
+}
+void multiply_to_f32(const DotAttrs& a, const Block& b, const KernelCall& call) {
+  std::byte* c = call.outputs[0] + 4 * (b.batch * a.m * a.n + b.m0 * a.n + b.n0);
+  narrow_gemm(narrow_block(a, b, DType::bf16, DType::bf16, call.inputs, c, a.n));
+}
+
+template <auto multiply>
+ProductParts parts_by(const DotAttrs& a, DType operands, int result_bytes) {
+  return {run_columns<multiply>, run_terms<multiply>, operands, a.n, a.k, a.m, result_bytes, a.rhs,
+          !a.rhs_transposed};
+}
+/// Of products whose operands have that type.
+ProductParts parts_of(const DotAttrs& a, DType operands, DType result) {
+  if (a.lhs_transposed || a.split_columns) return {};
+  if (operands == DType::f32) return parts_by<multiply_floats<float>>(a, operands, 4);
+  if (operands == DType::f64) return parts_by<multiply_floats<double>>(a, operands, 8);
+  if (operands == DType::f16) return parts_by<multiply_halves<DType::f16>>(a, operands, 2);
+  if (operands != DType::bf16 || !has_bf16_gemm()) return {};
+  return result == DType::f32 ? parts_by<multiply_to_f32>(a, operands, 4)
+                              : parts_by<multiply_bf16>(a, operands, 2);
+}
+
+template <DType lhs>
+runtime::KernelFunction narrow_function(DType rhs) {
+  return rhs == DType::s8 ? run_narrow<lhs, DType::s8> : run_narrow<lhs, DType::u8>;
+}
+
+/// pred: "and" of pairs, "or" of those.
+void run_pred(const KernelCall& call) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  for_each_block(a, call.begin, call.end, [&](const Block& block) {
+    const auto* lhs =
+        reinterpret_cast<const std::uint8_t*>(call.inputs[0]) + block.batch * a.m * a.k;
+    const auto* rhs =
+        reinterpret_cast<const std::uint8_t*>(call.inputs[1]) + block.batch * a.k * a.n;
+    auto* out = reinterpret_cast<std::uint8_t*>(call.outputs[0]) + block.batch * a.m * a.n;
+    for (std::int64_t i = block.m0; i < block.m0 + block.m; ++i) {
+      for (std::int64_t j = block.n0; j < block.n0 + block.n; ++j) {
+        std::uint8_t any = 0;
+        for (std::int64_t p = 0; p < a.k; ++p) {
+          any |= (a.lhs_transposed ? lhs[p * a.m + i] : lhs[i * a.k + p]) &
+                 (a.rhs_transposed ? rhs[j * a.k + p] : rhs[p * a.n + j]);
+        }
+        out[i * a.n + j] = any;
+      }
+    }
+  });
+}
+
+void run_zero(const KernelCall&) {}
+
+/// K of 0: every sum is empty.
+template <int bytes>
+void run_empty(const KernelCall& call) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  std::fill_n(call.outputs[0], a.batch * a.m * a.n * bytes, std::byte{0});
+}
+
+/// A side that is so large isn't put in another order for products with few rows: it would be read
+/// and written for that more often than by them.
+constexpr std::int64_t kLargeSide = 1 << 14, kFewRows = 16, kShortestLine = 16;
+
+std::int64_t product(const Dims& dims, const Dims& which) {
+  std::int64_t out = 1;
+  for (const std::int64_t d : which) out *= dims[std::size_t(d)];
+  return out;
+}
+
+/// Batch dims first, then the free ones and the contracted ones, in either order: all contiguous
+/// groups, so that BLAS's flags do the rest. Or, `in_turns`, with one of the latter two in front of
+/// some batch dims.
+DotSide side(const Dims& dims, const Dims& batch, const Dims& contracting, bool contracted_first,
+             bool either, bool in_turns) {
+  Dims free;
+  for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
+    if (!contains(batch, d) && !contains(contracting, d)) free.push_back(d);
+  }
+  const auto order = [&](bool contracted) {
+    Dims out = batch;
+    const Dims& a = contracted ? contracting : free;
+    const Dims& b = contracted ? free : contracting;
+    out.insert(out.end(), a.begin(), a.end());
+    out.insert(out.end(), b.begin(), b.end());
+    return out;
+  };
+  for (const bool contracted : {contracted_first, !contracted_first}) {
+    Dims perm = order(contracted);
+    // Dims of one are anywhere.
+    std::erase_if(perm, [&](std::int64_t d) { return dims[std::size_t(d)] == 1; });
+    if (std::is_sorted(perm.begin(), perm.end()) && (either || contracted == contracted_first)) {
+      return {{}, contracted};
+    }
+  }
+  for (const bool contracted : {contracted_first, !contracted_first}) {
+    if (!in_turns || (!either && contracted != contracted_first)) continue;
+    const Dims& lines = contracted ? contracting : free;
+    const Dims& line = contracted ? free : contracting;
+    if (product(dims, line) < kShortestLine) continue;
+    for (std::size_t outer = 0; outer < batch.size(); ++outer) {
+      Dims perm = batch;
+      perm.insert(perm.begin() + std::ptrdiff_t(outer), lines.begin(), lines.end());
+      perm.insert(perm.end(), line.begin(), line.end());
+      std::erase_if(perm, [&](std::int64_t d) { return dims[std::size_t(d)] == 1; });
+      if (!std::is_sorted(perm.begin(), perm.end())) continue;
+      const Dims inner(batch.begin() + std::ptrdiff_t(outer), batch.end());
+      return {{}, contracted, product(dims, inner)};
+    }
+  }
+  return {order(contracted_first), contracted_first};
+}
+
+/// Where matrices of `lines` lines each stand.
+BatchMatrices matrices_of(const DotSide& side, std::int64_t lines, std::int64_t width) {
+  BatchMatrices out;
+  out.inner = side.inner;
+  out.line = side.inner * width;
+  out.outer_stride = lines * out.line;
+  out.inner_stride = width;
+  out.lines = lines;
+  out.width = width;
+  return out;
+}
+
+std::int64_t free_product(const Dims& dims, const Dims& batch, const Dims& contracting) {
+  std::int64_t out = 1;
+  for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
+    if (!contains(batch, d) && !contains(contracting, d)) out *= dims[std::size_t(d)];
+  }
+  return out;
+}
+
+runtime::KernelFunction dot_function(DType t) {
+  switch (t) {
+    case DType::f32:
+      return run_gemm<float>;
+    case DType::f64:
+      return run_gemm<double>;
+    case DType::c64:
+      return run_gemm<std::complex<float>>;
+    case DType::c128:
+      return run_gemm<std::complex<double>>;
+    case DType::f16:
+      return run_half<DType::f16>;
+    case DType::bf16:
+      return has_bf16_gemm() ? run_bf16 : run_half<DType::bf16>;
+    case DType::s8:
+      return run_gemm<std::int8_t>;
+    case DType::s16:
+      return run_gemm<std::int16_t>;
+    case DType::s32:
+      return run_gemm<std::int32_t>;
+    case DType::s64:
+      return run_gemm<std::int64_t>;
+    case DType::u8:
+      return run_gemm<std::uint8_t>;
+    case DType::u16:
+      return run_gemm<std::uint16_t>;
+    case DType::u32:
+      return run_gemm<std::uint32_t>;
+    case DType::u64:
+      return run_gemm<std::uint64_t>;
+    case DType::pred:
+      return run_pred;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+bool dot_takes_narrow(DType lhs, DType rhs, DType result) {
+  const auto is_byte = [](DType t) { return t == DType::s8 || t == DType::u8; };
+  if (result == DType::s32) return is_byte(lhs) && is_byte(rhs);
+  return result == DType::f32 && lhs == DType::bf16 && rhs == DType::bf16 && has_bf16_gemm();
+}
+
+DotPlan dot_kernel(const ir::Instruction& dot) {
+  const auto& attrs = dot.get<ir::DotAttrs>();
+  const Shape& l = dot.operand(0)->shape;
+  const Shape& r = dot.operand(1)->shape;
+  const DType t = dot.shape.dtype;
+  DotPlan plan;
+  const bool narrow = dot_takes_narrow(l.dtype, r.dtype, t);
+  if (!narrow && (l.dtype != t || r.dtype != t)) return plan;
+  runtime::KernelFunction function = !narrow                ? dot_function(t)
+                                     : l.dtype == DType::s8 ? narrow_function<DType::s8>(r.dtype)
+                                     : l.dtype == DType::u8 ? narrow_function<DType::u8>(r.dtype)
+                                                            : run_narrow<DType::bf16, DType::bf16>;
+  if (function == nullptr) return plan;
+  keep_blas_to_one_thread();
+
+  // Loops run along rows of the right side; BLAS, and what packs its operands, take either.
+  const bool blas = is_floating(t) || is_complex(t);
+  DotAttrs a;
+  a.batch = product(l.dims, attrs.lhs_batch);
+  a.k = product(l.dims, attrs.lhs_contracting);
+  a.m = free_product(l.dims, attrs.lhs_batch, attrs.lhs_contracting);
+  a.n = free_product(r.dims, attrs.rhs_batch, attrs.rhs_contracting);
+  const auto in_turns = [&](const Shape& shape, std::int64_t others) {
+    return t != DType::pred && others <= kFewRows && shape.element_count() >= kLargeSide;
+  };
+  plan.lhs = side(l.dims, attrs.lhs_batch, attrs.lhs_contracting, false, true, in_turns(l, a.n));
+  plan.rhs =
+      side(r.dims, attrs.rhs_batch, attrs.rhs_contracting, true, blas || narrow, in_turns(r, a.m));
+  a.lhs_transposed = plan.lhs.transposed;
+  a.rhs_transposed = !plan.rhs.transposed;
+  a.lhs = a.lhs_transposed ? matrices_of(plan.lhs, a.k, a.m) : matrices_of(plan.lhs, a.m, a.k);
+  a.rhs = a.rhs_transposed ? matrices_of(plan.rhs, a.n, a.k) : matrices_of(plan.rhs, a.k, a.n);
+  a.split_columns = a.m < 64 && a.n > a.m && a.batch == 1;
+  KernelDescriptor& kernel = plan.kernel;
+  const auto bytes = byte_size(t);
+  if (dot.shape.element_count() == 0) {
+    function = run_zero;
+  } else if (a.k == 0) {
+    function = bytes == 1   ? run_empty<1>
+               : bytes == 2 ? run_empty<2>
+               : bytes == 4 ? run_empty<4>
+               : bytes == 8 ? run_empty<8>
+                            : run_empty<16>;
+  } else {
+    const std::int64_t limit = std::int64_t(1) << 31;
+    if (std::max({a.m, a.n, a.k}) >= limit) {
+      throw CompileError("dot " + dot.describe() + " has a dim of 2^31 or more, which BLAS lacks",
+                         dot.location());
+    }
+    kernel.units = a.split_columns ? a.batch * a.n : a.batch * a.m;
+    kernel.shares_outputs = !a.split_columns;
+    kernel.shares_inputs = {!a.lhs_transposed && a.lhs.inner == 1, false};
+    // Those that stand in turns aren't a share.
+    kernel.batch = a.batch / std::max(a.lhs.inner, a.rhs.inner);
+    kernel.rereads_per_call = true;
+    kernel.parts = parts_of(a, l.dtype, t);
+    if (!a.in_turns()) {
+      kernel.row_sums = row_sums(l.dtype, r.dtype, t,
+                                 {a.batch, a.k, a.m, a.n, {a.lhs_transposed, !a.rhs_transposed}});
+    }
+    kernel.rereads_at_no_cost =
+        (t == DType::f32 || t == DType::f64) && packed_gemm_pays(a.m, a.n, a.k);
+    const double rate = l.dtype == DType::bf16 && has_bf16_gemm() ? prices::product::kBf16
+                        : t == DType::f32 || narrow               ? prices::product::kF32
+                        : t == DType::f64                         ? prices::product::kF64
+                        : t == DType::f16 && lifts_halves_fast()  ? prices::product::kF16
+                        : blas                                    ? prices::product::kBlas
+                                                                  : prices::product::kLoop;
+    // A few rows or columns are read as fast as memory gives them.
+    const auto read = double(byte_size(l.dtype)) * double(a.k) * double(a.m + a.n);
+    kernel.nanoseconds = prices::call::kDot +
+                         double(a.batch) * std::max(rate * double(a.m) * double(a.n) * double(a.k),
+                                                    prices::byte::kMultiplied * read);
+  }
+  kernel.key = kernel_key("dot", t, l.dtype, r.dtype, a.batch, a.m, a.n, a.k, a.lhs_transposed,
+                          a.rhs_transposed, a.split_columns, a.lhs.inner, a.rhs.inner);
+  kernel.make = kernel_maker(function, a);
+  return plan;
+}
+
+}  // namespace tessera::codegen

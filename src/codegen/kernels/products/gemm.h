@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// c = a b on row-major matrices, an overload per type: BLAS where it has the type, or our own where
+// that is faster.
+#pragma once
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+#include <mutex>
+#include <type_traits>
+
+#include "src/codegen/kernels/instruction_sets.h"
+#include "src/codegen/kernels/products/batch_gemm.h"
+#include "src/codegen/kernels/products/matrix_vector.h"
+#include "src/codegen/kernels/products/packed_gemm.h"
+
+namespace tessera::codegen {
+
+/// BLAS's threads would fight with ours. To be called before the first product.
+inline void keep_blas_to_one_thread() {
+  static std::once_flag once;
+  std::call_once(once, [] { openblas_set_num_threads(1); });
+}
+
+/// Whether our own product without packing is the faster one: measured, by 5 to 200 % where this
+/// holds and packed_gemm_pays doesn't. OpenBLAS has kernels of its own for small matrices, better
+/// ones for AVX2, and for large matrices on Intel's processors (Sapphire Rapids, by up to 20 %; not
+/// so on AMD's Zen 4).
+inline bool batch_gemm_pays(CBLAS_TRANSPOSE tb, int m, int n, int k) {
+  const double products = double(m) * n * k;
+  return instruction_set() == InstructionSet::avx512 && products > 2e5 &&
+         (products < 4e8 || !is_intel()) && (tb == CblasNoTrans || m >= 8);
+}
+template <class T>
+void multiply_ourselves(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
+                        int lda, const T* b, int ldb, T* c, int ldc) {
+  const typename BatchGemm<T>::Term term{a, b, k};
+  BatchGemm<T> job;
+  job.terms = &term;
+  job.count = 1;
+  job.m = m;
+  job.n = n;
+  (ta == CblasNoTrans ? job.a_row : job.a_column) = lda;
+  (ta == CblasNoTrans ? job.a_column : job.a_row) = 1;
+  (tb == CblasNoTrans ? job.b_row : job.b_column) = ldb;
+  (tb == CblasNoTrans ? job.b_column : job.b_row) = 1;
+  job.c = c;
+  job.c_row = ldc;
+  batch_gemm(job);
+}
+
+template <class T>
+void multiply_packed(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
+                     int lda, const T* b, int ldb, T* c, int ldc) {
+  PackedGemm<T> job;
+  job.m = m;
+  job.n = n;
+  job.k = k;
+  job.a = a;
+  (ta == CblasNoTrans ? job.a_row : job.a_column) = lda;
+  (ta == CblasNoTrans ? job.a_column : job.a_row) = 1;
+  job.b = b;
+  (tb == CblasNoTrans ? job.b_row : job.b_column) = ldb;
+  (tb == CblasNoTrans ? job.b_column : job.b_row) = 1;
+  job.c = c;
+  job.c_row = ldc;
+  packed_gemm(job);
+}
+
+/// A side of few rows or columns is read with the other one, once; false if there is none.
+template <class T>
+bool multiply_vectors(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
+                      int lda, const T* b, int ldb, T* c, int ldc) {
+  if (std::min(m, n) > kMostVectors || m == 0 || n == 0 || k == 0) return false;
+  MatrixVectors<T> job;
+  job.depth = k;
+  job.y = c;
+  if (n <= m) {
+    job.matrix = a;
+    job.rows = m;
+    job.line = lda;
+    job.by_columns = ta == CblasTrans;
+    job.x = b;
+    job.vectors = n;
+    job.x_vector = tb == CblasTrans ? ldb : 1;
+    job.x_depth = tb == CblasTrans ? 1 : ldb;
+    job.y_vector = 1;
+    job.y_row = ldc;
+  } else {
+    job.matrix = b;
+    job.rows = n;
+    job.line = ldb;
+    job.by_columns = tb == CblasNoTrans;
+    job.x = a;
+    job.vectors = m;
+    job.x_vector = ta == CblasTrans ? 1 : lda;
+    job.x_depth = ta == CblasTrans ? lda : 1;
+    job.y_vector = ldc;
+    job.y_row = 1;
+  }
+  multiply(job);
+  return true;
+}
+
+inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float* a,
+                 int lda, const float* b, int ldb, float* c, int ldc) {
+  if (multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc)) return;
+  if (packed_gemm_pays(m, n, k)) return multiply_packed(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
+  if (batch_gemm_pays(tb, m, n, k)) {
+    return multiply_ourselves(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
+  }
+  cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
+}
+inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const double* a,
+                 int lda, const double* b, int ldb, double* c, int ldc) {
+  if (multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc)) return;
+  if (packed_gemm_pays(m, n, k)) return multiply_packed(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
+  if (batch_gemm_pays(tb, m, n, k)) {
+    return multiply_ourselves(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
+  }
+  cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
+}
+inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k,
+                 const std::complex<float>* a, int lda, const std::complex<float>* b, int ldb,
+                 std::complex<float>* c, int ldc) {
+  const std::complex<float> one = 1, zero = 0;
+  cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &zero, c, ldc);
+}
+inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k,
+                 const std::complex<double>* a, int lda, const std::complex<double>* b, int ldb,
+                 std::complex<double>* c, int ldc) {
+  const std::complex<double> one = 1, zero = 0;
+  cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &zero, c, ldc);
+}
+
+/// Integers wrap.
+template <class T>
+requires std::is_integral_v<T>
+void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
+          const T* b, int ldb, T* c, int ldc) {
+  using W = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  for (std::ptrdiff_t i = 0; i < m; ++i) {
+    T* row = c + i * ldc;
+    std::fill_n(row, n, T(0));
+    for (std::ptrdiff_t p = 0; p < k; ++p) {
+      const W x = W(ta == CblasTrans ? a[p * lda + i] : a[i * lda + p]);
+      const std::ptrdiff_t step = tb == CblasTrans ? ldb : 1;
+      const T* y = tb == CblasTrans ? b + p : b + p * ldb;
+      for (std::ptrdiff_t j = 0; j < n; ++j) row[j] = T(W(row[j]) + x * W(y[j * step]));
+    }
+  }
+}
+
+}  // namespace tessera::codegen

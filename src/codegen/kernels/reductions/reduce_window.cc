@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reduce-window kernels: running (prefix) reductions and general windows.
+#include "src/codegen/kernels/reductions/reduce_window.h"
+
+#include <algorithm>
+#include <complex>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "src/base/arrays/literal_util.h"
+#include "src/codegen/kernels/elementwise/block_ops.h"
+#include "src/codegen/kernels/elementwise/half_conversions.h"
+#include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/moves/copy.h"
+#include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/reductions/reducer_windows.h"
+#include "src/codegen/kernels/reductions/window_offsets.h"
+#include "src/ir/rewrite/builder.h"
+
+namespace tessera::codegen {
+namespace {
+
+using ir::Opcode;
+using ir::WindowDim;
+using runtime::KernelCall;
+
+/// Sums and products are held wider than their elements, and rounded at the end only.
+DType accumulator_type(Opcode op, DType t) {
+  const bool rounds = op == Opcode::add || op == Opcode::multiply;
+  const bool is_half = t == DType::f16 || t == DType::bf16;
+  return rounds && (is_half || t == DType::f32) ? DType::f64 : is_half ? DType::f32 : t;
+}
+
+/// Elements between their own type and the held one.
+struct Types {
+  DType element = DType::f32, held = DType::f64;
+  BlockFunction widen = nullptr, lift = nullptr, narrow = nullptr;
+
+  Types(Opcode op, DType t) : element(t), held(accumulator_type(op, t)) {
+    if (held == element) return;
+    lift = lift_block(element);  // null for f32
+    widen = convert_block(DType::f32, held);
+    narrow = convert_block(lift != nullptr && held == DType::f64 ? DType::f32 : held, element);
+  }
+  std::size_t element_bytes() const { return byte_size(element); }
+  std::size_t held_bytes() const { return byte_size(held); }
+
+  void load(const std::byte* from, std::byte* to, std::int64_t n) const {
+    const std::byte* in[] = {from};
+    if (held == element) {
+      copy_block(element_bytes())({nullptr, to, in, 0, n});
+      return;
+    }
+    std::vector<float> floats;
+    if (lift != nullptr) {
+      floats.resize(std::size_t(n));
+      lift({nullptr, reinterpret_cast<std::byte*>(floats.data()), in, 0, n});
+      in[0] = reinterpret_cast<const std::byte*>(floats.data());
+    }
+    widen({nullptr, to, in, 0, n});
+  }
+  void store(const std::byte* held_values, std::byte* to, std::int64_t n) const {
+    const std::byte* in[] = {held_values};
+    std::vector<float> floats;
+    if (lift != nullptr && held == DType::f64) {
+      // By way of f32, as there are instructions for these two.
+      floats.resize(std::size_t(n));
+      auto* single = reinterpret_cast<std::byte*>(floats.data());
+      convert_block(held, DType::f32)({nullptr, single, in, 0, n});
+      in[0] = single;
+    }
+    (held == element ? copy_block(element_bytes()) : narrow)({nullptr, to, in, 0, n});
+  }
+};
+
+void combine(BlockFunction op, std::byte* acc, const std::byte* value, std::int64_t n) {
+  const std::byte* in[] = {acc, value};
+  op({nullptr, acc, in, 0, n});
+}
+
+// -- Running reductions -------------------------------------------------------------------------
+
+struct ScanAttrs {
+  ScanAttrs(Opcode op, DType t) : types(op, t) {}
+  Types types;
+  BlockFunction op = nullptr;
+  bool rounds = false, multiplies = false;  ///< sums or products
+  std::int64_t a = 1, n = 1, b = 1;         ///< the array is [a, n, b], scanned along n
+  bool backward = false;
+};
+
+/// Several rows at once, none of which waits for what the others add; `row`: elements from one to
+/// the next.
+template <int rows, bool multiplies, class T, class Held>
+void running(const T* in, T* out, std::int64_t n, std::int64_t step, std::int64_t row, Held* held) {
+  for (std::int64_t i = 0; i < n; ++i, in += step, out += step) {
+    for (int r = 0; r < rows; ++r) {
+      const auto next = convert_element<Held>(in[r * row]);
+      held[r] = multiplies ? Held(held[r] * next) : Held(held[r] + next);
+      out[r * row] = convert_element<T>(held[r]);
+    }
+  }
+}
+
+/// Rows of f16 or bf16, by stretches that are converted before and after.
+template <int rows, bool multiplies>
+void running_halves(const ScanAttrs& s, const std::byte* in, std::byte* out, double init) {
+  constexpr std::int64_t kStretch = 256;
+  float values[rows * kStretch];
+  double held[rows];
+  std::fill_n(held, rows, init);
+  for (std::int64_t done = 0; done < s.n; done += kStretch) {
+    const std::int64_t n = std::min(kStretch, s.n - done);
+    const std::int64_t at = s.backward ? s.n - done - n : done;
+    for (int r = 0; r < rows; ++r) {
+      lift_halves(s.types.element, in + (r * s.n + at) * 2, n, values + r * kStretch);
+    }
+    float* first = values + (s.backward ? n - 1 : 0);
+    running<rows, multiplies>(first, first, n, s.backward ? -1 : 1, kStretch, held);
+    for (int r = 0; r < rows; ++r) {
+      round_to_halves(s.types.element, values + r * kStretch, n, out + (r * s.n + at) * 2);
+    }
+  }
+}
+template <bool multiplies>
+bool run_half_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, std::byte* out,
+                   std::int64_t rows) {
+  float first = 0;
+  lift_halves(s.types.element, init, 1, &first);
+  constexpr int kAtOnce = 4;
+  std::int64_t r = 0;
+  const std::int64_t bytes = s.n * 2;
+  for (; r + kAtOnce <= rows; r += kAtOnce) {
+    running_halves<kAtOnce, multiplies>(s, in + r * bytes, out + r * bytes, double(first));
+  }
+  for (; r < rows; ++r) {
+    running_halves<1, multiplies>(s, in + r * bytes, out + r * bytes, double(first));
+  }
+  return true;
+}
+
+/// Contiguous rows of sums or products: a plain loop, as the step from element to element is what
+/// it costs.
+bool run_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, std::byte* out,
+              std::int64_t rows) {
+  const auto all = [&]<bool multiplies, class T, class Held>(T, Held) {
+    constexpr int kAtOnce = 4;
+    const Held first = convert_element<Held>(*reinterpret_cast<const T*>(init));
+    const std::int64_t step = s.backward ? -1 : 1, start = s.backward ? s.n - 1 : 0;
+    const T* from = reinterpret_cast<const T*>(in) + start;
+    T* to = reinterpret_cast<T*>(out) + start;
+    std::int64_t r = 0;
+    for (; r + kAtOnce <= rows; r += kAtOnce) {
+      Held held[kAtOnce] = {first, first, first, first};
+      running<kAtOnce, multiplies>(from + r * s.n, to + r * s.n, s.n, step, s.n, held);
+    }
+    for (; r < rows; ++r) {
+      Held held = first;
+      running<1, multiplies>(from + r * s.n, to + r * s.n, s.n, step, s.n, &held);
+    }
+    return true;
+  };
+  const auto go = [&](auto tag, auto wide) {
+    return s.multiplies ? all.template operator()<true>(tag, wide)
+                        : all.template operator()<false>(tag, wide);
+  };
+  switch (s.types.element) {
+    case DType::f32:
+      return go(float{}, double{});
+    case DType::f64:
+      return go(double{}, double{});
+    case DType::f16:
+    case DType::bf16:
+      return s.multiplies ? run_half_rows<true>(s, in, init, out, rows)
+                          : run_half_rows<false>(s, in, init, out, rows);
+    case DType::s8:
+    case DType::u8:
+      return go(std::uint8_t{}, std::uint8_t{});
+    case DType::s16:
+    case DType::u16:
+      return go(std::uint16_t{}, std::uint16_t{});
+    case DType::c64:
+      return !s.multiplies &&
+             all.template operator()<false>(std::complex<float>{}, std::complex<float>{});
+    case DType::c128:
+      return !s.multiplies &&
+             all.template operator()<false>(std::complex<double>{}, std::complex<double>{});
+    case DType::s32:
+    case DType::u32:
+      return go(std::uint32_t{}, std::uint32_t{});
+    case DType::s64:
+    case DType::u64:
+      return go(std::uint64_t{}, std::uint64_t{});
+    default:
+      return false;
+  }
+}
+
+void run_scan(const KernelCall& call) {
+  const auto& s = *static_cast<const ScanAttrs*>(call.attributes);
+  const auto size = std::int64_t(s.types.element_bytes());
+  const auto wide = std::int64_t(s.types.held_bytes());
+  constexpr std::int64_t kLanes = 512;
+  std::vector<std::byte> acc(static_cast<std::size_t>(kLanes * wide)), value(acc.size());
+  if (s.rounds && s.b == 1) {
+    const std::int64_t base = call.begin * s.n * size;
+    if (run_rows(s, call.inputs[0] + base, call.inputs[1], call.outputs[0] + base,
+                 call.end - call.begin)) {
+      return;
+    }
+  }
+  // Units: stretches of up to kLanes of b, row of a by row.
+  const std::int64_t chunks = ceil_div(s.b, kLanes);
+  for (std::int64_t unit = call.begin; unit < call.end; ++unit) {
+    const std::int64_t a = unit / chunks, column = unit % chunks * kLanes;
+    const std::int64_t lanes = std::min(kLanes, s.b - column);
+    const std::int64_t base = (a * s.n * s.b + column) * size;
+    s.types.load(call.inputs[1], value.data(), 1);
+    const std::byte* init[] = {value.data()};
+    copy_block(std::size_t(wide))({nullptr, acc.data(), init, 1, lanes});
+    for (std::int64_t k = 0; k < s.n; ++k) {
+      const std::int64_t at = base + (s.backward ? s.n - 1 - k : k) * s.b * size;
+      s.types.load(call.inputs[0] + at, value.data(), lanes);
+      combine(s.op, acc.data(), value.data(), lanes);
+      s.types.store(acc.data(), call.outputs[0] + at, lanes);
+    }
+  }
+}
+
+std::optional<KernelDescriptor> scan(const Shape& shape, const Shape& result,
+                                     const std::vector<WindowDim>& window, Opcode op,
+                                     BlockFunction f) {
+  const auto [dim, backward] = running_dim(shape, result.dims, window);
+  if (dim < 0 || !(shape == result)) return std::nullopt;
+  const std::int64_t n = shape.dim(dim);
+  ScanAttrs s(op, shape.dtype);
+  s.op = f;
+  s.rounds = op == Opcode::add || op == Opcode::multiply;
+  s.multiplies = op == Opcode::multiply;
+  s.backward = backward;
+  s.n = n;
+  for (std::int64_t d = 0; d < dim; ++d) s.a *= shape.dim(d);
+  for (std::int64_t d = dim + 1; d < shape.rank(); ++d) s.b *= shape.dim(d);
+  KernelDescriptor kernel;
+  kernel.units = shape.element_count() == 0 ? 0 : s.a * ceil_div(s.b, 512);
+  kernel.nanoseconds =
+      prices::call::kWindows + prices::other::kScanned * double(shape.element_count());
+  kernel.key = kernel_key("scan", shape.dtype, op, s.backward, s.a, s.n, s.b);
+  kernel.make = kernel_maker(run_scan, std::move(s));
+  return kernel;
+}
+
+// -- Other windows ------------------------------------------------------------------------------
+
+struct WindowAttrs {
+  WindowAttrs(Opcode op, DType t) : types(op, t) {}
+  Types types;
+  BlockFunction op = nullptr;
+  Dims dims, out_dims, strides;
+  std::vector<WindowDim> window;
+  std::int64_t inner = 1;  ///< elements of each position: of dims without windows behind these
+  std::shared_ptr<const FusedLoop> program;  ///< that makes the array
+  std::size_t init = 1;                      ///< the input
+};
+
+/// Units are the rows of the result, positions of so many elements each. The rows of the array that
+/// a row sees are combined first, then the positions of what that makes.
+class WindowRows {
+ public:
+  explicit WindowRows(const KernelCall& call)
+      : call_(call),
+        w_(*static_cast<const WindowAttrs*>(call.attributes)),
+        last_(w_.dims.size() - 1),
+        held_(w_.types.held_bytes()),
+        size_(std::int64_t(w_.types.element_bytes())),
+        length_(w_.out_dims[last_] * w_.inner),
+        row_(w_.dims[last_] * w_.inner) {
+    rows_.resize(std::size_t(row_) * held_);
+    acc_.resize(std::size_t(length_) * held_);
+    value_.resize(std::size_t(std::max(length_, row_)) * held_);
+    if (w_.program) made_.resize(std::size_t(row_ * size_));
+  }
+
+  void run(std::int64_t row) {
+    w_.types.load(call_.inputs[w_.init], value_.data(), 1);
+    const std::byte* init[] = {value_.data()};
+    copy_block(held_)({nullptr, acc_.data(), init, 1, length_});
+    if (combine_rows(row)) combine_columns();
+    w_.types.store(acc_.data(), call_.outputs[0] + row * length_ * size_, length_);
+  }
+
+ private:
+  /// False if there is none.
+  bool combine_rows(std::int64_t row) {
+    bool any = false;
+    for_each_row_seen(w_.window, w_.dims, w_.out_dims, w_.strides, row, [&](std::int64_t base) {
+      const std::byte* from = call_.inputs[0] + base * size_;
+      if (w_.program) {
+        std::byte* outputs[] = {made_.data()};
+        w_.program->run(call_.inputs, outputs, base, base + row_, base);
+        from = made_.data();
+      }
+      if (!any) {
+        w_.types.load(from, rows_.data(), row_);
+      } else if (w_.types.held == w_.types.element) {
+        combine(w_.op, rows_.data(), from, row_);
+      } else {
+        w_.types.load(from, value_.data(), row_);
+        combine(w_.op, rows_.data(), value_.data(), row_);
+      }
+      any = true;
+    });
+    return any;
+  }
+
+  void combine_columns() {
+    constexpr std::int64_t kLong = 32;  // bytes of a position that are worth a call
+    const std::int64_t bytes = w_.inner * std::int64_t(held_);
+    const auto combine_seen = [&](const PositionsSeen& s) {
+      const std::byte* from = rows_.data() + s.from * bytes;
+      std::byte* to = acc_.data() + s.to * bytes;
+      if (s.step == 1 && (s.advance == 1 || bytes < kLong)) {
+        if (s.advance != 1 && s.count > 1) {
+          copy_box(value_.data(), from, {s.count}, {bytes}, {s.advance * bytes},
+                   std::size_t(bytes));
+          from = value_.data();
+        }
+        return combine(w_.op, to, from, s.count * w_.inner);
+      }
+      for (std::int64_t k = 0; k < s.count; ++k) {
+        combine(w_.op, to + k * s.step * bytes, from + k * s.advance * bytes, w_.inner);
+      }
+    };
+    for_each_offset(w_.window[last_], w_.dims[last_], w_.out_dims[last_], combine_seen);
+  }
+
+  const KernelCall& call_;
+  const WindowAttrs& w_;
+  const std::size_t last_, held_;
+  const std::int64_t size_;
+  const std::int64_t length_, row_;  ///< elements of a row of the result, of the array
+  std::vector<std::byte> rows_;      ///< combined, as they are held
+  std::vector<std::byte> acc_, value_, made_;
+};
+
+void run_windows(const KernelCall& call) {
+  WindowRows rows(call);
+  for (std::int64_t row = call.begin; row < call.end; ++row) rows.run(row);
+}
+
+}  // namespace
+
+KernelDescriptor reduce_window_kernel(const ir::Instruction& in) {
+  return reduce_window_kernel(in, nullptr, 1);
+}
+
+namespace {
+
+/// The op of a window that a kernel can run.
+std::optional<Opcode> window_op(const ir::Instruction& in) {
+  if (in.operands().size() != 2 || in.shape.is_tuple) return std::nullopt;
+  const Shape& shape = in.operand(0)->shape;
+  const auto op = ir::as_binary_reducer(*in.called().at(0));
+  if (!op || shape.dtype != in.shape.dtype || shape.rank() == 0 ||
+      binary_block(*op, accumulator_type(*op, shape.dtype)) == nullptr) {
+    return std::nullopt;
+  }
+  double taps = 1;
+  for (const WindowDim& w : in.get<ir::WindowAttrs>().dims) {
+    if (w.reversal) return std::nullopt;
+    taps *= double(w.size);
+  }
+  // Without taps all results are the initial value: left to the evaluator.
+  return taps == 0 ? std::nullopt : op;
+}
+
+std::optional<KernelDescriptor> scan(const ir::Instruction& in, Opcode op) {
+  const Shape& shape = in.operand(0)->shape;
+  return scan(shape, in.shape, in.get<ir::WindowAttrs>().dims, op,
+              binary_block(op, accumulator_type(op, shape.dtype)));
+}
+
+}  // namespace
+
+bool reduce_window_takes_programs(const ir::Instruction& in) {
+  const auto op = window_op(in);
+  return op && !scan(in, *op) && in.operand(0)->shape.element_count() > 0;
+}
+
+KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
+                                      std::shared_ptr<const LoopExpr> program, int inputs) {
+  const auto op = window_op(in);
+  if (!op) return reducer_window_kernel(in);
+  if (auto running = scan(in, *op)) {
+    // What is exact may be done in any type, and where rows are gone along, many at a time.
+    const bool rounds = *op == Opcode::add || *op == Opcode::multiply;
+    const RunningDim along =
+        running_dim(in.operand(0)->shape, in.shape.dims, in.get<ir::WindowAttrs>().dims);
+    if (!rounds && along.dim + 1 == in.shape.rank()) {
+      if (KernelDescriptor rows = reducer_window_kernel(in)) return rows;
+    }
+    return *running;
+  }
+  const Shape& shape = in.operand(0)->shape;
+  const auto& window = in.get<ir::WindowAttrs>().dims;
+  WindowAttrs attrs(*op, shape.dtype);
+  attrs.op = binary_block(*op, accumulator_type(*op, shape.dtype));
+  // Dims without windows that come last are done as one, unless that leaves too few rows.
+  std::size_t rank = window.size();
+  constexpr std::int64_t kEnoughRows = 32;
+  std::int64_t rows = in.shape.element_count();
+  for (std::size_t d = rank; d-- > 0 && rows > 0;) {
+    rows /= in.shape.dims[d];
+    if (window[d] == WindowDim{}) continue;
+    if (rows >= kEnoughRows) rank = d + 1;
+    break;
+  }
+  for (std::size_t d = rank; d < window.size(); ++d) attrs.inner *= shape.dims[d];
+  const auto taken = std::ptrdiff_t(rank);
+  attrs.dims.assign(shape.dims.begin(), shape.dims.begin() + taken);
+  attrs.out_dims.assign(in.shape.dims.begin(), in.shape.dims.begin() + taken);
+  const Dims strides = row_major_strides(shape.dims);
+  attrs.strides.assign(strides.begin(), strides.begin() + taken);
+  attrs.window.assign(window.begin(), window.begin() + taken);
+  attrs.init = std::size_t(inputs);
+  KernelDescriptor kernel;
+  const std::int64_t length = attrs.inner * attrs.out_dims.back();
+  kernel.units = in.shape.element_count() == 0 ? 0 : in.shape.element_count() / length;
+  double taps = 1;
+  for (const WindowDim& w : window) taps *= double(w.size);
+  double each = 1;
+  if (program) {
+    // A row for each window of it that is not the row's own.
+    each += program->nanoseconds * double(attrs.inner * attrs.dims.back()) /
+            double(std::max<std::int64_t>(1, length * attrs.window.back().size));
+  }
+  kernel.nanoseconds = prices::call::kWindows + each * taps * double(in.shape.element_count());
+  kernel.key =
+      kernel_key("reduce-window", shape.dtype, *op, attrs.dims, attrs.out_dims, attrs.window,
+                 attrs.inner, program ? program->key() : std::string(), attrs.init);
+  kernel.make = [attrs = std::move(attrs), program = std::move(program)] {
+    auto made = std::make_shared<WindowAttrs>(attrs);
+    made->program = make_loop(program);
+    return runtime::Kernel{run_windows, std::move(made)};
+  };
+  return kernel;
+}
+
+}  // namespace tessera::codegen

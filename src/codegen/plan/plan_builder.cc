@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans a program in several ways, and makes the kernels of the one that is settled.
+#include "src/codegen/plan/plan_builder.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "src/base/check.h"
+#include "src/base/contains.h"
+#include "src/codegen/emit/emitter.h"
+#include "src/codegen/fusion/fused_module.h"
+#include "src/codegen/plan/liveness.h"
+#include "src/codegen/plan/memory_kinds.h"
+#include "src/codegen/plan/plan_time.h"
+#include "src/codegen/steps/late_updates.h"
+#include "src/codegen/steps/multi_axis_gathers.h"
+#include "src/codegen/steps/remade_rows.h"
+#include "src/codegen/steps/short_loops.h"
+#include "src/codegen/steps/short_steps.h"
+#include "src/codegen/steps/stencil_chains.h"
+#include "src/codegen/steps/tile_chains.h"
+#include "src/ir/analysis/memory_kinds.h"
+#include "src/runtime/plan_walk.h"
+
+namespace tessera::codegen {
+namespace {
+
+/// The kernels that the steps of a plan run, and how often each.
+std::map<std::int32_t, int> kernels_of(const runtime::Block& block) {
+  std::map<std::int32_t, int> runs;
+  runtime::for_each_step(block, [&](const runtime::Step& step) {
+    if (const auto* task = runtime::task_of(step)) ++runs[task->kernel];
+  });
+  return runs;
+}
+
+/// Joins steps that go through the same rows.
+void tile(BuiltPlan* built, KernelTable* kernels, bool remake) {
+  runtime::Plan& plan = built->plan;
+  runtime::Block steps = plan.entry;
+  std::vector<runtime::Slot> slots = plan.slots;
+  const std::vector<JoinedChain> chains = tile_chains(&plan, kernels);
+  if (chains.empty()) return;
+  std::swap(plan.entry, steps);
+  std::swap(plan.slots, slots);
+  const std::set<SlotId> remade = remake_rows(&plan, *kernels, chains);
+  built->holds_rows = !remade.empty();
+  if (built->holds_rows && remake) {
+    tile_chains(&plan, kernels, remade);
+  } else {
+    std::swap(plan.entry, steps);
+    std::swap(plan.slots, slots);
+  }
+}
+
+/// `trial`: null for a module that is fused already. `remake`: large arrays that chains would hold
+/// for others are made again for those.
+BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
+                const passes::ClassesTable& table, KernelTable* kernels, const FusionPlan* trial,
+                bool remake = false) {
+  BuiltPlan built;
+  PlanState state;
+  state.module = &module;
+  state.trial = trial;
+  state.built = &built;
+  state.kernels = kernels;
+  runtime::Plan& plan = built.plan;
+  plan.num_devices = table.num_devices();
+  plan.classes = table.list();
+  const ir::Computation& entry = *module.entry();
+  std::vector<std::vector<SlotId>> parameters;
+  std::vector<MemoryKind> memory;
+  for (const ir::Instruction* p : entry.parameters()) {
+    std::vector<SlotId> slots;
+    const std::vector<Shape> leaves = flatten(p->shape);
+    for (std::size_t k = 0; k < leaves.size(); ++k) {
+      slots.push_back(
+          state.add_slot(leaves[k].byte_count(), facts.leaves[std::size_t(p->index)][k].classes));
+      plan.parameters.push_back(slots.back());
+      memory.push_back(ir::memory_of_parameter(*p));
+    }
+    parameters.push_back(std::move(slots));
+  }
+  Emitter emitter(&state, entry, facts, &plan.entry);
+  plan.results = emitter.run(parameters);
+  assign_memory(&plan, memory);
+  merge_all_gathers(&plan);
+  update_late(&plan);
+  built.kernels = kernels_of(plan.entry);
+  join_stencils(&plan, kernels);
+  tile(&built, kernels, remake);
+  compile_short_loops(&plan, kernels);
+  join_short_steps(&plan, kernels);
+  return built;
+}
+
+/// Larger modules are not built once more for what seldom helps.
+constexpr std::size_t kMaxTried = 1500;
+/// What is computed again must not take so much more time.
+constexpr double kMaxSlower = 1.5, kHardlySlower = 1.02, kAnyTime = 1e9;
+/// Of the memory, what is less at all, what is worth products that are made again, and what isn't
+/// more.
+constexpr double kAnyLess = 0.99, kRemadeLess = 0.8, kHardlyMore = 1.001;
+/// Of the time, what is worth it without less memory: estimates are not exact.
+constexpr double kFaster = 0.97;
+/// And how long a program must run for that, in nanoseconds.
+constexpr double kShort = 100000;
+
+/// Bytes of arguments and results in device memory, which no plan does without.
+std::int64_t least_bytes(const runtime::Plan& plan) {
+  std::int64_t out = 0;
+  const auto add = [&](SlotId s) {
+    const runtime::Slot& slot = plan.slots[std::size_t(s)];
+    if (!is_host(slot.memory)) out += slot.bytes;
+  };
+  const auto& all = plan.parameters;
+  for (const SlotId s : std::set<SlotId>(plan.results.begin(), plan.results.end())) {
+    if (!contains(all, s)) add(s);
+  }
+  for (const SlotId s : all) add(s);
+  return out;
+}
+
+/// What is known of a program before ways to run it are tried.
+struct Analysis {
+  Analysis(const ir::Module& module, std::int64_t devices)
+      : table(devices), facts(passes::analyze_uniformity(module, &table)) {}
+
+  passes::ClassesTable table;
+  const passes::UniformityFacts facts;
+};
+
+/// The program with these fusions as instructions, which has the kernels of its plan.
+std::unique_ptr<ir::Module> fused_as_decided(const ir::Module& module, const Analysis& of,
+                                             const FusionPlan& decided) {
+  FusedModule fused = fuse_module(module, of.facts, decided);
+  KernelTable kernels;
+  const BuiltPlan want = build(module, of.facts, of.table, &kernels, &decided),
+                  got = build(*fused.module, fused.facts, of.table, &kernels, nullptr);
+  TESSERA_CHECK(got.kernels == want.kernels,
+                "the fusions of " + module.name + " are not those of its plan");
+  return std::move(fused.module);
+}
+
+/// Ways to run a program: decided and measured, each without making the module that has its
+/// fusions.
+class Trials {
+ public:
+  Trials(const ir::Module& module, std::int64_t devices)
+      : module_(module),
+        known_(std::make_shared<Analysis>(module, devices)),
+        planner_(module, known_->facts) {}
+
+  /// Settles on one.
+  PlannedProgram run() {
+    decided_ = planner_.plan(FusionOptions());
+    best_.built = build_way(decided_);
+    if (decided_.mattered.any() || best_.built.holds_rows) compare();
+    best_.fused = [module = &module_, known = known_, decided = std::move(decided_)] {
+      return fused_as_decided(*module, *known, decided);
+    };
+    return std::move(best_);
+  }
+
+ private:
+  struct Measured {
+    std::int64_t peak = 0;
+    double nanoseconds = 0;
+    std::int64_t least = 0;
+  };
+
+  static Measured measure(runtime::Plan* plan) {
+    Measured out;
+    out.nanoseconds = estimate_time(*plan);
+    out.least = least_bytes(*plan);
+    plan_memory(plan);
+    runtime::finalize(plan);
+    out.peak = estimate_memory(*plan, {}).peak;
+    return out;
+  }
+
+  BuiltPlan build_way(const FusionPlan& decided, bool remake = false) {
+    return build(module_, known_->facts, known_->table, &best_.kernels, &decided, remake);
+  }
+
+  bool attempt(const FusionOptions& options, double worth, double most_slower) {
+    const bool least = double(measured_.least) >= kAnyLess * double(measured_.peak);
+    if (least && measured_.nanoseconds < kShort) return false;
+    FusionPlan other = planner_.plan(options);
+    if (other.runs == decided_.runs || contains(failed_, other.runs)) return false;
+    if (!settle(build_way(other), worth, most_slower)) {
+      failed_.push_back(std::move(other.runs));
+      return false;
+    }
+    decided_ = std::move(other);
+    return true;
+  }
+
+  /// Takes another plan if it is better.
+  bool settle(BuiltPlan its_plan, double worth, double most_slower) {
+    const Measured its = measure(&its_plan.plan);
+    const double less = double(its.peak) / double(measured_.peak);
+    const double slower = its.nanoseconds / measured_.nanoseconds;
+    const bool for_little = less < kAnyLess && slower <= kHardlySlower;
+    const bool faster = less <= kHardlyMore && slower <= kFaster;
+    if (!for_little && !faster && (less >= worth || slower > most_slower)) return false;
+    failed_.clear();  // they were compared with another one
+    best_.built = std::move(its_plan);
+    measured_.peak = its.peak;
+    measured_.nanoseconds = its.nanoseconds;
+    return true;
+  }
+
+  /// Reading through views is fast, but may keep an array for longer; making values twice takes
+  /// time: it has to be worth it.
+  void compare() {
+    measured_ = measure(&best_.built.plan);
+    const FusionOptions mattered = decided_.mattered;
+    FusionOptions options;
+    // What the parts are computed from may be larger than they are.
+    if (mattered.parts) options.parts = !attempt({.parts = false}, kAnyLess, kAnyTime);
+    // What they are computed from may be read in no other order.
+    if (mattered.operand_transposes) {
+      FusionOptions apart = options;
+      apart.operand_transposes = false;
+      options.operand_transposes = !attempt(apart, kAnyLess, kAnyTime);
+    }
+    options.recompute = true;
+    if (mattered.recompute) attempt(options, 0.95, kAnyTime);
+    if (module_.instruction_count() <= kMaxTried) {
+      FusionOptions widely = options;
+      widely.recompute_widely = true;
+      if (mattered.recompute_widely) attempt(widely, 0.95, kMaxSlower);
+      options.recompute_expensive = true;
+      if (mattered.recompute_expensive) attempt(options, 0.9, kMaxSlower);
+      options.recompute_long = true;
+      if (mattered.recompute_long) attempt(options, 0.9, kMaxSlower);
+      options.recompute_widely = true;
+      const bool expensive = mattered.recompute_expensive || mattered.recompute_long;
+      if (mattered.recompute_widely && expensive) attempt(options, 0.9, kMaxSlower);
+    }
+    if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
+    if (best_.built.holds_rows && module_.instruction_count() <= kMaxTried) {
+      best_.remakes = settle(build_way(decided_, true), kRemadeLess, kMaxSlower);
+    }
+  }
+
+  const ir::Module& module_;
+  std::shared_ptr<const Analysis> known_;
+  FusionPlanner planner_;
+  PlannedProgram best_;
+  FusionPlan decided_;  ///< its fusions
+  Measured measured_;
+  std::vector<decltype(FusionPlan::runs)> failed_;
+};
+
+}  // namespace
+
+PlannedProgram plan_program(const ir::Module& module, std::int64_t devices) {
+  return Trials(module, devices).run();
+}
+
+PlannedProgram plan_program(const ir::Module& module) {
+  return plan_program(module, module.num_partitions);
+}
+
+PlannedProgram plan_fused_program(const ir::Module& fused, bool remakes) {
+  PlannedProgram out;
+  passes::ClassesTable table(fused.num_partitions);
+  const passes::UniformityFacts facts = passes::analyze_uniformity(fused, &table);
+  out.built = build(fused, facts, table, &out.kernels, nullptr, remakes);
+  return out;
+}
+
+BuiltPlan materialize(PlannedProgram planned) {
+  planned.kernels.materialize(&planned.built.plan);
+  return std::move(planned.built);
+}
+
+BuiltPlan build_plan(const ir::Module& module) { return materialize(plan_program(module)); }
+
+}  // namespace tessera::codegen

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Follows the rows of arrays from step to step.
+#include "src/codegen/steps/chain_finder.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "src/base/contains.h"
+#include "src/codegen/kernels/code/kept_code.h"
+#include "src/codegen/kernels/reductions/row_sums.h"
+
+namespace tessera::codegen {
+
+using namespace runtime;
+
+namespace {
+
+/// Fewer rows than this, or matrices of a batch, of all devices, would leave workers idle.
+constexpr std::int64_t kFewestRows = 64, kFewestMatrices = 16;
+/// Parts of the rows, of all devices, whose sums are made apart, for as many workers at most; and
+/// the fewest. They don't depend on the workers that there are, as results would.
+constexpr std::int64_t kParts = 16, kFewestParts = 8;
+/// And its work on a byte of what it makes or takes must be small, next to loading it from memory,
+/// unless short blocks are as fast as long ones.
+constexpr double kProductNanoseconds = 1.7;
+
+/// Whether a kernel reads of its input `k` only what belongs to its rows.
+bool reads_rows(const KernelDescriptor& kernel, std::size_t k) {
+  return k < kernel.shares_inputs.size() && kernel.shares_inputs[k];
+}
+/// Whether it does, or reads of it only what belongs to its matrix.
+bool reads_share(const KernelDescriptor& kernel, std::size_t k, const ChainFinder::Chain& chain) {
+  return reads_rows(kernel, k) || (chain.matrices > 0 && kernel.batch % chain.matrices == 0);
+}
+/// Whether the task takes what the chain makes otherwise than by rows, but as sums over them.
+bool adds_up(const KernelTask& task, const KernelDescriptor& kernel,
+             const ChainFinder::Chain& chain) {
+  if (kernel.row_sums == nullptr || chain.matrices > 0) return false;
+  bool by_rows = true, adds_up = true;
+  for (std::size_t k = 0; k < task.inputs.size(); ++k) {
+    if (chain.made.count(task.inputs[k]) == 0) continue;
+    by_rows = by_rows && reads_rows(kernel, k);
+    adds_up = adds_up && kernel.row_sums->sizes.by_rows[k];
+  }
+  return !by_rows && adds_up;
+}
+}  // namespace
+
+bool ChainFinder::reads_part(const Block& block, std::size_t n, std::size_t k,
+                             const Chain& chain) const {
+  const KernelDescriptor& kernel = kernels_.at(task_of(block.steps[n])->kernel);
+  return chain.sums.count(n) != 0 ? kernel.row_sums->sizes.by_rows[k]
+                                  : reads_share(kernel, k, chain);
+}
+
+std::int64_t ChainFinder::parts_of(const Chain& chain, ClassesId classes) const {
+  const std::int64_t of_all = chain.groups * plan_.classes[std::size_t(classes)].count();
+  return std::max<std::int64_t>(
+      1, std::min((kParts + of_all - 1) / of_all, chain.rows / chain.groups / chain.fewest_rows()));
+}
+
+/// Whether the task reads the rows of a large array that a link of the chain reads as well.
+bool ChainFinder::is_sibling(const KernelTask& task, const Chain& chain) const {
+  const KernelDescriptor& kernel = kernels_.at(task.kernel);
+  if (chain.multiplies() || kernel.rereads_per_call) return false;
+  for (std::size_t k = 0; k < task.inputs.size(); ++k) {
+    if (chain.shared.count(task.inputs[k]) != 0 && reads_share(kernel, k, chain)) return true;
+  }
+  return false;
+}
+
+/// Adds step `n` if it goes through the chain's rows.
+bool ChainFinder::add(const Block& block, std::size_t n, Chain* chain) const {
+  const KernelTask& task = *task_of(block.steps[n]);
+  const KernelDescriptor& kernel = kernels_.at(task.kernel);
+  const bool first = chain->links.empty();
+  const bool sums = adds_up(task, kernel, *chain);
+  if (!(kernel.shares_outputs || sums) || task.transfers_to || task.outputs.empty() ||
+      task.units <= 0) {
+    return false;
+  }
+  const ClassesId mine = classes(task.outputs[0]);
+  if (!first && mine != classes(*chain->made.begin())) return false;
+  const std::int64_t units = sums ? kernel.row_sums->rows() : task.units;
+  const std::int64_t groups = sums ? kernel.row_sums->sizes.batch : chain->groups;
+  std::int64_t rows = first ? units : std::gcd(chain->rows, units);
+  if (groups > 0 && (rows % groups != 0 || (chain->groups > 0 && groups != chain->groups))) {
+    return false;
+  }
+  if (chain->matrices > 0) {
+    rows = chain->matrices;
+    if (task.units % rows != 0) return false;
+  }
+  std::int64_t largest = 1;
+  for (std::size_t k = 0; k < task.inputs.size(); ++k) {
+    if (chain->made.count(task.inputs[k]) == 0) continue;
+    if (!sums && !reads_share(kernel, k, *chain)) return false;
+    largest = std::max(largest, bytes(task.inputs[k]));
+  }
+  for (const SlotId s : task.outputs) {
+    if (plan_.slots[std::size_t(s)].memory != MemoryKind::device || bytes(s) == 0) return false;
+    largest = std::max(largest, bytes(s));
+  }
+  const std::int64_t fewest = chain->matrices > 0
+                                  ? std::max<std::int64_t>(kFewestMatrices, 2 * planned_workers())
+                                  : kFewestRows;
+  const std::int64_t count = plan_.classes[std::size_t(mine)].count();
+  if (rows * count < fewest) return false;
+  Chain with = *chain;
+  with.rows = rows;
+  with.groups = groups;
+  if (kernel.rereads_per_call && chain->matrices == 0) {
+    // Few rows by each matrix of a batch, as of one step of decoding: it is read for them once.
+    const bool whole = !sums && kernel.parts && kernel.parts.rows < kProductRows &&
+                       units > kernel.parts.rows && units % kernel.parts.rows == 0;
+    if (!whole && !kernel.rereads_at_no_cost &&
+        task.nanoseconds > kProductNanoseconds * double(largest)) {
+      return false;
+    }
+    const std::int64_t at_once = whole ? kernel.parts.rows : kProductRows;
+    if (with.of_rows == 0 || at_once * with.of_rows > with.at_once * units) {
+      with.at_once = at_once;
+      with.of_rows = units;
+      with.whole_matrices = whole;
+    }
+  }
+  if (groups > 0 && groups * parts_of(with, mine) * count < kFewestParts) return false;
+  *chain = std::move(with);
+  chain->links.push_back(n);
+  if (sums) {
+    chain->sums.insert(n);
+  } else {
+    chain->made.insert(task.outputs.begin(), task.outputs.end());
+  }
+  for (std::size_t k = 0; k < task.inputs.size(); ++k) {
+    const SlotId s = task.inputs[k];
+    if (reads_part(block, n, k, *chain) && bytes(s) >= kLeastChainBytes) chain->shared.insert(s);
+  }
+  return true;
+}
+
+/// The step from `first` on, up to `n`, that makes a slot.
+std::optional<std::size_t> ChainFinder::maker_of(const Block& block, std::size_t first,
+                                                 std::size_t n, SlotId s) const {
+  for (std::size_t maker = first + 1; maker < n; ++maker) {
+    const std::optional<StepOperands> of = operands_of(block.steps[maker]);
+    if (of && contains(of->outputs, s)) return maker;
+  }
+  return std::nullopt;
+}
+
+/// Steps from `first` on that make large arrays of which step `n` reads its rows, and so on.
+void ChainFinder::add_makers(const Block& block, std::size_t first, std::size_t n,
+                             const Chain& chain, std::set<std::size_t>* makers) const {
+  const KernelTask& task = *task_of(block.steps[n]);
+  const KernelDescriptor& kernel = kernels_.at(task.kernel);
+  for (std::size_t k = 0; k < task.inputs.size(); ++k) {
+    const SlotId s = task.inputs[k];
+    const bool sums = chain.matrices == 0 && kernel.row_sums && kernel.row_sums->sizes.by_rows[k];
+    if (chain.made.count(s) != 0 || bytes(s) < kLeastChainBytes ||
+        !(sums || reads_share(kernel, k, chain))) {
+      continue;
+    }
+    const auto maker = maker_of(block, first, n, s);
+    if (!maker || task_of(block.steps[*maker]) == nullptr || !makers->insert(*maker).second) {
+      continue;
+    }
+    add_makers(block, first, *maker, chain, makers);
+  }
+}
+
+/// Steps from `first` on, up to `n`, on which that depends.
+std::set<std::size_t> ChainFinder::before(const Block& block, std::size_t first,
+                                          std::size_t n) const {
+  std::set<std::size_t> out;
+  std::set<SlotId> wanted;
+  for (std::size_t k = n; k > first; --k) {
+    const std::optional<StepOperands> of = operands_of(block.steps[k]);
+    if (!of) continue;
+    const bool needed = std::any_of(of->outputs.begin(), of->outputs.end(),
+                                    [&](SlotId s) { return wanted.count(s) != 0; });
+    if (k != n && !needed) continue;
+    if (k != n) out.insert(k);
+    wanted.insert(of->inputs.begin(), of->inputs.end());
+  }
+  return out;
+}
+
+/// Steps from `first` on, up to `last`, that are no links and depend on such: they stand behind
+/// the chain. Nothing if a link depends on them.
+std::optional<std::vector<std::size_t>> ChainFinder::depending(const Block& block,
+                                                               std::size_t first, std::size_t last,
+                                                               const Chain& chain,
+                                                               SlotSet* late) const {
+  std::vector<std::size_t> out;
+  late->clear();
+  for (std::size_t k = first; k <= last; ++k) {
+    const std::optional<StepOperands> of = operands_of(block.steps[k]);
+    if (!of) continue;
+    const bool link = contains(chain.links, k);
+    const bool reads_late = of->reads_any(*late);
+    if (link && reads_late) return std::nullopt;
+    if (link ? chain.sums.count(k) != 0 : reads_late || of->reads_any(chain.made)) {
+      late->insert(of->outputs);
+      if (!link) out.push_back(k);
+    }
+  }
+  return out;
+}
+
+/// Adds step `n`, and those from `first` on that make large arrays of which it reads its rows,
+/// with what stands between these and it: small numbers of the rows.
+bool ChainFinder::add_fed(const Block& block, std::size_t first, std::size_t n,
+                          Found* found) const {
+  std::set<std::size_t> makers;
+  add_makers(block, first, n, found->chain, &makers);
+  if (!makers.empty()) {
+    Found fed = *found;
+    bool all = true;
+    for (const std::size_t k : before(block, first, n)) {
+      if (contains(fed.chain.links, k)) continue;
+      const StepOperands of = *operands_of(block.steps[k]);
+      const bool between = of.reads_any(fed.chain.made);
+      if (!between && makers.count(k) == 0) continue;
+      const bool added = !contains(found->behind, k) && task_of(block.steps[k]) != nullptr &&
+                         add(block, k, &fed.chain);
+      all = all && (added || !between);
+    }
+    if (all && add(block, n, &fed.chain)) {
+      if (auto behind = depending(block, first, n, fed.chain, &fed.late)) {
+        fed.behind = *std::move(behind);
+        *found = std::move(fed);
+        return true;
+      }
+    }
+  }
+  if (!add(block, n, &found->chain)) return false;
+  // Sums are whole only behind it.
+  if (found->chain.sums.count(n) != 0) {
+    found->late.insert(task_of(block.steps[n])->outputs);
+  }
+  return true;
+}
+
+ChainFinder::Found ChainFinder::find(const Block& block, std::size_t n, std::size_t most_links,
+                                     std::int64_t matrices) const {
+  Found found;
+  found.chain.matrices = matrices;
+  if (!add(block, n, &found.chain)) return found;
+  const std::size_t end = std::min(block.steps.size(), n + kChainWindow);
+  for (std::size_t k = n + 1; k < end && found.chain.links.size() < most_links; ++k) {
+    const KernelTask* task = task_of(block.steps[k]);
+    const std::optional<StepOperands> operands = operands_of(block.steps[k]);
+    if (!operands || (task != nullptr && task->has_effects)) break;
+    const bool reads_late = operands->reads_any(found.late);
+    const bool follows = operands->reads_any(found.chain.made);
+    if (task == nullptr) {
+      if (!reads_late && !follows) continue;
+    } else if (!reads_late) {
+      const bool again = !task->outputs.empty() && remade_.count(task->outputs[0]) != 0;
+      const bool joins = !again && (follows || is_sibling(*task, found.chain));
+      if (joins && add_fed(block, n, k, &found)) continue;
+      if (!follows) continue;
+    }
+    found.late.insert(operands->outputs);
+    found.behind.push_back(k);
+  }
+  std::sort(found.chain.links.begin(), found.chain.links.end());
+  return found;
+}
+
+}  // namespace tessera::codegen

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds loops that follow one another as steps of a stencil do, and joins them.
+#include "src/codegen/steps/stencil_chains.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "src/codegen/kernels/loops/row_reach.h"
+#include "src/codegen/kernels/loops/stencil_chain.h"
+#include "src/codegen/steps/joined_steps.h"
+#include "src/codegen/steps_peak.h"
+
+namespace tessera::codegen {
+namespace {
+
+using namespace runtime;
+
+/// Smaller arrays stay in cache anyway, of all devices together.
+constexpr std::int64_t kLeastStencilBytes = std::int64_t(4) << 20;
+/// Scratch memory of a block: what the second cache holds next to what comes in and goes out.
+constexpr std::int64_t kStencilBlockBytes = std::int64_t(1200) << 10;
+/// Rows that are made twice, of those of a block.
+constexpr double kMostRepeated = 0.3;
+constexpr std::size_t kMostLinks = 32;
+/// Blocks, of all devices, that keep workers busy.
+constexpr std::int64_t kFewestBlocks = 8;
+
+class StencilJoiner {
+ public:
+  StencilJoiner(Plan* plan, KernelTable* kernels)
+      : plan_(*plan), kernels_(*kernels), readers_(*plan) {}
+
+  std::size_t run(Block* block) {
+    std::size_t joined = 0;
+    for (std::size_t n = 0; n < block->steps.size(); ++n) {
+      for_each_block(block->steps[n], [&](Block& b) { joined += run(&b); });
+      joined += join_from(block, n) ? 1 : 0;
+    }
+    return joined;
+  }
+
+ private:
+  struct Link {
+    std::size_t step = 0;
+    std::int64_t width = 0;            ///< elements of a row; 0: any
+    std::map<SlotId, RowReach> reads;  ///< of what the chain made
+  };
+
+  std::int64_t bytes(SlotId s) const { return plan_.slots[std::size_t(s)].bytes; }
+
+  /// A loop that makes one large array.
+  const KernelTask* loop_at(const Block& block, std::size_t n) const {
+    const KernelTask* task = task_of(block.steps[n]);
+    if (task == nullptr || task->outputs.size() != 1 || task->has_effects || task->transfers_to) {
+      return nullptr;
+    }
+    const KernelDescriptor& kernel = kernels_.at(task->kernel);
+    const Slot& out = plan_.slots[std::size_t(task->outputs[0])];
+    const auto count = std::int64_t(plan_.classes[std::size_t(out.classes)].count());
+    const bool by_elements = kernel.loop != nullptr && kernel.elements_per_unit == 1 &&
+                             kernel.shares_outputs && task->units > 0;
+    if (!by_elements || out.memory != MemoryKind::device ||
+        out.bytes * count < kLeastStencilBytes || out.bytes % task->units != 0) {
+      return nullptr;
+    }
+    return task;
+  }
+
+  /// The step as a link behind these; none if it isn't known to read rows around its own.
+  std::optional<Link> link_of(const Block& block, std::size_t n, std::vector<Link>* links) const {
+    const KernelTask* task = loop_at(block, n);
+    if (task == nullptr) return std::nullopt;
+    const LoopExpr& program = *kernels_.at(task->kernel).loop;
+    Link link{n, 0, {}};
+    std::vector<bool> done(task->inputs.size(), false);
+    // Reads that say how long rows are come first, and then again those that didn't know.
+    for (const bool known : {true, false, false}) {
+      for (std::size_t k = 0; k < task->inputs.size(); ++k) {
+        Link* maker = maker_of(block, links, task->inputs[k]);
+        if (maker == nullptr || done[k] || (known && maker->width == 0)) continue;
+        const std::int64_t width = maker->width != 0 ? maker->width
+                                   : link.width != 0 ? link.width
+                                                     : row_of_reads(program, *task, int(k));
+        if (width == 0) continue;  // as long as anybody wants
+        if (!add_read(program, *task, k, width, &link)) return std::nullopt;
+        if (maker->width == 0 && !settle(block, links, maker, width)) return std::nullopt;
+        done[k] = true;
+      }
+    }
+    return link;
+  }
+
+  /// What the loop reads by its input `k`, too; false if that isn't known.
+  static bool add_read(const LoopExpr& program, const KernelTask& task, std::size_t k,
+                       std::int64_t width, Link* link) {
+    const auto rows = rows_of_input(program, task.units, int(k), width, link->width);
+    if (!rows || (link->width != 0 && rows->width != 0 && rows->width != link->width)) return false;
+    if (rows->width == 0) return true;
+    link->width = rows->width;
+    const auto [it, is_new] = link->reads.emplace(task.inputs[k], rows->reach);
+    if (!is_new) {
+      it->second.lo = std::min(it->second.lo, rows->reach.lo);
+      it->second.hi = std::max(it->second.hi, rows->reach.hi);
+    }
+    return true;
+  }
+
+  static std::int64_t row_of_reads(const LoopExpr& program, const KernelTask& task, int input) {
+    for (const LoopExpr::Register& r : program.registers) {
+      if (r.kind == LoopExpr::Kind::broadcast && r.index == input && r.dims.size() > 1) {
+        return std::max<std::int64_t>(r.strides[0], 0);
+      }
+    }
+    std::int64_t row = 0;
+    for (std::size_t k = 0; k < task.inputs.size(); ++k) {
+      if (task.inputs[k] != task.inputs[std::size_t(input)]) continue;
+      row = std::gcd(row, longest_row(program, task.units, int(k)));
+    }
+    return row;
+  }
+
+  Link* maker_of(const Block& block, std::vector<Link>* links, SlotId s) const {
+    for (Link& l : *links) {
+      if (task_of(block.steps[l.step])->outputs[0] == s) return &l;
+    }
+    return nullptr;
+  }
+
+  /// Rows of a link of which nothing was known are so long.
+  bool settle(const Block& block, std::vector<Link>* links, Link* link, std::int64_t width) const {
+    const KernelTask& task = *task_of(block.steps[link->step]);
+    if (task.units % width != 0) return false;
+    link->width = width;
+    const LoopExpr& program = *kernels_.at(task.kernel).loop;
+    for (std::size_t k = 0; k < task.inputs.size(); ++k) {
+      Link* maker = maker_of(block, links, task.inputs[k]);
+      if (maker == nullptr || maker == link) continue;
+      if (maker->width == 0 && !settle(block, links, maker, width)) return false;
+      if (!add_read(program, task, k, maker->width, link)) return false;
+    }
+    return true;
+  }
+
+  bool join_from(Block* block, std::size_t n) {
+    if (loop_at(*block, n) == nullptr) return false;
+    std::vector<Link> links{{n, 0, {}}};
+    std::set<SlotId> made{task_of(block->steps[n])->outputs[0]};
+    std::vector<std::size_t> before;  // steps in between that don't depend on the chain
+    const ClassesId mine = plan_.slots[std::size_t(*made.begin())].classes;
+    for (std::size_t k = n + 1; k < block->steps.size() && links.size() < kMostLinks; ++k) {
+      const KernelTask* task = task_of(block->steps[k]);
+      if (task == nullptr || task->has_effects) break;
+      if (!operands_of(block->steps[k])->reads_any(made)) {
+        before.push_back(k);
+        continue;
+      }
+      std::vector<Link> with = links;
+      const auto link = link_of(*block, k, &with);
+      if (!link || plan_.slots[std::size_t(task->outputs[0])].classes != mine) break;
+      links = std::move(with);
+      links.push_back(*link);
+      made.insert(task->outputs[0]);
+    }
+    for (; links.size() > 1; links.pop_back()) {
+      const bool reaches = std::any_of(links.begin(), links.end(), [](const Link& l) {
+        return std::any_of(l.reads.begin(), l.reads.end(),
+                           [](const auto& r) { return r.second.lo != 0 || r.second.hi != 0; });
+      });
+      if (!reaches) return false;  // others join those
+      if (make(block, links, before)) return true;
+    }
+    return false;
+  }
+
+  /// False if it isn't worth it.
+  bool make(Block* block, std::vector<Link> links, const std::vector<std::size_t>& skipped) {
+    std::vector<std::size_t> numbers;
+    for (const Link& l : links) {
+      if (l.width == 0) return false;  // whose rows nobody has asked for has none
+      numbers.push_back(l.step);
+    }
+    const Links joined(*block, std::move(numbers), readers_);
+    StencilChain chain;
+    OperandPlaces places(plan_);
+    std::map<SlotId, int> makers;
+    std::int64_t inside = 0;
+    for (std::size_t l = 0; l < links.size(); ++l) {
+      const KernelTask& t = joined.task(l);
+      StencilChain::Link link;
+      link.kernel = kernels_.at(t.kernel);
+      link.row_units = links[l].width;
+      link.rows = t.units / links[l].width;
+      link.row_bytes = bytes(t.outputs[0]) / link.rows;
+      link.before = link.behind = -1;  // not known to be needed yet
+      for (const SlotId s : t.inputs) {
+        const auto it = makers.find(s);
+        const bool is_made = it != makers.end();
+        link.inputs.push_back({is_made, is_made ? it->second : places.of(s).number});
+      }
+      const SlotId out = t.outputs[0];
+      makers[out] = int(l);
+      if (joined.is_inside(out)) {
+        inside += bytes(out);
+      } else {
+        if (chain.rows > 1 && chain.rows != link.rows) return false;
+        chain.rows = link.rows;
+        link.output = places.output(out).number;
+      }
+      link.scratch = joined.is_read(out) ? 0 : -1;
+      chain.nanoseconds += t.nanoseconds;
+      chain.links.push_back(std::move(link));
+    }
+    const Slot& result = plan_.slots[std::size_t(places.task().outputs[0])];
+    const auto count = std::int64_t(plan_.classes[std::size_t(result.classes)].count());
+    if (inside * count < kLeastStencilBytes) return false;
+    reach_back(links, makers, &chain);
+    if (!choose_block(joined, &chain, count)) return false;
+    place(joined, &chain);
+    Step step = block->steps[links.back().step];
+    step.what = places.take(stencil_chain_kernel(std::move(chain)), &kernels_);
+    Region region{links.front().step, links.back().step + 1, {}, {}};
+    for (const std::size_t k : skipped) {
+      if (k < region.end) region.before.push_back(k);
+    }
+    region.replace(block, {std::move(step)});
+    return true;
+  }
+
+  /// How many rows around a block each link makes.
+  static void reach_back(const std::vector<Link>& links, const std::map<SlotId, int>& makers,
+                         StencilChain* chain) {
+    constexpr std::int64_t kNone = -1;
+    std::vector<std::int64_t> lo(links.size(), kNone), hi(links.size(), kNone);
+    std::vector<bool> needed(links.size(), false);
+    for (std::size_t l = links.size(); l-- > 0;) {
+      StencilChain::Link& link = chain->links[l];
+      if (!needed[l]) lo[l] = hi[l] = 0;
+      if (link.output >= 0) {
+        lo[l] = std::max<std::int64_t>(lo[l], 0);
+        hi[l] = std::max<std::int64_t>(hi[l], 0);
+      }
+      link.before = lo[l];
+      link.behind = hi[l];
+      for (const auto& [slot, reach] : links[l].reads) {
+        const auto m = std::size_t(makers.at(slot));
+        const std::int64_t before = lo[l] - reach.lo, behind = hi[l] + reach.hi;
+        lo[m] = needed[m] ? std::max(lo[m], before) : before;
+        hi[m] = needed[m] ? std::max(hi[m], behind) : behind;
+        needed[m] = true;
+      }
+    }
+  }
+
+  static bool choose_block(const Links& links, StencilChain* chain, std::int64_t devices) {
+    // Places of rows that are there at the same time.
+    place(links, chain);
+    std::vector<std::int64_t> row(chain->scratch.size(), 0), more(chain->scratch.size(), 0);
+    for (const StencilChain::Link& l : chain->links) {
+      if (l.scratch < 0) continue;
+      auto& r = row[std::size_t(l.scratch)];
+      auto& m = more[std::size_t(l.scratch)];
+      r = std::max(r, l.row_bytes);
+      m = std::max(m, l.row_bytes * (l.before + l.behind));
+    }
+    std::int64_t rows = 0, halo = 0;
+    for (std::size_t k = 0; k < row.size(); ++k) rows += row[k], halo += more[k];
+    if (rows == 0) return false;
+    chain->block = (kStencilBlockBytes - halo) / rows;
+    const std::int64_t fewest = std::max<std::int64_t>(1, kFewestBlocks / devices);
+    chain->block = std::min(chain->block, chain->rows / fewest);
+    if (chain->block < 1) return false;
+    // Blocks of about the same length.
+    const std::int64_t blocks = (chain->rows + chain->block - 1) / chain->block;
+    chain->block = (chain->rows + blocks - 1) / blocks;
+    double repeated = 0;
+    for (const StencilChain::Link& l : chain->links) repeated += double(l.before + l.behind);
+    repeated /= double(chain->block) * double(chain->links.size());
+    chain->nanoseconds *= 1 + repeated;
+    return repeated <= kMostRepeated;
+  }
+
+  /// Gives links places in scratch memory, which are given on after the last read.
+  static void place(const Links& links, StencilChain* chain) {
+    chain->scratch.clear();
+    std::vector<std::size_t> free_after;
+    for (std::size_t l = 0; l < links.size(); ++l) {
+      StencilChain::Link& link = chain->links[l];
+      if (link.scratch < 0) continue;
+      std::size_t at = 0;
+      while (at < free_after.size() && free_after[at] >= l) ++at;
+      if (at == free_after.size()) {
+        free_after.push_back(0);
+        chain->scratch.push_back(0);
+      }
+      free_after[at] = links.last_read(links.task(l).outputs[0]);
+      link.scratch = int(at);
+      chain->scratch[at] =
+          std::max(chain->scratch[at], link.row_bytes * (chain->block + link.before + link.behind));
+    }
+  }
+
+  Plan& plan_;
+  KernelTable& kernels_;
+  PlanReaders readers_;
+};
+
+}  // namespace
+
+std::size_t join_stencils(Plan* plan, KernelTable* kernels) {
+  return StencilJoiner(plan, kernels).run(&plan->entry);
+}
+
+}  // namespace tessera::codegen
