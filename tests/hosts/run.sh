@@ -196,6 +196,7 @@ started() {
     sleep 0.1
     tries=$((tries + 1))
   done
+  [ "$tries" -lt 600 ] || fail "$* didn't start on $hosts hosts within a minute: $(tail -n 3 "$folder/out")"
   sleep 0.5
 }
 
@@ -231,7 +232,7 @@ link_down_briefly() {
   if ended_within 40 && [ "$code" -eq 0 ]; then
     echo "ok: a link is down for 2 s"
   else
-    tail -n 20 "$folder/out" "$LOG".*
+    tail -n 20 "$folder/out" "$LOG".* 2>/dev/null || true
     fail "a link that is down for 2 s"
     kill "$launcher" 2>/dev/null || true
   fi
@@ -260,7 +261,7 @@ all_end() {
   ended_within 60 || { fail "$name: mpirun is left"; kill -9 "$launcher"; wait "$launcher" || true; }
   [ "${code:-1}" -ne 0 ] || fail "$name: exit code 0"
   if [ "$failed" -ne 0 ]; then
-    tail -n 12 "$folder/out" "$LOG".*
+    tail -n 12 "$folder/out" "$LOG".* 2>/dev/null || true
   else
     echo "ok: $name, all have ended after $took s"
   fi
