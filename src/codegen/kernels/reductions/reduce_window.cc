@@ -3,6 +3,7 @@
 #include "src/codegen/kernels/reductions/reduce_window.h"
 
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstring>
 #include <optional>
@@ -254,10 +255,105 @@ std::optional<KernelDescriptor> scan(const Shape& shape, const Shape& result,
 
 // -- Other windows ------------------------------------------------------------------------------
 
+/// Loops of windows over rows of single elements, which are too short for calls of block functions.
+/// Elements may be held in a wider type.
+struct WindowLoops {
+  /// held[i] = from[i]
+  void (*load)(const std::byte* from, std::byte* held, std::int64_t n);
+  /// held[i] = op(held[i], from[i])
+  void (*combine)(const std::byte* from, std::byte* held, std::int64_t n);
+  /// held[i step] = op(held[i step], from[i advance]), of which both are held.
+  void (*tap)(const std::byte* from, std::int64_t advance, std::byte* held, std::int64_t step,
+              std::int64_t n);
+  /// to[i] = held[i]
+  void (*store)(const std::byte* held, std::byte* to, std::int64_t n);
+};
+
+namespace window_loops {
+
+struct Sum {
+  template <class T>
+  T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct Largest {
+  template <class T>
+  T operator()(T a, T b) const {
+    return a == b ? (std::signbit(a) ? b : a) : (a > b || a != a ? a : b);
+  }
+};
+struct Smallest {
+  template <class T>
+  T operator()(T a, T b) const {
+    return a == b ? (std::signbit(a) ? a : b) : (a < b || a != a ? a : b);
+  }
+};
+
+template <class T, class Held, class F>
+struct Loops {
+  static void load(const std::byte* from, std::byte* held, std::int64_t n) {
+    const auto* x = reinterpret_cast<const T*>(from);
+    auto* h = reinterpret_cast<Held*>(held);
+    for (std::int64_t i = 0; i < n; ++i) h[i] = Held(x[i]);
+  }
+  static void combine(const std::byte* from, std::byte* held, std::int64_t n) {
+    const auto* x = reinterpret_cast<const T*>(from);
+    auto* h = reinterpret_cast<Held*>(held);
+    for (std::int64_t i = 0; i < n; ++i) h[i] = F{}(h[i], Held(x[i]));
+  }
+  static void tap(const std::byte* from, std::int64_t advance, std::byte* held, std::int64_t step,
+                  std::int64_t n) {
+    const auto* x = reinterpret_cast<const Held*>(from);
+    auto* h = reinterpret_cast<Held*>(held);
+    if (step == 1 && advance == 1) {
+      for (std::int64_t i = 0; i < n; ++i) h[i] = F{}(h[i], x[i]);
+    } else if (step == 1 && advance == 2) {
+      for (std::int64_t i = 0; i < n; ++i) h[i] = F{}(h[i], x[2 * i]);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) h[i * step] = F{}(h[i * step], x[i * advance]);
+    }
+  }
+  static void store(const std::byte* held, std::byte* to, std::int64_t n) {
+    const auto* h = reinterpret_cast<const Held*>(held);
+    auto* x = reinterpret_cast<T*>(to);
+    for (std::int64_t i = 0; i < n; ++i) x[i] = T(h[i]);
+  }
+  static constexpr WindowLoops kAll = {load, combine, tap, store};
+};
+
+template <class T, class Held>
+const WindowLoops* loops_of(ir::Opcode op) {
+  switch (op) {
+    case ir::Opcode::add:
+      return &Loops<T, Held, Sum>::kAll;
+    case ir::Opcode::maximum:
+      return &Loops<T, Held, Largest>::kAll;
+    case ir::Opcode::minimum:
+      return &Loops<T, Held, Smallest>::kAll;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace window_loops
+
+/// Null for types other than f32 and f64, and for other ops than sums and extrema. Gives the same
+/// bits as block functions.
+const WindowLoops* window_loops_of(ir::Opcode op, DType element, DType held) {
+  if (element == DType::f64 && held == DType::f64)
+    return window_loops::loops_of<double, double>(op);
+  if (element != DType::f32) return nullptr;
+  return held == DType::f64   ? window_loops::loops_of<float, double>(op)
+         : held == DType::f32 ? window_loops::loops_of<float, float>(op)
+                              : nullptr;
+}
+
 struct WindowAttrs {
   WindowAttrs(Opcode op, DType t) : types(op, t) {}
   Types types;
   BlockFunction op = nullptr;
+  const WindowLoops* loops = nullptr;  ///< where positions are single elements
   Dims dims, out_dims, strides;
   std::vector<WindowDim> window;
   std::int64_t inner = 1;  ///< elements of each position: of dims without windows behind these
@@ -281,6 +377,8 @@ class WindowRows {
     acc_.resize(std::size_t(length_) * held_);
     value_.resize(std::size_t(std::max(length_, row_)) * held_);
     if (w_.program) made_.resize(std::size_t(row_ * size_));
+    for_each_offset(w_.window[last_], w_.dims[last_], w_.out_dims[last_],
+                    [&](const PositionsSeen& s) { seen_.push_back(s); });
   }
 
   void run(std::int64_t row) {
@@ -288,21 +386,25 @@ class WindowRows {
     const std::byte* init[] = {value_.data()};
     copy_block(held_)({nullptr, acc_.data(), init, 1, length_});
     if (combine_rows(row)) combine_columns();
-    w_.types.store(acc_.data(), call_.outputs[0] + row * length_ * size_, length_);
+    std::byte* to = call_.outputs[0] + row * length_ * size_;
+    if (w_.loops != nullptr) return w_.loops->store(acc_.data(), to, length_);
+    w_.types.store(acc_.data(), to, length_);
   }
 
  private:
   /// False if there is none.
   bool combine_rows(std::int64_t row) {
     bool any = false;
-    for_each_row_seen(w_.window, w_.dims, w_.out_dims, w_.strides, row, [&](std::int64_t base) {
+    const auto take = [&](std::int64_t base) {
       const std::byte* from = call_.inputs[0] + base * size_;
       if (w_.program) {
         std::byte* outputs[] = {made_.data()};
         w_.program->run(call_.inputs, outputs, base, base + row_, base);
         from = made_.data();
       }
-      if (!any) {
+      if (w_.loops != nullptr) {
+        (any ? w_.loops->combine : w_.loops->load)(from, rows_.data(), row_);
+      } else if (!any) {
         w_.types.load(from, rows_.data(), row_);
       } else if (w_.types.held == w_.types.element) {
         combine(w_.op, rows_.data(), from, row_);
@@ -311,29 +413,34 @@ class WindowRows {
         combine(w_.op, rows_.data(), value_.data(), row_);
       }
       any = true;
-    });
+    };
+    for_each_row_seen(w_.window, w_.dims, w_.out_dims, w_.strides, row, &places_, take);
     return any;
   }
 
   void combine_columns() {
     constexpr std::int64_t kLong = 32;  // bytes of a position that are worth a call
     const std::int64_t bytes = w_.inner * std::int64_t(held_);
-    const auto combine_seen = [&](const PositionsSeen& s) {
+    for (const PositionsSeen& s : seen_) {
       const std::byte* from = rows_.data() + s.from * bytes;
       std::byte* to = acc_.data() + s.to * bytes;
+      if (w_.loops != nullptr) {
+        w_.loops->tap(from, s.advance, to, s.step, s.count);
+        continue;
+      }
       if (s.step == 1 && (s.advance == 1 || bytes < kLong)) {
         if (s.advance != 1 && s.count > 1) {
           copy_box(value_.data(), from, {s.count}, {bytes}, {s.advance * bytes},
                    std::size_t(bytes));
           from = value_.data();
         }
-        return combine(w_.op, to, from, s.count * w_.inner);
+        combine(w_.op, to, from, s.count * w_.inner);
+        continue;
       }
       for (std::int64_t k = 0; k < s.count; ++k) {
         combine(w_.op, to + k * s.step * bytes, from + k * s.advance * bytes, w_.inner);
       }
-    };
-    for_each_offset(w_.window[last_], w_.dims[last_], w_.out_dims[last_], combine_seen);
+    }
   }
 
   const KernelCall& call_;
@@ -343,6 +450,8 @@ class WindowRows {
   const std::int64_t length_, row_;  ///< elements of a row of the result, of the array
   std::vector<std::byte> rows_;      ///< combined, as they are held
   std::vector<std::byte> acc_, value_, made_;
+  std::vector<PositionsSeen> seen_;  ///< through each offset along a row
+  RowPlaces places_;
 };
 
 void run_windows(const KernelCall& call) {
@@ -425,6 +534,7 @@ KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
   attrs.strides.assign(strides.begin(), strides.begin() + taken);
   attrs.window.assign(window.begin(), window.begin() + taken);
   attrs.init = std::size_t(inputs);
+  if (attrs.inner == 1) attrs.loops = window_loops_of(*op, attrs.types.element, attrs.types.held);
   KernelDescriptor kernel;
   const std::int64_t length = attrs.inner * attrs.out_dims.back();
   kernel.units = in.shape.element_count() == 0 ? 0 : in.shape.element_count() / length;

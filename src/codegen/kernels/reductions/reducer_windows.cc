@@ -245,10 +245,11 @@ class ReducerWindowRow {
       out_.push_back(call_.outputs[k] + row * length_ * r_.bytes[k]);
     }
     fill(r_, call_, out_, length_);
-    for_each_row_seen(w_.window, w_.dims, w_.out_dims, w_.strides, row, [&](std::int64_t base) {
+    const auto take = [&](std::int64_t base) {
       for_each_offset(w_.window[last_], w_.dims[last_], w_.out_dims[last_],
                       [&](const PositionsSeen& s) { add(base + s.from * w_.inner, s); });
-    });
+    };
+    for_each_row_seen(w_.window, w_.dims, w_.out_dims, w_.strides, row, &places_, take);
   }
 
  private:
@@ -283,6 +284,7 @@ class ReducerWindowRow {
   const std::int64_t length_;
   const LaneBuffers values_, sums_;
   std::vector<std::byte*> out_;
+  RowPlaces places_;
 };
 
 void run_reducer_windows(const KernelCall& call) {

@@ -45,20 +45,27 @@ inline bool advance(Dims* index, const Dims& begin, const Dims& end) {
   return false;
 }
 
+/// What for_each_row_seen counts by, kept from row to row.
+struct RowPlaces {
+  Dims position, begins, ends, offset;
+};
+
 /// Calls f with the first element of each row of the array that row `row` of the result sees, in
 /// their order; rows go along the last dim.
 template <class F>
 void for_each_row_seen(const std::vector<ir::WindowDim>& window, const Dims& dims,
-                       const Dims& out_dims, const Dims& strides, std::int64_t row, F&& f) {
+                       const Dims& out_dims, const Dims& strides, std::int64_t row,
+                       RowPlaces* places, F&& f) {
   const std::size_t last = dims.size() - 1;
-  Dims position(last), begins(last), ends(last);
+  auto& [position, begins, ends, offset] = *places;
+  for (Dims* d : {&position, &begins, &ends}) d->resize(last);
   for (std::size_t d = last; d-- > 0;) {
     position[d] = row % out_dims[d];
     row /= out_dims[d];
     std::tie(begins[d], ends[d]) = window_offsets(window[d], dims[d], position[d], position[d]);
     if (begins[d] >= ends[d]) return;
   }
-  Dims offset = begins;
+  offset = begins;
   for (bool more = true; more; more = advance(&offset, begins, ends)) {
     std::int64_t base = 0;
     bool inside = true;
