@@ -122,6 +122,28 @@ Instruction* convert(const Instruction& i, ir::Builder& b) {
   return holds_all(x.shape.dtype, from->shape.dtype) ? b.convert(from, i.shape.dtype) : nullptr;
 }
 
+/// A dim that is set to the size that it has.
+Instruction* set_dimension_size(const Instruction& i, ir::Builder&) {
+  const Literal* size = splat_constant(i.operand(1));
+  const std::int64_t dim = i.get<ir::DimensionsAttrs>().dims.at(0);
+  return size != nullptr && size->data<std::int32_t>()[0] == i.operand(0)->shape.dim(dim)
+             ? i.operand(0)
+             : nullptr;
+}
+
+/// A product of bytes that were made 32-bit numbers: there are instructions for bytes.
+Instruction* dot(const Instruction& i, ir::Builder& b) {
+  if (i.shape.dtype != DType::s32) return nullptr;
+  std::vector<Instruction*> sides;
+  for (Instruction* o : i.operands()) {
+    if (!o->is(Opcode::convert) || !o->control_predecessors().empty()) return nullptr;
+    sides.push_back(o->operand(0));
+    const DType t = sides.back()->shape.dtype;
+    if (t != DType::s8 && t != DType::u8) return nullptr;
+  }
+  return b.emit_shaped(Opcode::dot, i.shape, std::move(sides), i.attrs);
+}
+
 Instruction* reverse(const Instruction& i, ir::Builder&) {
   for (const std::int64_t d : i.get<ir::DimensionsAttrs>().dims) {
     if (i.shape.dim(d) > 1) return nullptr;
@@ -328,6 +350,8 @@ ir::PatternSet simplifications() {
   out.add({Opcode::convert, Opcode::bitcast_convert, Opcode::dynamic_slice}, of_same_type, kFirst);
   out.add(Opcode::convert, convert);
   out.add(Opcode::bitcast, bitcast);
+  out.add(Opcode::dot, dot);
+  out.add(Opcode::set_dimension_size, set_dimension_size);
   out.add(Opcode::reshape, reshape);
   out.add(Opcode::transpose, transpose);
   out.add(Opcode::broadcast, broadcast);

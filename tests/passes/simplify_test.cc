@@ -296,5 +296,40 @@ TEST(Simplify, StackedRowsThatAreTurnedStandSideBySide) {
       "transpose c");
 }
 
+TEST(Simplify, ProductsOfBytesThatWereMadeWiderTakeTheBytes) {
+  const auto product = [](const std::string& t, const std::string& other, const std::string& to) {
+    const auto m =
+        ir::parse_hlo("HloModule m\nENTRY e {\n  x = " + t + "[4,6] parameter(0)\n  y = " + other +
+                      "[6,5] parameter(1)\n  a = " + to + "[4,6] convert(x)\n  b = " + to +
+                      "[6,5] convert(y)\n  ROOT d = " + to +
+                      "[4,5] dot(a, b), lhs_contracting_dims={1}, "
+                      "rhs_contracting_dims={0}\n}\n");
+    simplify(m.get());
+    ir::verify(*m);
+    const ir::Instruction& root = *m->entry()->root();
+    EXPECT_EQ(root.shape.to_string(), to + "[4,5]");
+    return root.operand(0)->name + " " + root.operand(1)->name;
+  };
+  EXPECT_EQ(product("s8", "s8", "s32"), "x y");
+  EXPECT_EQ(product("u8", "s8", "s32"), "x y");
+  EXPECT_EQ(product("s16", "s8", "s32"), "a b");
+  EXPECT_EQ(product("s8", "s8", "f32"), "a b");
+  EXPECT_EQ(product("s8", "s8", "s64"), "a b");
+}
+
+TEST(Simplify, DimsThatAreSetToTheSizeThatTheyHave) {
+  const auto set = [](const std::string& size) {
+    const auto m =
+        ir::parse_hlo("HloModule m\nENTRY e {\n  x = f32[4,6] parameter(0)\n  n = s32[] " + size +
+                      "\n  y = f32[4,6] set-dimension-size(x, n), dimensions={1}\n"
+                      "  ROOT r = f32[4,6] negate(y)\n}\n");
+    simplify(m.get());
+    return m->entry()->root()->operand(0)->name;
+  };
+  EXPECT_EQ(set("constant(6)"), "x");
+  EXPECT_EQ(set("constant(5)"), "y");
+  EXPECT_EQ(set("parameter(1)"), "y");
+}
+
 }  // namespace
 }  // namespace tessera::passes
