@@ -19,7 +19,7 @@ PARTS = [
     ("Begin", ["installing"]),
     ("Tutorials", ["tutorials/arrays", "tutorials/sharding", "tutorials/training", "tutorials/transformer",
                    "several-processes", "custom-partitioning", "from-jax", "explain", "profiling"]),
-    ("How to", ["checkpoints", "ahead-of-time", "jax-plugin", "from-pytorch", "accelerators", "host-callbacks",
+    ("How to", ["checkpoints", "ahead-of-time", "jax-plugin", "from-pytorch", "from-others", "accelerators", "host-callbacks",
                 "custom-calls", "threads", "serving", "examples"]),
     ("Understand", ["concepts", "sharding-guide", "derivatives", "accuracy", "performance"]),
     ("Look up", ["reference/index", "reference/ops", "cli", "environment", "reference/errors", "compatibility"]),
