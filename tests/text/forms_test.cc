@@ -595,5 +595,25 @@ TEST(Forms, LayoutsOfATuple) {
   EXPECT_NE(error.find("has 1 result_layouts for 3 values"), std::string::npos) << error;
 }
 
+TEST(Forms, CopiesOfTensorFlow) {
+  for (const char* copy :
+       {"mhlo.copy %x : tensor<3xf32>", "\"mhlo.copy\"(%x) : (tensor<3xf32>) -> tensor<3xf32>"}) {
+    auto m = body("(%x: tensor<3xf32>) -> tensor<3xf32>",
+                  "%0 = " + std::string(copy) + "\nreturn %0 : tensor<3xf32>");
+    EXPECT_EQ(run<int>(*m, {make_literal<int>(f32, {3}, {1, 2, 3})}), (std::vector<int>{1, 2, 3}));
+  }
+}
+
+TEST(Forms, AnglesOfFloatsOfAByte) {
+  auto m = body("(%x: tensor<2xf32>) -> tensor<2xf32>", R"(
+    %0 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2xf8E4M3FN>
+    %1 = chlo.atan %0 : tensor<2xf8E4M3FN> -> tensor<2xf8E4M3FN>
+    %2 = stablehlo.convert %1 : (tensor<2xf8E4M3FN>) -> tensor<2xf32>
+    return %2 : tensor<2xf32>)");
+  // pi / 4, rounded.
+  EXPECT_EQ(run<double>(*m, {make_literal<double>(f32, {2}, {1, 0})}),
+            (std::vector<double>{0.8125, 0}));
+}
+
 }  // namespace
 }  // namespace tessera::text

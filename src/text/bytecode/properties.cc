@@ -205,6 +205,7 @@ constexpr PropertyRow kPropertyRows[] = {
     {"func.", "func", "sym_name function_type sym_visibility? arg_attrs? res_attrs? no_inline?"},
     {"func.", "call", "callee arg_attrs? res_attrs? no_inline?"},
     {"builtin.", "module", "sym_name? sym_visibility?"},
+    {"mhlo.", "copy", "cross_program_prefetch_index?"},
     {"mhlo.", "xla.rng_get_and_update_state", "delta"},
     {"arith.", "constant", "value"},
 };

@@ -162,8 +162,13 @@ void Reader::chlo_trigonometric(Operation& op) {
     fail(op, "takes floating point numbers, not " + mlir_type(x->shape));
   }
   if (name == "atan") {
-    ChloMath m(*this, op, t, x->shape.dims);
-    set(op, Opcode::atan2, {x, m.constant(1).i});
+    if (byte_size(t) > 1) {
+      ChloMath m(*this, op, t, x->shape.dims);
+      set(op, Opcode::atan2, {x, m.constant(1).i});
+      return;
+    }
+    ChloMath m(*this, op, DType::f32, x->shape.dims);
+    op.values.push_back(m.convert(atan2(m.convert(m(x), m.dtype()), m.constant(1)), t).i);
     return;
   }
   ChloMath m(*this, op, t == DType::f64 ? t : DType::f32, x->shape.dims);

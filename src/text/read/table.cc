@@ -138,9 +138,9 @@ const OpInfo kOperations[] = {
     {"sdy.replicated_to_unreduced", "*g", &R::sdy_collective},
 
     {"mhlo.topk", kNone, &R::top_k},
-    {"mhlo.add_dependency", kNone, &R::elementwise, O::add_dependency},
+    {"mhlo.add_dependency", "O{:F", &R::elementwise, O::add_dependency},
     {"mhlo.stochastic_convert", kNone, &R::elementwise, O::stochastic_convert},
-    {"mhlo.copy", kNone, &R::elementwise, O::copy},
+    {"mhlo.copy", kUnary, &R::elementwise, O::copy},
     {"mhlo.xla.rng_get_and_update_state", kNone, &R::rng_state},
 
     {"chlo.acos", kChlo, &R::chlo_trigonometric},
