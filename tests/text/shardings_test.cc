@@ -135,6 +135,19 @@ TEST(Shardings, AReshardIsWrittenAsOne) {
   EXPECT_EQ(to_stablehlo(*ir::parse_hlo(ir::to_string(*m, options))), text);
 }
 
+// Also one that no sharding names: what is written is read again.
+TEST(Shardings, AModuleThatSaysNoCountIsForItsLargestMesh) {
+  const std::string text = R"(
+    sdy.mesh @all = <["x"=4, "y"=4]>
+    sdy.mesh @some = <["x"=4]>
+    func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@some, [{"x"}]>}) -> tensor<8xf32> {
+      return %a : tensor<8xf32>
+    })";
+  const std::string written = to_stablehlo(*parse_stablehlo(text));
+  EXPECT_NE(written.find("mhlo.num_partitions = 16 : i32"), std::string::npos) << written;
+  EXPECT_EQ(to_stablehlo(*parse_stablehlo(written)), written);
+}
+
 TEST(Shardings, AMeshHasNoMoreDevicesThanTheModule) {
   const auto error_of = [](const std::string& mesh, int devices) -> std::string {
     try {

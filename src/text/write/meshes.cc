@@ -77,6 +77,12 @@ const std::string& MeshSymbols::symbol_of(const MeshRef& mesh) const {
   throw InternalError("a mesh was not found among those of its module");
 }
 
+std::int64_t MeshSymbols::devices() const {
+  std::int64_t most = 1;
+  for (const Mesh& m : meshes_) most = std::max(most, m.mesh->num_devices());
+  return most;
+}
+
 void MeshSymbols::define(Sink& sink) const {
   for (const Mesh& m : meshes_) {
     std::string out = "<[";

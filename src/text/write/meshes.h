@@ -22,6 +22,8 @@ class MeshSymbols {
 
   /// All of them, as `<["x"=2, "y"=4]>`.
   void define(Sink& sink) const;
+  /// Of the largest one; 1 if there is none.
+  std::int64_t devices() const;
   /// `<@mesh, [{"x"}, {}]>`. Not for shardings with manual axes, which sdy lacks.
   void append_sharding(std::string& out, const TensorSharding& s, std::int64_t rank) const;
   /// `[<@mesh, [{"x"}, {}]>, ...]`

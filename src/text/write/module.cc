@@ -87,7 +87,7 @@ Writer::Writer(const ir::Module& module, Sink& sink)
       symbols_{"main"},
       meshes_(module, order_, &symbols_),
       next_channel_(module.last_channel_id + 1),
-      partitions_(module.num_partitions) {
+      partitions_(std::max(module.num_partitions, meshes_.devices())) {
   for (const Computation* c : order_) {
     for (const auto& i : c->instructions()) {
       for (const Computation* callee : i->called()) ++uses_[callee];
@@ -99,13 +99,6 @@ Writer::Writer(const ir::Module& module, Sink& sink)
     if (const Instruction* marker = result_marker(root, n, leaves)) result_markers_.insert(marker);
   }
   if (!result_markers_.empty()) find_echoes(*module.entry(), result_markers_, &echoes_);
-  for (const Computation* c : order_) {
-    for (const auto& i : c->instructions()) {
-      for (const TensorSharding& s : i->sharding) {
-        if (s.mesh != nullptr) partitions_ = std::max(partitions_, s.mesh->num_devices());
-      }
-    }
-  }
 }
 
 std::string Writer::run() {
