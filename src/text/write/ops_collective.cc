@@ -148,8 +148,14 @@ Values Writer::collective(const Instruction& i, const Values& xs, const Types& t
     default:
       break;
   }
-  // Reductions: one op for each array, as their element types may differ.
   const bool scatters = i.is(Opcode::reduce_scatter);
+  const bool of_one_type = std::all_of(types.begin(), types.end(),
+                                       [&](const Shape* t) { return t->dtype == types[0]->dtype; });
+  if (!scatters && of_one_type) {
+    return emit(i, {"stablehlo.all_reduce", xs, handle + group_text + global, types,
+                    [&] { region(i, *i.called().at(0)); }});
+  }
+  // One op for each array.
   Values out;
   for (std::size_t n = 0; n < xs.size(); ++n) {
     std::string p = handle;
