@@ -118,6 +118,28 @@ TEST(Verifier, FindsWhatIsWrong) {
   }
 }
 
+TEST(Verifier, ManualComputationsFitTheirBodies) {
+  const auto error = [](const std::string& operands, const std::string& root) {
+    try {
+      parse_hlo("HloModule m, num_partitions=2\nbody {\n  x = f32[4] parameter(0)\n" + root +
+                "}\nENTRY e {\n  a = f32[8] parameter(0)\n  ROOT c = f32[8] custom-call(" +
+                operands +
+                "), custom_call_target=\"tessera.ManualComputation\", "
+                "in_shardings=[<mesh<[\"x\"=2]>, [{\"x\"}]>], out_shardings=[<mesh<[\"x\"=2]>, "
+                "[{\"x\"}]>], manual_axes=[\"x\"], called_computations={body}\n}\n");
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  const std::string one = "  ROOT r = f32[4] negate(x)\n";
+  EXPECT_EQ(error("a", one), "no error");
+  EXPECT_NE(
+      error("a", "  ROOT r = (f32[4], f32[4]) tuple(x, x)\n").find("1 results and a body of 2"),
+      std::string::npos);
+  EXPECT_NE(error("a, a", one).find("has 2 operands"), std::string::npos);
+}
+
 TEST(Verifier, FusionsAreOfAKindThatThereIs) {
   const auto fusion = [](const std::string& kind) {
     return "f { p = f32[4] parameter(0)\n  ROOT n = f32[4] negate(p) }\n"
