@@ -13,8 +13,8 @@ if(tessera_no_jax)
   message(STATUS "No Python with JAX (TESSERA_JAX_PYTHON): the plugin is tested over its C API alone")
   return()
 endif()
-set(tessera_jax_tests conform package programs callbacks asynchronous partitioning process training
-    libraries solvers lifetimes)
+set(tessera_jax_tests conform garbage package programs callbacks asynchronous partitioning process
+    training libraries solvers lifetimes)
 if(TESSERA_HAVE_MPI)
   list(APPEND tessera_jax_tests processes_2 processes_4 processes_failures processes_document)
 endif()

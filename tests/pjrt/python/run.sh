@@ -13,6 +13,9 @@ case $name in
   conform)
     "$python" -c 'import pypjrt' 2>/dev/null || { echo "skipped: there is no pypjrt"; exit 77; }
     exec "$python" -m pypjrt.conform "$library" ;;
+  garbage)
+    "$python" -c 'import pypjrt' 2>/dev/null || { echo "skipped: there is no pypjrt"; exit 77; }
+    exec "$python" "$here/garbage.py" "$library" ;;
   processes_*) exec "$python" "$here/processes.py" "${name#processes_}" ;;
   package) exec "$python" "$here/package.py" "$here/../../../python" "$library" ;;
   *) exec "$python" "$here/support.py" "$name" ;;
