@@ -8,7 +8,7 @@ namespace tessera::codegen {
 
 /// The numbers of codes of such a type, which are integers of 8 bits.
 llvm::Value* emit_small_float_numbers(const VectorBuilder& v, DType small, llvm::Value* codes);
-/// The codes of f32 numbers, to nearest, ties to even; see base/small_floats.h.
+/// The codes of f32 numbers, to nearest, ties to even; see base/arrays/small_floats.h.
 llvm::Value* emit_small_float_codes(const VectorBuilder& v, DType small, llvm::Value* numbers);
 
 }  // namespace tessera::codegen
