@@ -3,6 +3,7 @@
 #include "src/base/threads/run_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -13,9 +14,11 @@
 namespace tessera {
 namespace {
 
-// Asked by each `new` and `delete` of the library: not by a call, which other models make.
-[[gnu::tls_model("initial-exec")]] thread_local constinit RunMemory* current_memory = nullptr;
+thread_local constinit RunMemory* current_memory = nullptr;
 thread_local constinit bool is_rehearsal = false;
+/// Of all threads. Each `new` and `delete` of the library asks it first: finding a thread's own
+/// takes a call in a library that programs may load at any time.
+constinit std::atomic<int> uses = 0;
 
 /// Before what is given out.
 struct BlockHead {
@@ -115,12 +118,14 @@ bool RunMemory::rehearses() noexcept { return is_rehearsal; }
 
 RunMemory::Use::Use(RunMemory* memory, bool rehearses) noexcept
     : before_(current_memory), rehearsed_(is_rehearsal) {
+  uses.fetch_add(1, std::memory_order_relaxed);
   current_memory = memory;
   is_rehearsal = rehearses;
 }
 RunMemory::Use::~Use() {
   current_memory = before_;
   is_rehearsal = rehearsed_;
+  uses.fetch_sub(1, std::memory_order_relaxed);
 }
 
 RunMemory::Kept* RunMemory::find(const void* key) noexcept {
@@ -166,7 +171,11 @@ extern "C" {
 namespace {
 
 /// Nearly always, and then nothing may be in the way.
-inline bool uses_heap() { return __builtin_expect(tessera::current_memory == nullptr, 1) != 0; }
+inline bool uses_heap() {
+  if (tessera::uses.load(std::memory_order_relaxed) == 0) [[likely]]
+    return true;
+  return tessera::current_memory == nullptr;
+}
 
 /// From the thread's memory, or as `real` gives it.
 template <class Real>
