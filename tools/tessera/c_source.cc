@@ -191,11 +191,10 @@ std::string c_header(const CInterface& f) {
   for (const CArray& a : f.results) out += described(a);
   out += fmt::format(
       " *\n"
-      " * {0}_init takes all memory. {0} takes none, no lock, and starts no thread: it runs on "
-      "the\n"
-      " * thread that calls it. A context is for one thread at a time; threads that run at the "
-      "same\n"
-      " * time have one each. */\n"
+      " * {0}_init takes all memory. {0} takes none, no lock of its own, and starts no thread: it "
+      "runs\n"
+      " * on the thread that calls it. A context is for one thread at a time; threads that run at\n"
+      " * the same time have one each, all made before the first call that may take no memory. */\n"
       "#ifndef TESSERA_C_{1}_H\n#define TESSERA_C_{1}_H\n\n"
       "#include <stddef.h>\n#include <stdint.h>\n\n",
       f.function, prefix);
