@@ -14,7 +14,16 @@ if(tessera_no_jax)
   return()
 endif()
 set(tessera_jax_tests conform garbage package programs callbacks asynchronous partitioning process
-    training libraries solvers lifetimes)
+    training libraries lifetimes)
+execute_process(COMMAND "${tessera_jax_python}" -c "
+import importlib.util as u
+raise SystemExit(not (u.find_spec('numpyro') or u.find_spec('diffrax')))"
+  RESULT_VARIABLE tessera_no_solvers OUTPUT_QUIET ERROR_QUIET)
+if(tessera_no_solvers)
+  message(STATUS "No numpyro and no diffrax beside JAX: the plugin isn't tested with them")
+else()
+  list(APPEND tessera_jax_tests solvers)
+endif()
 if(TESSERA_HAVE_MPI)
   list(APPEND tessera_jax_tests processes_2 processes_4 processes_failures processes_document)
 endif()

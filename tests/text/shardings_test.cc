@@ -135,16 +135,19 @@ TEST(Shardings, AReshardIsWrittenAsOne) {
   EXPECT_EQ(to_stablehlo(*ir::parse_hlo(ir::to_string(*m, options))), text);
 }
 
-// Also one that no sharding names: what is written is read again.
+// The module's first mesh is written, also if no sharding names it: what is written is read again.
 TEST(Shardings, AModuleThatSaysNoCountIsForItsLargestMesh) {
   const std::string text = R"(
-    sdy.mesh @all = <["x"=4, "y"=4]>
+    sdy.mesh @all = <["x"=2, "y"=4]>
     sdy.mesh @some = <["x"=4]>
-    func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@some, [{"x"}]>}) -> tensor<8xf32> {
-      return %a : tensor<8xf32>
+    sdy.mesh @others = <["x"=4], device_ids=[1, 2, 3, 0]>
+    func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@some, [{"x"}]>})
+        -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@others, [{"x"}]>}) {
+      %0 = sdy.reshard %a <@others, [{"x"}]> : tensor<8xf32>
+      return %0 : tensor<8xf32>
     })";
   const std::string written = to_stablehlo(*parse_stablehlo(text));
-  EXPECT_NE(written.find("mhlo.num_partitions = 16 : i32"), std::string::npos) << written;
+  EXPECT_NE(written.find("mhlo.num_partitions = 8 : i32"), std::string::npos) << written;
   EXPECT_EQ(to_stablehlo(*parse_stablehlo(written)), written);
 }
 
