@@ -20,6 +20,12 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
+/// Bytes of whole cache lines.
+template <class Integer>
+Integer whole_lines(Integer bytes) {
+  return (bytes + Integer(kAlignment) - 1) / Integer(kAlignment) * Integer(kAlignment);
+}
+
 bool is_aligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0;
 }
@@ -108,13 +114,12 @@ FixedExecutor::~FixedExecutor() = default;
 void FixedExecutor::take_blocks() {
   const BlockBounds bounds = bound_blocks(plan_);
   size_of_ = bounds.size_of;
-  const auto rounded = [](std::int64_t bytes) { return (bytes + 63) / 64 * 64; };
   std::size_t count = 0;
   for (std::size_t s = 0; s < bounds.sizes.size(); ++s) {
     block_bytes_ += bounds.sizes[s] * bounds.counts[s];
     count += std::size_t(bounds.counts[s]);
   }
-  for (const SlotId p : plan_.parameters) block_bytes_ += rounded(bytes_of(p));
+  for (const SlotId p : plan_.parameters) block_bytes_ += whole_lines(bytes_of(p));
   const auto all = std::max<std::size_t>(std::size_t(block_bytes_), kAlignment);
   data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, all)));
   if (!data_) throw std::bad_alloc();
@@ -133,7 +138,7 @@ void FixedExecutor::take_blocks() {
   }
   for (const SlotId p : plan_.parameters) {
     copies_.push_back(next);
-    next += rounded(bytes_of(p));
+    next += whole_lines(bytes_of(p));
   }
   held_.resize(plan_.slots.size(), nullptr);
   arguments_.resize(plan_.parameters.size());
@@ -212,48 +217,57 @@ bool FixedExecutor::passes_overwritten(const void* const* arguments, void* const
   return false;
 }
 
-void FixedExecutor::run(const void* const* arguments, void* const* results) {
+template <class F>
+void FixedExecutor::in_memory(bool rehearses, const F& f) {
   const ScopedSubnormals flush(programs_flush_subnormals());
-  failure_[0] = '\0';
-  bool failed = false, internal = false;
+  bool failed = false, internal = false, no_memory = false;
   {
-    const RunMemory::Use use(&memory_);
+    const RunMemory::Use use(&memory_, rehearses);
+    rehearses_ = rehearses;
     // What an error holds is of memory_, and stays there.
     const auto fails = [&](const char* text) {
       failed = true;
       std::snprintf(failure_.data(), failure_.size(), "%s", text);
     };
     try {
-      start(arguments);
-      run_block(plan_.entry);
-      finish(results);
+      f();
+    } catch (const std::bad_alloc&) {
+      no_memory = true;
     } catch (const InternalError& e) {
       internal = true;
       fails(e.message().c_str());
     } catch (const std::exception& e) {
       fails(e.what());
     }
+    rehearses_ = false;
   }
+  if (no_memory) throw std::bad_alloc();
   if (internal) throw InternalError(failure_.data());
   if (failed) throw RuntimeError(failure_.data());
 }
 
+void FixedExecutor::run(const void* const* arguments, void* const* results) {
+  in_memory(/*rehearses=*/false, [&] {
+    start(arguments);
+    run_block(plan_.entry);
+    finish(results);
+  });
+}
+
 void FixedExecutor::rehearse() {
-  const ScopedSubnormals flush(programs_flush_subnormals());
   std::size_t most = kAlignment;
   for (const SlotId p : plan_.parameters) most = std::max(most, std::size_t(bytes_of(p)));
-  const std::size_t bytes = (most + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t bytes = whole_lines(most);
   const std::unique_ptr<std::byte[], FreeMemory> zeros(
       static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes)));
   if (!zeros) throw std::bad_alloc();
   std::memset(zeros.get(), 0, bytes);
   const std::vector<const void*> arguments(plan_.parameters.size(), zeros.get());
-  const RunMemory::Use use(&memory_, /*rehearses=*/true);
-  rehearses_ = true;
-  start(arguments.data());
-  run_block(plan_.entry);
-  finish(nullptr);
-  rehearses_ = false;
+  in_memory(/*rehearses=*/true, [&] {
+    start(arguments.data());
+    run_block(plan_.entry);
+    finish(nullptr);
+  });
 }
 
 void FixedExecutor::run_block(const Block& block) {

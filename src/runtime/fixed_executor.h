@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a plan for one device on the calling thread, in memory that was taken before: a run asks the
-// system for nothing, and takes no lock.
+// system for nothing, and takes no lock of its own.
 // Also called: an ahead-of-time executor.
 #pragma once
 
@@ -51,6 +51,10 @@ class FixedExecutor {
   };
   using Held = BlockOfMemory*;
 
+  /// Calls f with this one's memory as the thread's. bad_alloc, InternalError or RuntimeError if it
+  /// throws.
+  template <class F>
+  void in_memory(bool rehearses, const F& f);
   void take_blocks();
   void hold(SlotId to, Held block);
   void drop(SlotId slot);

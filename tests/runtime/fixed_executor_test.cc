@@ -49,7 +49,7 @@ TEST(FixedExecutor, TakesMemoryInPlaceAndLeavesArguments) {
 }
 
 /// (a, b) = (b, a + 1) while a < limit.
-Plan swapping_loop() {
+Plan swapping_loop(KernelFunction counts = increment_kernel) {
   PlanMaker m(1);
   const SlotId a = m.parameter(1, 0), b = m.parameter(1, 0), limit = m.parameter(1, 0);
   const SlotId ca = m.slot(4, 0), cb = m.slot(4, 0), go = m.slot(1, 0), next = m.slot(4, 0);
@@ -57,7 +57,7 @@ Plan swapping_loop() {
   loop.init = {{a, ca}, {b, cb}};
   loop.condition.steps = {m.kernel("less", less_kernel, {ca, limit}, go, 1)};
   loop.predicate = go;
-  Step increment = m.kernel("increment", increment_kernel, {ca}, next, 1);
+  Step increment = m.kernel("increment", counts, {ca}, next, 1);
   std::get<KernelTask>(increment.what).reuse = {{0, 0, false, true}};
   increment.release = {ca};
   loop.body.steps = {increment};
@@ -151,6 +151,21 @@ TEST(FixedExecutor, GoesOnAfterAFailure) {
     }
     EXPECT_EQ(run_fixed(executor, {{0}}, {1})[0], (Floats{2}));
   }
+}
+
+bool has_memory = true;
+void kernel_in_need(const KernelCall& call) {
+  if (!has_memory) throw std::runtime_error("there is no memory for what this thread needs");
+  increment_kernel(call);
+}
+
+TEST(FixedExecutor, GoesOnAfterARehearsalThatFailed) {
+  const Plan plan = swapping_loop(kernel_in_need);
+  FixedExecutor executor(plan);
+  has_memory = false;
+  EXPECT_THROW(executor.rehearse(), RuntimeError);
+  has_memory = true;
+  EXPECT_EQ(run_fixed(executor, {{0}, {0.5f}, {5}}, {1, 1}), (std::vector<Floats>{{5}, {5.5f}}));
 }
 
 TEST(FixedExecutor, Refuses) {
