@@ -17,7 +17,7 @@ namespace {
 
 using namespace tessera;
 
-/// Says where this process is, for who looks on.
+/// Says where this process is, for who looks on; after a step, so that all connections stand.
 void note_pid() {
   if (const char* folder = std::getenv("PIDS")) {
     std::ofstream(std::string(folder) + "/" + std::to_string(process_index())) << getpid();
@@ -29,8 +29,9 @@ int steps_for(double seconds, const Mesh& mesh) {
   const NamedSharding rows(mesh, P("x"));
   const auto step = jit([](Array a) { return roll(a, 1) + sum(a) * 0.0f; });
   const std::int64_t n = 256 * std::int64_t(device_count());
-  Array a = device_put(arange(n) * 1.0f, rows);
+  (void)step(device_put(arange(n) * 1.0f, rows));
   note_pid();
+  Array a = device_put(arange(n) * 1.0f, rows);
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   std::int64_t steps = 0;
   for (bool goes_on = true; goes_on;) {
@@ -52,10 +53,9 @@ int run(const std::string& how, double seconds) {
   if (how == "loops") {
     // Until something happens to one of the processes.
     const auto step = jit([](Array a) { return a / sum(a) + roll(a, 1) * max(a); });
+    Array a = step(device_put(ones({4096 * device_count()}), NamedSharding(mesh, P("x"))));
     note_pid();
-    for (Array a = device_put(ones({4096 * device_count()}), NamedSharding(mesh, P("x")));;) {
-      a = step(a);
-    }
+    for (;;) a = step(a);
   }
   if (how == "lasts") return steps_for(seconds, mesh);
   if (how == "differs" && last) {
