@@ -182,7 +182,7 @@ training() {
 }
 
 # mpirun's daemon on a host that was cut off lives on for a while. When it ends, it removes the folder
-# of its user's programs on that host, with what a later daemon has there, and the later one ends, too.
+# of its user's programs on that host, with what a later daemon has there.
 no_daemons() {
   tries=0
   while pgrep -x orted >/dev/null && [ "$tries" -lt 40 ]; do
@@ -194,6 +194,24 @@ no_daemons() {
   k=0
   while [ "$k" -lt "$count" ]; do
     in_host "$k" sh -c 'rm -rf "$1"/ompi.*' sh "$folder/host$k"
+    k=$((k + 1))
+  done
+}
+
+# A link that has just come up carries nothing for up to a second, and mpirun doesn't try twice. A host
+# that is reached refuses a connection to a port of nobody's.
+reaches() {
+  in_host "$1" env LC_ALL=C bash -c ": >/dev/tcp/10.77.0.$(($2 + 1))/9" 2>&1 | grep -q refused
+}
+all_reached() {
+  k=1
+  while [ "$k" -lt "$count" ]; do
+    tries=0
+    until reaches "$k" 0 && reaches 0 "$k"; do
+      tries=$((tries + 1))
+      [ "$tries" -lt 20 ] || { fail "host$k and host0 don't reach each other"; break; }
+      sleep 0.1
+    done
     k=$((k + 1))
   done
 }
@@ -375,6 +393,7 @@ slow_link() {
   two_programs jumping_clock slow_link
 for case in "$@"; do
   no_daemons
+  all_reached
   TESSERA_EXCHANGE_TIMEOUT=60
   export TESSERA_EXCHANGE_TIMEOUT
   "$case"
