@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of jitted functions in programs that are traced.
 #include <algorithm>
+#include <span>
 
 #include "src/base/log.h"
 #include "src/frontend/jit/jit_state.h"
@@ -23,10 +24,12 @@ frontend::AbstractValue parameter_value(const Array& leaf, const std::optional<S
   return out;
 }
 
-std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& info,
-                                               Prototype* prototype, Location where) {
-  Trace::CallKey call_key{std::to_string(id) + ";" + info.signature, info.types};
-  std::string& key = call_key.text;
+namespace {
+
+/// What a traced call depends on besides its own arguments and their types.
+std::string surroundings_key(const Trace& outer, const std::vector<Array>& leaves,
+                             const std::string& name, Location where) {
+  std::string key;
   if (const Mesh context = current_mesh(); !context.empty()) {
     const Mesh& around = outer.context();
     if (!around.empty() && context.size() != around.size()) {
@@ -40,7 +43,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
     if (!context.is_abstract()) key += to_string(context.device_ids());
   }
   key += ";" + std::to_string(int(current_precision()));
-  for (const Array& leaf : info.leaves) {
+  for (const Array& leaf : leaves) {
     const ArrayImpl& impl = impl_of(leaf, where);
     key += ";" + impl.shape.to_string() + (impl.weak ? "w" : "");
     if (outer.manual_scope()) key += frontend::axes_text(frontend::varying_of(leaf));
@@ -52,6 +55,38 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
   if (const frontend::ManualScope* scope = outer.manual_scope()) key += ";" + scope->to_string();
   if (const std::string axes = outer.batch_axes_text(); !axes.empty()) key += ";" + axes;
   if (frontend::SeekCaptures::active()) key += ";with captures of rules";
+  return key;
+}
+
+/// Traces the function into `made`; what it captures.
+std::vector<Array> trace_inside(Trace& outer, const CallInfo& info, const std::string& name,
+                                std::span<const std::optional<Sharding>> inputs, Location where,
+                                Trace::CachedCall* made) {
+  Trace inner(name, &outer);
+  std::vector<Array> parameters, results;
+  for (std::size_t i = 0; i < info.leaves.size(); ++i) {
+    parameters.push_back(inner.add_parameter(parameter_value(info.leaves[i], inputs[i])));
+  }
+  {
+    const frontend::ActiveTrace active(&inner);
+    results = info.trace(parameters, &made->prototype);
+    for (const Array& r : results) {
+      made->weak.push_back(r.weak_type());
+      made->varying.push_back(frontend::varying_of(r));
+      made->shardings.push_back(frontend::sharding_type_of(r));
+    }
+    for (const Array& r : results) made->gradients.push_back(inner.gradient_by_parameter(r));
+    made->computation = inner.finish(results, where);
+  }
+  return inner.captures();
+}
+
+}  // namespace
+
+std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& info,
+                                               Prototype* prototype, Location where) {
+  Trace::CallKey call_key{std::to_string(id) + ";" + info.signature, info.types};
+  call_key.text += surroundings_key(outer, info.leaves, name, where);
   check_mesh();
   std::vector<Array> operands = info.leaves;
   const auto inputs = wanted_inputs(info, where);
@@ -70,23 +105,7 @@ std::vector<Array> JitCore::State::call_inside(Trace& outer, const CallInfo& inf
     check_names(info);
     check_outputs();
     ++traces;
-    Trace inner(name, &outer);
-    std::vector<Array> parameters, results;
-    for (std::size_t i = 0; i < info.leaves.size(); ++i) {
-      parameters.push_back(inner.add_parameter(parameter_value(info.leaves[i], inputs[i])));
-    }
-    {
-      const frontend::ActiveTrace active(&inner);
-      results = info.trace(parameters, &made.prototype);
-      for (const Array& r : results) {
-        made.weak.push_back(r.weak_type());
-        made.varying.push_back(frontend::varying_of(r));
-        made.shardings.push_back(frontend::sharding_type_of(r));
-      }
-      for (const Array& r : results) made.gradients.push_back(inner.gradient_by_parameter(r));
-      made.computation = inner.finish(results, where);
-    }
-    captures = inner.captures();
+    captures = trace_inside(outer, info, name, inputs, where, &made);
     // Captured tracers belong to this trace; captured values can be shared.
     const bool lasting = std::none_of(captures.begin(), captures.end(),
                                       [](const Array& a) { return a.is_tracer(); });

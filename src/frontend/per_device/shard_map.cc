@@ -207,6 +207,33 @@ ir::ManualComputationAttrs attributes_of(const ManualMesh& manual, std::vector<T
   return attrs;
 }
 
+/// The results of a body as they are outside of it.
+struct Joined {
+  std::vector<Shape> shapes;
+  std::vector<bool> weak;
+  std::vector<VaryingAxes> varying;
+  std::vector<frontend::ShardingType> types;
+  std::vector<TensorSharding> shardings;
+};
+
+Joined joined_results(const std::vector<Array>& results, const std::vector<SpecUse>& uses,
+                      const ManualMesh& manual, Location where) {
+  Joined out;
+  for (const Array& r : results) out.weak.push_back(impl_of(r, where).weak);
+  for (const SpecUse& use : uses) {
+    out.shapes.emplace_back(use.shape.dtype,
+                            frontend::joined_by(use.spec, use.shape.dims, manual.mesh));
+    out.shardings.push_back(frontend::boundary(use.spec, manual, use.shape.rank()));
+    const VaryingAxes fresh(manual.fresh.begin(), manual.fresh.end());
+    out.varying.push_back(frontend::without(use.varying, fresh));
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    out.types.push_back(frontend::joined_type(frontend::sharding_type_of(results[i]), uses[i].spec,
+                                              manual, out.shapes[i]));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info,
@@ -217,7 +244,7 @@ std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info
   const std::vector<std::string> names = argument_names(info);
   std::vector<SpecUse> uses;
   std::vector<Array> operands;
-  std::vector<TensorSharding> in, out;
+  std::vector<TensorSharding> in;
   for (std::size_t i = 0; i < info.leaves.size(); ++i) {
     const ArrayImpl& impl = impl_of(info.leaves[i], where);
     if (specs[i].kind() == ShardingTree::Kind::none) continue;
@@ -246,10 +273,7 @@ std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info
     in.push_back(frontend::boundary(spec, manual, value.shape.rank()));
   }
 
-  std::vector<Shape> shapes;
-  std::vector<bool> weak;
-  std::vector<VaryingAxes> varying;
-  std::vector<frontend::ShardingType> types;
+  Joined joined;
   ir::Computation* body = nullptr;
   {
     const frontend::ActiveTrace active(&inner);
@@ -263,20 +287,9 @@ std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info
       const ArrayImpl& impl = impl_of(results[i], where);
       uses.push_back(
           {"result" + paths[i], impl.shape, out_specs[i].spec(), frontend::varying_of(results[i])});
-      weak.push_back(impl.weak);
     }
     frontend::check_results(who, uses, manual, options.check_vma, where);
-    for (const SpecUse& use : uses) {
-      shapes.emplace_back(use.shape.dtype,
-                          frontend::joined_by(use.spec, use.shape.dims, manual.mesh));
-      out.push_back(frontend::boundary(use.spec, manual, use.shape.rank()));
-      const VaryingAxes fresh(manual.fresh.begin(), manual.fresh.end());
-      varying.push_back(frontend::without(use.varying, fresh));
-    }
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      types.push_back(frontend::joined_type(frontend::sharding_type_of(results[i]), uses[i].spec,
-                                            manual, shapes[i]));
-    }
+    joined = joined_results(results, uses, manual, where);
     body = inner.finish(results, where);
   }
   // What it captures is whole on every device.
@@ -286,15 +299,16 @@ std::vector<Array> ShardMapCore::State::stage(Trace& outer, const CallInfo& info
   }
   outer.mesh_uses().push_back({NamedSharding(manual.mesh, PartitionSpec()), where});
 
-  const ir::ManualComputationAttrs attrs = attributes_of(manual, std::move(in), std::move(out));
-  const Shape shape = Shape::tuple(shapes);
+  const ir::ManualComputationAttrs attrs =
+      attributes_of(manual, std::move(in), std::move(joined.shardings));
+  const Shape shape = Shape::tuple(joined.shapes);
   std::vector<Array> results =
       frontend::apply_many(ir::Opcode::manual_computation, operands, attrs, where, name, &shape,
                            [&](ir::Module*) { return std::vector<ir::Computation*>{body}; });
   for (std::size_t i = 0; i < results.size(); ++i) {
-    impl_of(results[i]).weak = weak[i];
-    frontend::set_varying(results[i], varying[i]);
-    results[i] = frontend::with_sharding_type(results[i], types[i], where);
+    impl_of(results[i]).weak = joined.weak[i];
+    frontend::set_varying(results[i], joined.varying[i]);
+    results[i] = frontend::with_sharding_type(results[i], joined.types[i], where);
   }
   return results;
 }

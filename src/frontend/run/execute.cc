@@ -279,6 +279,64 @@ std::vector<std::shared_ptr<DeviceListener>> partitioners_of(const ir::Module& m
   return out;
 }
 
+/// Why a program on the chosen devices can't run; empty if it can.
+std::string why_it_lacks_devices(const std::string& name, const Choice& choice) {
+  if (internal::is_placeholder_device(choice.devices[0])) {
+    return "'" + name + "' can't run: " + choice.who + " is on " + choice.mesh.to_string() +
+           ", which is abstract: there are no devices behind it. It can be lowered, "
+           "compiled and measured; to run it, give a Mesh, or arguments on "
+           "one of that shape";
+  }
+  if (const std::string missing = missing_devices(choice.devices); !missing.empty()) {
+    return "'" + name + "' can't run: " + choice.who + " is on " + missing;
+  }
+  return {};
+}
+
+/// Tells the program's parameters how they are placed.
+void place_parameters(const Program& program, const BoundProgram& bound) {
+  ir::Module& module = *program.module;
+  for (std::size_t k = 0; k < bound.kept.size(); ++k) {
+    const std::size_t i = bound.kept[k];
+    if (i < bound.donated.size() && bound.donated[i]) {
+      module.buffer_donor.emplace_back(std::int64_t(k), Dims());
+    }
+    ir::set_memory_of_parameter(module.entry()->parameter(k),
+                                internal::memory_of(bound.parameter_shardings[i]));
+    if (module.num_partitions == 1) continue;
+    ir::Instruction* parameter = module.entry()->parameter(k);
+    const std::int64_t rank = bound.parameter_shapes[i].rank();
+    if (program.parameters[i].automatic) {
+      ir::set_auto_sharding(parameter);
+      parameter->sharding = {TensorSharding::open_on(nullptr, rank)};
+    } else {
+      parameter->sharding = {to_tensor_sharding(bound.parameter_shardings[i], rank)};
+    }
+  }
+}
+
+/// Says how the results lie, and all of it on one mesh.
+void place_root(const Program& program, const BoundProgram& bound, const Mesh& mesh) {
+  ir::Module& module = *program.module;
+  ir::Instruction* root = module.entry()->root();
+  root->sharding.clear();
+  for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
+    const std::int64_t rank = bound.result_shapes[i].rank();
+    root->sharding.push_back(program.results[i].sharding
+                                 ? to_tensor_sharding(*program.results[i].sharding, rank)
+                                 : TensorSharding::open_on(nullptr, rank));
+    if (program.results[i].automatic) ir::add_auto_result(root, i);
+  }
+  unify_meshes(module, mesh.empty() ? MeshRef() : to_logical_mesh(mesh));
+  if (!module.mesh) module.mesh = make_logical_mesh({{"devices", module.num_partitions}});
+  for (TensorSharding& s : root->sharding) {
+    if (!s.mesh) s.mesh = module.mesh;
+  }
+  for (ir::Instruction* p : module.entry()->parameters()) {
+    if (ir::has_auto_sharding(*p)) p->sharding[0].mesh = module.mesh;
+  }
+}
+
 }  // namespace
 
 PlacedProgram place_program(Program program, std::span<const Array> args) {
@@ -295,15 +353,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   bound.name = program.name;
   bound.devices = choice.devices;
   bound.committed = choice.committed;
-  if (internal::is_placeholder_device(choice.devices[0])) {
-    bound.lacks_devices = "'" + program.name + "' can't run: " + choice.who + " is on " +
-                          choice.mesh.to_string() +
-                          ", which is abstract: there are no devices behind it. It can be lowered, "
-                          "compiled and measured; to run it, give a Mesh, or arguments on "
-                          "one of that shape";
-  } else if (const std::string missing = missing_devices(choice.devices); !missing.empty()) {
-    bound.lacks_devices = "'" + program.name + "' can't run: " + choice.who + " is on " + missing;
-  }
+  bound.lacks_devices = why_it_lacks_devices(program.name, choice);
   const auto settle = [&](std::optional<Sharding>& s) {
     if (s) s = on_devices(*s, choice.devices);
   };
@@ -335,44 +385,13 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
     if (r.sharding || !r.gradient_by || !placed.parameter_committed.at(*r.gradient_by)) continue;
     r.sharding = bound.parameter_shardings[*r.gradient_by];
   }
-  for (std::size_t k = 0; k < bound.kept.size(); ++k) {
-    const std::size_t i = bound.kept[k];
-    if (i < bound.donated.size() && bound.donated[i]) {
-      module.buffer_donor.emplace_back(std::int64_t(k), Dims());
-    }
-    ir::set_memory_of_parameter(module.entry()->parameter(k),
-                                internal::memory_of(bound.parameter_shardings[i]));
-    if (n == 1) continue;
-    ir::Instruction* parameter = module.entry()->parameter(k);
-    const std::int64_t rank = bound.parameter_shapes[i].rank();
-    if (program.parameters[i].automatic) {
-      ir::set_auto_sharding(parameter);
-      parameter->sharding = {TensorSharding::open_on(nullptr, rank)};
-    } else {
-      parameter->sharding = {to_tensor_sharding(bound.parameter_shardings[i], rank)};
-    }
-  }
+  place_parameters(program, bound);
   bound.result_shapes = flatten(root->shape);
   placed.result_memory = place_results(program);
   root = module.entry()->root();
   if (n > 1) {
     place_as_donors(&placed, &program);
-    root->sharding.clear();
-    for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
-      const std::int64_t rank = bound.result_shapes[i].rank();
-      root->sharding.push_back(program.results[i].sharding
-                                   ? to_tensor_sharding(*program.results[i].sharding, rank)
-                                   : TensorSharding::open_on(nullptr, rank));
-      if (program.results[i].automatic) ir::add_auto_result(root, i);
-    }
-    unify_meshes(module, placed.mesh.empty() ? MeshRef() : to_logical_mesh(placed.mesh));
-    if (!module.mesh) module.mesh = make_logical_mesh({{"devices", n}});
-    for (TensorSharding& s : root->sharding) {
-      if (!s.mesh) s.mesh = module.mesh;
-    }
-    for (ir::Instruction* p : module.entry()->parameters()) {
-      if (ir::has_auto_sharding(*p)) p->sharding[0].mesh = module.mesh;
-    }
+    place_root(program, bound, placed.mesh);
   } else {
     ir::drop_shardings_for_one_device(&module);
   }

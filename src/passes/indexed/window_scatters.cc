@@ -32,10 +32,74 @@ struct Numbers {
   std::int64_t base = 0, stride = 0, dim = -1;
 };
 
+std::optional<Numbers> numbers_of(const Instruction& i, std::int64_t vector_dim, std::int64_t k,
+                                  int depth = 0);
+
+std::optional<Numbers> numbers_of_constant(const Instruction& i, std::int64_t vector_dim,
+                                           std::int64_t k) {
+  const auto& c = i.get<ir::ConstantAttrs>();
+  if (c.elided || i.shape.element_count() == 0 || i.shape.element_count() > 16) return std::nullopt;
+  const std::vector<std::int64_t> all = to_vector<std::int64_t>(c.value);
+  if (vector_dim >= 0 && i.shape.element_count() == i.shape.dim(vector_dim)) {
+    return Numbers{all.at(std::size_t(k)), 0, -1};
+  }
+  const bool same =
+      std::all_of(all.begin(), all.end(), [&](std::int64_t n) { return n == all[0]; });
+  return same ? std::optional(Numbers{all[0], 0, -1}) : std::nullopt;
+}
+
+std::optional<Numbers> numbers_of_reshape(const Instruction& i, std::int64_t vector_dim,
+                                          std::int64_t k, int depth) {
+  // Dims of one element alone come and go.
+  const Dims &from = i.operand(0)->shape.dims, &to = i.shape.dims;
+  std::vector<std::int64_t> place(from.size(), -1);
+  std::size_t o = 0;
+  for (std::size_t d = 0; d < from.size(); ++d) {
+    if (from[d] == 1) continue;
+    while (o < to.size() && to[o] == 1) ++o;
+    if (o == to.size() || to[o] != from[d]) return std::nullopt;
+    place[d] = std::int64_t(o++);
+  }
+  std::int64_t inner = -1;
+  for (std::size_t d = 0; d < from.size(); ++d) {
+    if (vector_dim >= 0 && place[d] == vector_dim) inner = std::int64_t(d);
+  }
+  auto n = numbers_of(*i.operand(0), inner, k, depth + 1);
+  if (n && n->dim >= 0) n->dim = place[std::size_t(n->dim)];
+  if (n && n->stride != 0 && n->dim < 0) return Numbers{n->base, 0, -1};
+  return n;
+}
+
+std::optional<Numbers> numbers_of_broadcast(const Instruction& i, std::int64_t vector_dim,
+                                            std::int64_t k, int depth) {
+  const Dims& at = i.get<ir::DimensionsAttrs>().dims;
+  std::int64_t inner = -1;
+  for (std::size_t d = 0; d < at.size(); ++d) {
+    if (at[d] == vector_dim && vector_dim >= 0) inner = std::int64_t(d);
+  }
+  auto n = numbers_of(*i.operand(0), inner, k, depth + 1);
+  if (n && n->dim >= 0) n->dim = at[std::size_t(n->dim)];
+  return n;
+}
+
+/// Of a sum or a product.
+std::optional<Numbers> combined(const Instruction& i, const std::optional<Numbers>& a,
+                                const std::optional<Numbers>& b) {
+  if (!a || !b) return std::nullopt;
+  if (i.is(Opcode::add)) {
+    if (a->stride != 0 && b->stride != 0) return std::nullopt;
+    const Numbers& moving = a->stride != 0 ? *a : *b;
+    return Numbers{a->base + b->base, moving.stride, moving.dim};
+  }
+  if (a->stride != 0 && b->stride != 0) return std::nullopt;
+  const Numbers &moving = a->stride != 0 ? *a : *b, &by = a->stride != 0 ? *b : *a;
+  return Numbers{moving.base * by.base, moving.stride * by.base, moving.dim};
+}
+
 /// Number `k` of each index vector, `of` being the indices with the vectors along `dim`. None if
 /// they aren't such numbers, as the program's text says them.
 std::optional<Numbers> numbers_of(const Instruction& i, std::int64_t vector_dim, std::int64_t k,
-                                  int depth = 0) {
+                                  int depth) {
   if (depth > kDeepest || !i.shape.is_array() || !is_integer(i.shape.dtype) ||
       i.shape.dtype == DType::u64) {
     return std::nullopt;
@@ -47,18 +111,8 @@ std::optional<Numbers> numbers_of(const Instruction& i, std::int64_t vector_dim,
     return numbers_of(*i.operand(n), vector_dim, k, depth + 1);
   };
   switch (i.opcode) {
-    case Opcode::constant: {
-      const auto& c = i.get<ir::ConstantAttrs>();
-      if (c.elided || i.shape.element_count() == 0 || i.shape.element_count() > 16)
-        return std::nullopt;
-      const std::vector<std::int64_t> all = to_vector<std::int64_t>(c.value);
-      if (vector_dim >= 0 && i.shape.element_count() == i.shape.dim(vector_dim)) {
-        return Numbers{all.at(std::size_t(k)), 0, -1};
-      }
-      const bool same =
-          std::all_of(all.begin(), all.end(), [&](std::int64_t n) { return n == all[0]; });
-      return same ? std::optional(Numbers{all[0], 0, -1}) : std::nullopt;
-    }
+    case Opcode::constant:
+      return numbers_of_constant(i, vector_dim, k);
     case Opcode::iota: {
       const std::int64_t d = i.get<ir::IotaAttrs>().dim;
       if (d == vector_dim) return Numbers{k, 0, -1};
@@ -66,36 +120,10 @@ std::optional<Numbers> numbers_of(const Instruction& i, std::int64_t vector_dim,
     }
     case Opcode::copy:
       return below(0);
-    case Opcode::reshape: {
-      // Dims of one element alone come and go.
-      const Dims &from = i.operand(0)->shape.dims, &to = i.shape.dims;
-      std::vector<std::int64_t> place(from.size(), -1);
-      std::size_t o = 0;
-      for (std::size_t d = 0; d < from.size(); ++d) {
-        if (from[d] == 1) continue;
-        while (o < to.size() && to[o] == 1) ++o;
-        if (o == to.size() || to[o] != from[d]) return std::nullopt;
-        place[d] = std::int64_t(o++);
-      }
-      std::int64_t inner = -1;
-      for (std::size_t d = 0; d < from.size(); ++d) {
-        if (vector_dim >= 0 && place[d] == vector_dim) inner = std::int64_t(d);
-      }
-      auto n = numbers_of(*i.operand(0), inner, k, depth + 1);
-      if (n && n->dim >= 0) n->dim = place[std::size_t(n->dim)];
-      if (n && n->stride != 0 && n->dim < 0) return Numbers{n->base, 0, -1};
-      return n;
-    }
-    case Opcode::broadcast: {
-      const Dims& at = i.get<ir::DimensionsAttrs>().dims;
-      std::int64_t inner = -1;
-      for (std::size_t d = 0; d < at.size(); ++d) {
-        if (at[d] == vector_dim && vector_dim >= 0) inner = std::int64_t(d);
-      }
-      auto n = numbers_of(*i.operand(0), inner, k, depth + 1);
-      if (n && n->dim >= 0) n->dim = at[std::size_t(n->dim)];
-      return n;
-    }
+    case Opcode::reshape:
+      return numbers_of_reshape(i, vector_dim, k, depth);
+    case Opcode::broadcast:
+      return numbers_of_broadcast(i, vector_dim, k, depth);
     case Opcode::concatenate: {
       if (i.get<ir::DimensionsAttrs>().dims.at(0) != vector_dim) return std::nullopt;
       std::int64_t place = k;
@@ -107,18 +135,8 @@ std::optional<Numbers> numbers_of(const Instruction& i, std::int64_t vector_dim,
       return std::nullopt;
     }
     case Opcode::add:
-    case Opcode::multiply: {
-      const auto a = below(0), b = below(1);
-      if (!a || !b) return std::nullopt;
-      if (i.is(Opcode::add)) {
-        if (a->stride != 0 && b->stride != 0) return std::nullopt;
-        const Numbers& moving = a->stride != 0 ? *a : *b;
-        return Numbers{a->base + b->base, moving.stride, moving.dim};
-      }
-      if (a->stride != 0 && b->stride != 0) return std::nullopt;
-      const Numbers &moving = a->stride != 0 ? *a : *b, &by = a->stride != 0 ? *b : *a;
-      return Numbers{moving.base * by.base, moving.stride * by.base, moving.dim};
-    }
+    case Opcode::multiply:
+      return combined(i, below(0), below(1));
     default:
       return std::nullopt;
   }

@@ -125,19 +125,11 @@ void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine, Sta
   if (any) c->sort_topologically();
 }
 
-}  // namespace
-
-MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
-  const std::vector<ir::Computation*> computations = ir::device_computations(*module);
-  std::vector<ir::Instruction*> sharded, partly_manual;
-  for (ir::Computation* c : computations) {
-    for (const auto& i : c->instructions()) {
-      if (i->has_sharding()) sharded.push_back(i.get());
-      if (ir::is_partly_manual(*i)) partly_manual.push_back(i.get());
-    }
-  }
+/// The mesh of most shardings, and of all per-device code that leaves axes automatic.
+MeshRef choose_mesh(const ir::Module& module, const std::vector<ir::Instruction*>& sharded,
+                    const std::vector<ir::Instruction*>& partly_manual) {
   std::vector<Kin> kin;
-  if (module->mesh) kin.push_back({module->mesh, 0});
+  if (module.mesh) kin.push_back({module.mesh, 0});
   const auto count = [&](const TensorSharding& s) {
     if (s.kind != TensorSharding::Kind::axes || !s.mesh) return;
     for (Kin& k : kin) {
@@ -160,7 +152,7 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
   }
   if (kin.empty()) {
     kin.push_back(
-        {make_logical_mesh({{"devices", std::max<std::int64_t>(1, module->num_partitions)}}), 0});
+        {make_logical_mesh({{"devices", std::max<std::int64_t>(1, module.num_partitions)}}), 0});
   }
   bool settled = false;
   auto chosen = std::max_element(kin.begin(), kin.end(),
@@ -181,9 +173,12 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
     chosen = own;
     settled = true;
   }
-  *coarse = chosen->mesh;
-  MeshRef fine = refine_to_primes(chosen->mesh);
-  if (fine->axes == chosen->mesh->axes) fine = chosen->mesh;
+  return chosen->mesh;
+}
+
+/// Says all shardings on mesh `fine` that can be; the computations that have others, too.
+std::unordered_set<const ir::Computation*> say_on(const MeshRef& fine, const ir::Module& module,
+                                                  const std::vector<ir::Instruction*>& sharded) {
   std::deque<std::pair<TensorSharding, TensorSharding>> known;
   const auto said = [&](const TensorSharding& s) -> const TensorSharding& {
     for (const auto& [stated, moved] : known) {
@@ -200,8 +195,8 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
       TensorSharding all = i->sharding[0];
       i->sharding.assign(leaves, all);
     }
-    const bool boundary = i->parent == module->entry() &&
-                          (i->is(ir::Opcode::parameter) || i == module->entry()->root());
+    const bool boundary = i->parent == module.entry() &&
+                          (i->is(ir::Opcode::parameter) || i == module.entry()->root());
     for (TensorSharding& s : i->sharding) {
       if (s.kind != TensorSharding::Kind::axes) continue;
       if (!s.mesh) {
@@ -216,6 +211,25 @@ MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
     }
     if (any_foreign(*i, fine)) with_foreign.insert(i->parent);
   }
+  return with_foreign;
+}
+
+}  // namespace
+
+MeshRef unify_meshes(ir::Module* module, MeshRef* coarse) {
+  const std::vector<ir::Computation*> computations = ir::device_computations(*module);
+  std::vector<ir::Instruction*> sharded, partly_manual;
+  for (ir::Computation* c : computations) {
+    for (const auto& i : c->instructions()) {
+      if (i->has_sharding()) sharded.push_back(i.get());
+      if (ir::is_partly_manual(*i)) partly_manual.push_back(i.get());
+    }
+  }
+  const MeshRef chosen = choose_mesh(*module, sharded, partly_manual);
+  *coarse = chosen;
+  MeshRef fine = refine_to_primes(chosen);
+  if (fine->axes == chosen->axes) fine = chosen;
+  const auto with_foreign = say_on(fine, *module, sharded);
   StandIns stand_ins(fine);
   for (ir::Computation* c : computations) {
     if (!with_foreign.count(c)) continue;

@@ -238,6 +238,34 @@ void Reader::join_sharding_groups() {
   for (GroupMember& m : groups_) m.group = find(m.group);
 }
 
+MeshTable Reader::meshes_of_manual_computations() {
+  MeshTable table;
+  for (const DeclaredMesh& declared : meshes_) {
+    table[std::string(declared.name)] = declared.mesh;
+  }
+  const char* last = nullptr;
+  MeshRef mesh;
+  for (const auto& [at, text] : manual_shardings_) {
+    if (at != last) mesh = nullptr;
+    last = at;
+    try {
+      for (const TensorSharding& s : parse_sdy_sharding_per_value(text, table)) {
+        if (s.kind != TensorSharding::Kind::axes || !s.mesh) continue;
+        if (mesh && !same_mesh(mesh, s.mesh)) {
+          throw ShardingError("mesh @" + s.mesh->name + " is another than mesh @" + mesh->name +
+                              "; all shardings of a manual computation are on one");
+        }
+        mesh = s.mesh;
+      }
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& e) {
+      in_.fail_at(at, "in the shardings " + text + ": " + e.message());
+    }
+  }
+  return table;
+}
+
 void Reader::resolve() {
   std::unordered_set<std::string_view> names;
   for (const DeclaredMesh& declared : meshes_) {
@@ -280,33 +308,7 @@ void Reader::resolve() {
   };
   ir::resolve_shardings(lexer, module_.get(), pending_, meshes_text_, meshes_at_, read_mesh);
   std::optional<MeshTable> manual;
-  if (!manual_shardings_.empty()) {
-    MeshTable table;
-    for (const DeclaredMesh& declared : meshes_) {
-      table[std::string(declared.name)] = declared.mesh;
-    }
-    const char* last = nullptr;
-    MeshRef mesh;
-    for (const auto& [at, text] : manual_shardings_) {
-      if (at != last) mesh = nullptr;
-      last = at;
-      try {
-        for (const TensorSharding& s : parse_sdy_sharding_per_value(text, table)) {
-          if (s.kind != TensorSharding::Kind::axes || !s.mesh) continue;
-          if (mesh && !same_mesh(mesh, s.mesh)) {
-            throw ShardingError("mesh @" + s.mesh->name + " is another than mesh @" + mesh->name +
-                                "; all shardings of a manual computation are on one");
-          }
-          mesh = s.mesh;
-        }
-      } catch (const InternalError&) {
-        throw;
-      } catch (const Error& e) {
-        in_.fail_at(at, "in the shardings " + text + ": " + e.message());
-      }
-    }
-    manual = std::move(table);
-  }
+  if (!manual_shardings_.empty()) manual = meshes_of_manual_computations();
   if (!module_->mesh) {
     // Nothing is sharded; the mesh still says how many devices there are.
     for (const DeclaredMesh& declared : meshes_) {

@@ -242,6 +242,7 @@ class Reader {
   void set_root(const Function& f, std::vector<ir::Instruction*> returned);
   void entry_results(Function& f);
   void entry_arguments(const Function& f);
+  MeshTable meshes_of_manual_computations();
   void resolve();
   const char* skip_region();
 

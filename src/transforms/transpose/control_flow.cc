@@ -146,6 +146,50 @@ struct ScanTranspose {
   }
 };
 
+/// A branch of a tuple as a function of the tuple's elements, which are its parameters.
+Computation* flattened(const Computation& branch, const std::vector<Instruction*>& elements) {
+  Computation* flat = branch.module()->add_computation(branch.name() + ".flat");
+  ir::Builder of_flat(flat);
+  std::vector<Instruction*> parameters;
+  for (const Instruction* x : elements) {
+    parameters.push_back(of_flat.parameter(std::int64_t(parameters.size()), x->shape));
+  }
+  ir::Cloner to_flat(branch, flat);
+  Instruction* whole = of_flat.tuple(parameters);
+  to_flat.map(branch.parameter(0), whole);
+  for (Instruction* user : branch.parameter(0)->users()) {
+    if (user->is(Opcode::get_tuple_element)) {
+      to_flat.map(user, parameters[std::size_t(user->get<ir::GetTupleElementAttrs>().index)]);
+    }
+  }
+  for (const auto& i : branch.instructions()) {
+    if (!to_flat.has(i.get())) to_flat.clone(*i);
+  }
+  flat->set_root(to_flat[branch.root()]);
+  return flat;
+}
+
+/// The branches' own cotangents side by side, zeros in the places of others.
+void join_cotangents(const std::vector<Computation*>& branches) {
+  std::vector<Shape> slots;
+  for (const Computation* c : branches) {
+    const auto& shapes = c->root()->shape.elements;
+    slots.insert(slots.end(), shapes.begin(), shapes.end());
+  }
+  std::size_t before = 0;
+  for (Computation* c : branches) {
+    ir::Builder in(c);
+    const std::vector<Instruction*> own = c->root()->operands();
+    std::vector<Instruction*> root;
+    for (std::size_t n = 0; n < slots.size(); ++n) {
+      const bool mine = n >= before && n < before + own.size();
+      root.push_back(mine ? own[n - before] : zeros(in, slots[n]));
+    }
+    before += own.size();
+    c->set_root(in.tuple(root));
+  }
+}
+
 }  // namespace
 
 void transpose_scan(TransposeSite& s) { ScanTranspose(s).run(); }
@@ -181,25 +225,8 @@ void transpose_conditional(TransposeSite& s) {
     for (std::size_t n = 0; n < values.size(); ++n) {
       inside.push_back(in.get_tuple_element(parameter, std::int64_t(n)));
     }
-    // The branch as a function of arrays.
-    Computation* flat = branch.module()->add_computation(branch.name() + ".flat");
-    ir::Builder of_flat(flat);
-    std::vector<Instruction*> parameters;
-    for (const Instruction* x : given->operands()) {
-      parameters.push_back(of_flat.parameter(std::int64_t(parameters.size()), x->shape));
-    }
-    ir::Cloner to_flat(branch, flat);
-    Instruction* whole = of_flat.tuple(parameters);
-    to_flat.map(branch.parameter(0), whole);
-    for (Instruction* user : branch.parameter(0)->users()) {
-      if (user->is(Opcode::get_tuple_element)) {
-        to_flat.map(user, parameters[std::size_t(user->get<ir::GetTupleElementAttrs>().index)]);
-      }
-    }
-    for (const auto& i : branch.instructions()) {
-      if (!to_flat.has(i.get())) to_flat.clone(*i);
-    }
-    flat->set_root(to_flat[branch.root()]);
+    Computation* flat = flattened(branch, given->operands());
+    const std::vector<Instruction*> parameters = flat->parameters();
     ir::Cloner cloner(*flat, back);
     std::size_t next = 0;
     for (std::size_t n = 0; n < linear.size(); ++n) {
@@ -219,24 +246,7 @@ void transpose_conditional(TransposeSite& s) {
     }
     back->set_root(in.tuple(own));
   }
-  // The branches' own cotangents side by side, zeros in the places of others.
-  std::vector<Shape> slots;
-  for (const Computation* c : called) {
-    const auto& shapes = c->root()->shape.elements;
-    slots.insert(slots.end(), shapes.begin(), shapes.end());
-  }
-  std::size_t before = 0;
-  for (Computation* c : called) {
-    ir::Builder in(c);
-    const std::vector<Instruction*> own = c->root()->operands();
-    std::vector<Instruction*> root;
-    for (std::size_t n = 0; n < slots.size(); ++n) {
-      const bool mine = n >= before && n < before + own.size();
-      root.push_back(mine ? own[n - before] : zeros(in, slots[n]));
-    }
-    before += own.size();
-    c->set_root(in.tuple(root));
-  }
+  join_cotangents(called);
   const std::vector<Instruction*> all =
       elements_of(s.b, s.b.emit(Opcode::conditional, operands, s.op.attrs, called));
   std::size_t next = 0;
