@@ -5,6 +5,7 @@
 
 #include "src/base/arrays/small_floats.h"
 #include "src/evaluator/elementwise.h"
+#include "src/evaluator/ops.h"
 
 namespace tessera::evaluator {
 namespace {
@@ -157,6 +158,30 @@ void apply_reduce_precision(const ir::ReducePrecisionAttrs& attrs, DType t, cons
     for (std::int64_t i = 0; i < count; ++i) buffer[i] = reduce(buffer[i]);
     store_bits(size, buffer, count, result + begin * std::int64_t(size));
   });
+}
+
+Literal eval_stochastic_convert(const ir::Instruction& in, Operands xs) {
+  const DType to = in.shape.dtype;
+  if (!is_integer(to)) {
+    throw NotImplementedError(in.describe() + ": stochastic-convert to " + std::string(name(to)) +
+                                  " is not supported; valid: integers",
+                              in.location());
+  }
+  std::vector<double> x = load_all<double>(*xs[0]);
+  const std::vector<std::uint64_t> random = load_all<std::uint64_t>(*xs[1]);
+  const int bits = bit_width(xs[1]->dtype());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double size = std::fabs(x[i]);
+    if (!std::isfinite(size)) continue;
+    const double integral = std::floor(size);
+    // Up with a chance of the fraction.
+    const bool up = std::ldexp(size - integral, bits) > double(random[i]);
+    x[i] = std::copysign(integral + (up ? 1 : 0), x[i]);
+  }
+  Literal rounded(Shape(DType::f64, in.shape.dims)), out(Shape(to, in.shape.dims));
+  std::copy(x.begin(), x.end(), rounded.mutable_data<double>().begin());
+  apply_convert(DType::f64, to, rounded.bytes(), out.mutable_bytes(), out.element_count());
+  return out;
 }
 
 }  // namespace tessera::evaluator

@@ -156,4 +156,30 @@ Literal eval_bitcast(const ir::Instruction& in, Operands xs) {
   return reread(in, x, shape);
 }
 
+/// Sizes are static here: a dim may be set to the size that it has.
+Literal eval_set_dimension_size(const ir::Instruction& in, Operands xs) {
+  const Literal &x = *xs[0], &size = *xs[1];
+  const std::int64_t dim = in.get<ir::DimensionsAttrs>().dims.at(0);
+  const std::int64_t present = x.dims()[std::size_t(dim)], requested = index_at(size, 0);
+  if (requested == present) return x;
+  throw RuntimeError(in.describe() + ": dim " + std::to_string(dim) + " of " +
+                         x.shape().to_string() + " can't be set to size " +
+                         std::to_string(requested) +
+                         ": sizes that are known only when the program " + "runs are not supported",
+                     in.location());
+}
+
+Literal eval_dynamic_reshape(const ir::Instruction& in, Operands xs) {
+  for (std::size_t d = 0; d + 1 < xs.size(); ++d) {
+    const std::int64_t requested = index_at(*xs[d + 1], 0);
+    if (requested == in.shape.dims[d]) continue;
+    throw RuntimeError(in.describe() + ": dim " + std::to_string(d) + " of " +
+                           in.shape.to_string() + " was asked to have size " +
+                           std::to_string(requested) + ": sizes that are known only when the " +
+                           "program runs are not supported",
+                       in.location());
+  }
+  return xs[0]->reshaped(in.shape.dims);
+}
+
 }  // namespace tessera::evaluator

@@ -78,7 +78,7 @@ std::size_t expand_callees_first(const std::vector<ir::Computation*>& callees_fi
                    .add({Opcode::remat, Opcode::custom_derivative}, expand_derivative_op));
   std::size_t count = 0;
   for (ir::Computation* c : callees_first) {
-    count += ir::walk_and_apply_patterns(c, patterns, ir::Placement::in_place);
+    count += ir::walk_and_apply_patterns(c, patterns, ir::InsertionPoint::in_place);
   }
   return count;
 }

@@ -232,7 +232,7 @@ ENTRY main {
   auto at_users = parse_hlo(text), in_place = parse_hlo(text);
   const auto set = PatternSet("abs").add(Opcode::abs, abs_as_maximum);
   walk_and_apply_patterns(at_users->entry(), set);
-  walk_and_apply_patterns(in_place->entry(), set, Placement::in_place);
+  walk_and_apply_patterns(in_place->entry(), set, InsertionPoint::in_place);
   EXPECT_EQ(opcodes(*at_users->entry()),
             (std::vector<Opcode>{Opcode::parameter, Opcode::sine, Opcode::negate, Opcode::maximum,
                                  Opcode::add}));

@@ -410,14 +410,16 @@ JitCore::State::Traced JitCore::State::trace_root(const CallInfo& info, Location
 }
 
 void JitCore::State::check_donated_layouts(const frontend::Program& program, Location where) const {
-  const auto is_auto = [](const frontend::Placement& p) { return p.layout && p.layout->is_auto(); };
+  const auto is_auto = [](const frontend::RequestedSharding& p) {
+    return p.layout && p.layout->is_auto();
+  };
   const std::vector<ir::Instruction*>& arguments = program.module->entry()->parameters();
   const std::vector<Shape> results = flatten(program.module->entry()->root()->shape);
   for (std::size_t i = 0; i < arguments.size() && i < program.donated.size(); ++i) {
     if (!program.donated[i]) continue;
     for (std::size_t r = 0; r < results.size() && r < program.results.size(); ++r) {
       if (!(results[r] == arguments[i]->shape)) continue;
-      const frontend::Placement &in = program.parameters[i], &result = program.results[r];
+      const frontend::RequestedSharding &in = program.parameters[i], &result = program.results[r];
       if (is_auto(in) == is_auto(result)) continue;
       const bool wants_output = is_auto(in);
       throw ValueError((wants_output ? in.who : result.who) + " has Layout.AUTO, and " +

@@ -15,7 +15,7 @@ namespace tessera {
 
 namespace {
 
-/// Placement modifies the module, so it works on a copy.
+/// Placing modifies the module, so it works on a copy.
 frontend::PlacedProgram copy_of(const frontend::PlacedProgram& placed) {
   frontend::PlacedProgram copy;
   copy.bound = placed.bound;

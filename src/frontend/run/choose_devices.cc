@@ -111,7 +111,7 @@ Choice choose_devices(const Program& program, std::span<const Array> args,
     if (requested) chooser.add(*requested, who);
     if (impl.committed && (!requested || requested->is_abstract())) chooser.add(impl.sharding, who);
   }
-  for (const Placement& result : program.results) {
+  for (const RequestedSharding& result : program.results) {
     if (result.sharding) chooser.add(*result.sharding, result.who);
   }
   for (const Trace::MeshUse& use : program.mesh_uses) {
@@ -150,7 +150,7 @@ Mesh choose_mesh(const Program& program, std::span<const Array> args,
     const ArrayImpl& impl = impl_of(args[i]);
     if (impl.committed && fits(impl.sharding)) return NamedSharding(impl.sharding).mesh();
   }
-  for (const Placement& result : program.results) {
+  for (const RequestedSharding& result : program.results) {
     if (result.sharding && fits(*result.sharding)) return NamedSharding(*result.sharding).mesh();
   }
   for (const Trace::MeshUse& use : program.mesh_uses) {

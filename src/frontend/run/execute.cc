@@ -32,9 +32,9 @@ namespace {
 
 /// Copies the layouts that were stated.
 void take_layouts(const Program& program, BoundProgram* bound) {
-  const auto take = [](const std::vector<Placement>& all) {
+  const auto take = [](const std::vector<RequestedSharding>& all) {
     std::vector<std::optional<Layout>> out;
-    for (const Placement& p : all) out.push_back(p.layout);
+    for (const RequestedSharding& p : all) out.push_back(p.layout);
     const bool any =
         std::any_of(out.begin(), out.end(), [](const auto& l) { return l.has_value(); });
     return any ? out : std::vector<std::optional<Layout>>();
@@ -42,7 +42,7 @@ void take_layouts(const Program& program, BoundProgram* bound) {
   bound->parameter_layouts = take(program.parameters);
   bound->result_layouts = take(program.results);
   if (bound->parameter_layouts.empty()) return;
-  for (const Placement& p : program.parameters) bound->parameter_names.push_back(p.who);
+  for (const RequestedSharding& p : program.parameters) bound->parameter_names.push_back(p.who);
 }
 
 /// Removes dead code and, unless they are to be kept, unused parameters. Returns the numbers of the
@@ -178,7 +178,7 @@ std::vector<MemoryKind> place_results(const Program& program) {
   for (const ir::Instruction* p : entry.parameters()) {
     looked_at |= is_host(ir::memory_of_parameter(*p));
   }
-  for (const Placement& r : program.results) {
+  for (const RequestedSharding& r : program.results) {
     looked_at |= r.sharding && is_host(internal::memory_of(*r.sharding));
   }
   for (const auto& c : program.module->computations()) {
@@ -216,7 +216,7 @@ std::vector<MemoryKind> place_results(const Program& program) {
 void place_as_donors(PlacedProgram* placed, Program* program) {
   const BoundProgram& bound = placed->bound;
   std::vector<bool> open, donors;
-  for (const Placement& r : program->results) open.push_back(!r.sharding && !r.automatic);
+  for (const RequestedSharding& r : program->results) open.push_back(!r.sharding && !r.automatic);
   for (const std::size_t i : bound.kept) {
     donors.push_back(
         i < bound.donated.size() && bound.donated[i] && !program->parameters[i].automatic &&
@@ -357,8 +357,8 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   const auto settle = [&](std::optional<Sharding>& s) {
     if (s) s = on_devices(*s, choice.devices);
   };
-  for (Placement& p : program.parameters) settle(p.sharding);
-  for (Placement& r : program.results) settle(r.sharding);
+  for (RequestedSharding& p : program.parameters) settle(p.sharding);
+  for (RequestedSharding& r : program.results) settle(r.sharding);
   for (Trace::MeshUse& use : program.mesh_uses) {
     use.sharding = on_devices(use.sharding, choice.devices);
   }
@@ -381,7 +381,7 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
     bound.parameter_shardings.push_back(s);
     placed.parameter_committed.push_back(impl.committed || program.parameters[i].sharding);
   }
-  for (Placement& r : program.results) {
+  for (RequestedSharding& r : program.results) {
     if (r.sharding || !r.gradient_by || !placed.parameter_committed.at(*r.gradient_by)) continue;
     r.sharding = bound.parameter_shardings[*r.gradient_by];
   }

@@ -18,7 +18,7 @@
 namespace tessera::frontend {
 
 /// The requested sharding of one argument or result.
-struct Placement {
+struct RequestedSharding {
   std::optional<Sharding> sharding;  ///< empty: not specified
   std::string who;                   ///< for messages: "argument x[0] of f"
   /// Of a result: the parameter by which it is the gradient. It is sharded as that.
@@ -34,8 +34,8 @@ struct Program {
   std::string name;  ///< for messages
   Location location;
   std::unique_ptr<ir::Module> module;
-  std::vector<Placement> parameters;
-  std::vector<Placement> results;
+  std::vector<RequestedSharding> parameters;
+  std::vector<RequestedSharding> results;
   std::vector<bool> result_weak;
   std::vector<Trace::MeshUse> mesh_uses;
   std::vector<bool> donated;  ///< per parameter

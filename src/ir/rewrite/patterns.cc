@@ -10,12 +10,12 @@ namespace tessera::ir {
 
 class PatternDriver {
  public:
-  PatternDriver(Computation* c, const PatternSet& patterns, Placement placement, bool greedy,
+  PatternDriver(Computation* c, const PatternSet& patterns, InsertionPoint insertion, bool greedy,
                 std::size_t max_rewrites)
       : c_(c),
         patterns_(patterns),
         rewriter_(c, this),
-        placement_(placement),
+        insertion_(insertion),
         greedy_(greedy),
         max_rewrites_(max_rewrites) {
     if (max_rewrites_ == 0) max_rewrites_ = 32 * c->instructions().size() + 1024;
@@ -111,7 +111,7 @@ class PatternDriver {
                     "patterns " + patterns_.name() + " have no fixed point in " + c_->name() +
                         ": they rewrote " + std::to_string(count_) + " times, last of all " +
                         i->describe() + "; patterns that undo each other may only walk");
-      if (placement_ == Placement::in_place) made_.push_back({i, before, size_now()});
+      if (insertion_ == InsertionPoint::in_place) made_.push_back({i, before, size_now()});
       if (greedy_) {
         for (std::size_t n = before; n < size_now(); ++n) queue(c_->instructions()[n].get());
       }
@@ -183,7 +183,7 @@ class PatternDriver {
   std::vector<const Instruction*> finish(std::size_t size_before) {
     std::vector<const Instruction*> removed;
     if (gone_.empty() && !out_of_order_ && size_now() == size_before) return removed;
-    if (placement_ == Placement::in_place) {
+    if (insertion_ == InsertionPoint::in_place) {
       order_in_place(size_before);
     } else if (out_of_order_ || size_now() != size_before) {
       c_->sort_topologically();
@@ -222,7 +222,7 @@ class PatternDriver {
   Computation* c_;
   const PatternSet& patterns_;
   PatternRewriter rewriter_;
-  const Placement placement_;
+  const InsertionPoint insertion_;
   const bool greedy_;
   std::size_t max_rewrites_;
   std::size_t walked_ = 0;  ///< where the walk is
@@ -264,8 +264,8 @@ std::size_t in_each(Module* module, F&& apply) {
 }  // namespace
 
 std::size_t walk_and_apply_patterns(Computation* computation, const PatternSet& patterns,
-                                    Placement placement) {
-  return PatternDriver(computation, patterns, placement, false, 0).run();
+                                    InsertionPoint insertion) {
+  return PatternDriver(computation, patterns, insertion, false, 0).run();
 }
 
 std::size_t walk_and_apply_patterns(Module* module, const PatternSet& patterns) {
@@ -274,7 +274,8 @@ std::size_t walk_and_apply_patterns(Module* module, const PatternSet& patterns) 
 
 std::size_t apply_patterns_greedily(Computation* computation, const PatternSet& patterns,
                                     const GreedyRewriteConfig& config) {
-  return PatternDriver(computation, patterns, Placement::before_users, true, config.max_rewrites)
+  return PatternDriver(computation, patterns, InsertionPoint::before_users, true,
+                       config.max_rewrites)
       .run();
 }
 

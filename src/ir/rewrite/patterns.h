@@ -120,7 +120,7 @@ class PatternSet {
 inline const PatternSet& keep(PatternSet set) { return *new PatternSet(std::move(set)); }
 
 /// Where what a pattern made stands.
-enum class Placement : std::uint8_t {
+enum class InsertionPoint : std::uint8_t {
   before_users,  ///< in front of its first user
   in_place,      ///< all of it where the instruction stood that was rewritten
 };
@@ -149,7 +149,7 @@ struct GreedyRewriteConfig {
 /// All return how often patterns rewrote, and leave nothing behind that is dead. The forms for
 /// modules visit the computations that were there at the start, callees first.
 std::size_t walk_and_apply_patterns(Computation* computation, const PatternSet& patterns,
-                                    Placement placement = Placement::before_users);
+                                    InsertionPoint insertion = InsertionPoint::before_users);
 std::size_t walk_and_apply_patterns(Module* module, const PatternSet& patterns);
 std::size_t apply_patterns_greedily(Computation* computation, const PatternSet& patterns,
                                     const GreedyRewriteConfig& config = {});

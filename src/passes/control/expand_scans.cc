@@ -384,7 +384,7 @@ std::size_t expand_scans_of(const std::vector<Computation*>& callees_first) {
   static const auto& patterns = ir::keep(ir::PatternSet("expand-scans").add(Opcode::scan, expand));
   std::size_t count = 0;
   for (Computation* c : callees_first) {
-    count += ir::walk_and_apply_patterns(c, patterns, ir::Placement::in_place);
+    count += ir::walk_and_apply_patterns(c, patterns, ir::InsertionPoint::in_place);
   }
   return count;
 }

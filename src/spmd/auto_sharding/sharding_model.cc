@@ -25,7 +25,7 @@
 #include "src/spmd/rules/axis_assignment.h"
 #include "src/spmd/rules/factor_use.h"
 #include "src/spmd/rules/projection.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd::auto_sharding {
 namespace {

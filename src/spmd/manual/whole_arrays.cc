@@ -2,7 +2,7 @@
 // Per-device code on whole arrays where it is written for parts.
 #include "src/ir/rewrite/builder.h"
 #include "src/spmd/manual/manual.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd::manual {
 namespace {

@@ -10,7 +10,7 @@
 #include "src/spmd/partitioner/module_partitioner.h"
 #include "src/spmd/partitioner/source_computation.h"
 #include "src/spmd/partitioner/values.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd {
 

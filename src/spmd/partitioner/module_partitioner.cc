@@ -8,7 +8,7 @@
 #include "src/spmd/partitioner/computation_partitioner.h"
 #include "src/spmd/propagation/meshes.h"
 #include "src/spmd/reshard/device_orders.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd {
 

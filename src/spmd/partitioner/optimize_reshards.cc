@@ -15,7 +15,7 @@
 #include "src/spmd/partitioner/partition.h"
 #include "src/spmd/repeated_loops.h"
 #include "src/spmd/reshard/mesh_views.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd {
 namespace {

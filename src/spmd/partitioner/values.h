@@ -17,7 +17,7 @@
 #include "src/spmd/partitioner/emit/reshard_reason.h"
 #include "src/spmd/partitioner/emit/shard_builder.h"
 #include "src/spmd/partitioner/source_computation.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd {
 

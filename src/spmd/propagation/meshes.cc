@@ -17,7 +17,7 @@
 #include "src/spmd/propagation/graph.h"
 #include "src/spmd/reshard/device_orders.h"
 #include "src/spmd/reshard/mesh_views.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd::propagation {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "src/spmd/rules/rules.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd::rules {
 namespace {

@@ -11,7 +11,7 @@
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/spmd/rules/rules.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd::rules {
 namespace {

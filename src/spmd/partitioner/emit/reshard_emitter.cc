@@ -10,7 +10,7 @@
 #include "src/base/arrays/literal_util.h"
 #include "src/base/check.h"
 #include "src/spmd/reshard/device_orders.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd {
 

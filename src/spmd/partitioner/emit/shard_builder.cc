@@ -7,7 +7,7 @@
 #include "src/base/arrays/literal.h"
 #include "src/base/check.h"
 #include "src/ir/custom_calls/custom_call.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd {
 

@@ -9,7 +9,7 @@
 
 #include "src/base/contains.h"
 #include "src/spmd/rules/projection.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd::stencils {
 

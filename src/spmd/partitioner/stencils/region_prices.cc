@@ -10,7 +10,7 @@
 #include "src/cost/work.h"
 #include "src/spmd/partitioner/stencils/region.h"
 #include "src/spmd/reshard/row_exchange.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd::stencils {
 

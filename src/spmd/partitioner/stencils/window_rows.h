@@ -17,7 +17,7 @@
 #include "src/spmd/partitioner/emit/communication_log.h"
 #include "src/spmd/partitioner/stencils/region.h"
 #include "src/spmd/reshard/device_orders.h"
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd::stencils {
 

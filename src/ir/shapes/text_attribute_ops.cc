@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that few programs hold; their attributes are carried as text.
+// Operations whose attributes are carried as text: ragged and scaled dots, scans, and others.
 
 #include "src/base/contains.h"
 #include "src/ir/shapes/inference_site.h"

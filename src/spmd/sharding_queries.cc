@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small questions about shardings, and shardings made from others.
-#include "src/spmd/sharding_util.h"
+#include "src/spmd/sharding_queries.h"
 
 #include <algorithm>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that few programs hold.
+// Evaluates ragged and scaled dots, by dots of their parts.
 #include <algorithm>
-#include <cmath>
 
 #include "src/base/contains.h"
 #include "src/evaluator/elementwise.h"
@@ -123,93 +122,6 @@ Literal eval_scaled_dot(const ir::Instruction& in, Operands xs) {
   };
   ir::Instruction dot = dot_like(in, Shape(in.shape.dtype, in.shape.dims));
   return dot_of(dot, scaled(*xs[0], *xs[2]), scaled(*xs[1], *xs[3]));
-}
-
-Literal eval_scan(const ir::Instruction& in, Operands xs) {
-  const auto& [dim, length, carry_count, constant_count, reverse, associative, unroll] =
-      in.get<ir::ScanAttrs>();
-  const auto carries = std::size_t(carry_count);
-  const std::size_t rest = xs.size() - std::size_t(constant_count), inputs = rest - carries;
-  const std::size_t outputs = in.shape.elements.size() - carries;
-  std::vector<Literal> state, out;
-  for (std::size_t i = inputs; i < rest; ++i) state.push_back(*xs[i]);
-  for (std::size_t i = 0; i < outputs; ++i) out.emplace_back(in.shape.elements[i]);
-  for (std::int64_t step = 0; step < length; ++step) {
-    const std::int64_t at = reverse ? length - 1 - step : step;
-    std::vector<Literal> arguments;
-    for (std::size_t i = 0; i < inputs; ++i) {
-      Dims dims = xs[i]->dims();
-      dims.erase(dims.begin() + std::ptrdiff_t(dim));
-      arguments.push_back(rows(*xs[i], dim, at, at + 1).reshaped(dims));
-    }
-    for (Literal& s : state) arguments.push_back(std::move(s));
-    for (std::size_t i = rest; i < xs.size(); ++i) arguments.push_back(*xs[i]);
-    const Literal result = evaluate(*in.called().at(0), arguments);
-    state.clear();
-    for (std::size_t i = 0; i < result.elements().size(); ++i) {
-      const Literal& r = result.elements()[i];
-      if (i >= outputs) {
-        state.push_back(r);
-        continue;
-      }
-      Dims dims = r.dims(), starts(r.dims().size() + 1, 0);
-      dims.insert(dims.begin() + std::ptrdiff_t(dim), 1);
-      starts[std::size_t(dim)] = at;
-      write_box(out[i], r.reshaped(dims), starts);
-    }
-  }
-  for (Literal& s : state) out.push_back(std::move(s));
-  return Literal::tuple(std::move(out));
-}
-
-Literal eval_stochastic_convert(const ir::Instruction& in, Operands xs) {
-  const DType to = in.shape.dtype;
-  if (!is_integer(to)) {
-    throw NotImplementedError(in.describe() + ": stochastic-convert to " + std::string(name(to)) +
-                                  " is not supported; valid: integers",
-                              in.location());
-  }
-  std::vector<double> x = load_all<double>(*xs[0]);
-  const std::vector<std::uint64_t> random = load_all<std::uint64_t>(*xs[1]);
-  const int bits = bit_width(xs[1]->dtype());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const double size = std::fabs(x[i]);
-    if (!std::isfinite(size)) continue;
-    const double integral = std::floor(size);
-    // Up with a chance of the fraction.
-    const bool up = std::ldexp(size - integral, bits) > double(random[i]);
-    x[i] = std::copysign(integral + (up ? 1 : 0), x[i]);
-  }
-  Literal rounded(Shape(DType::f64, in.shape.dims)), out(Shape(to, in.shape.dims));
-  std::copy(x.begin(), x.end(), rounded.mutable_data<double>().begin());
-  apply_convert(DType::f64, to, rounded.bytes(), out.mutable_bytes(), out.element_count());
-  return out;
-}
-
-/// Sizes are static here: a dim may be set to the size that it has.
-Literal eval_set_dimension_size(const ir::Instruction& in, Operands xs) {
-  const Literal &x = *xs[0], &size = *xs[1];
-  const std::int64_t dim = in.get<ir::DimensionsAttrs>().dims.at(0);
-  const std::int64_t present = x.dims()[std::size_t(dim)], requested = index_at(size, 0);
-  if (requested == present) return x;
-  throw RuntimeError(in.describe() + ": dim " + std::to_string(dim) + " of " +
-                         x.shape().to_string() + " can't be set to size " +
-                         std::to_string(requested) +
-                         ": sizes that are known only when the program " + "runs are not supported",
-                     in.location());
-}
-
-Literal eval_dynamic_reshape(const ir::Instruction& in, Operands xs) {
-  for (std::size_t d = 0; d + 1 < xs.size(); ++d) {
-    const std::int64_t requested = index_at(*xs[d + 1], 0);
-    if (requested == in.shape.dims[d]) continue;
-    throw RuntimeError(in.describe() + ": dim " + std::to_string(d) + " of " +
-                           in.shape.to_string() + " was asked to have size " +
-                           std::to_string(requested) + ": sizes that are known only when the " +
-                           "program runs are not supported",
-                       in.location());
-  }
-  return xs[0]->reshaped(in.shape.dims);
 }
 
 }  // namespace tessera::evaluator

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Less common elementwise operations.
+// Functions of the parts of floats and of their neighbours: signs, next numbers, rounding, and
+// others.
 #include <cmath>
 #include <limits>
 #include <numbers>
