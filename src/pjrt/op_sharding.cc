@@ -2,6 +2,7 @@
 // Shapes and shardings as bytes.
 #include "src/pjrt/op_sharding.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -108,20 +109,23 @@ Tiling read_part(std::string_view bytes, std::vector<Tiling>* parts) {
   if (out.kind != Tiling::Kind::tiled) return out;
   out.tile = Dims(tile.begin(), tile.end());
   out.reshape = Dims(iota.begin(), iota.end());
-  for (const std::int64_t p : perm) out.perm.push_back(int(p));
+  for (const std::int64_t p : perm)
+    out.perm.push_back(int(std::clamp<std::int64_t>(p, -1, kMaxDevices)));
   out.devices = devices;
   if (replicate_on_last) out.subgroups = {Tiling::Subgroup::replicated};
   for (const std::int64_t t : last) out.subgroups.push_back(subgroup_of_type(t));
   if (out.subgroups.size() > out.tile.size()) {
     throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, "OpSharding: fewer dims than kinds of them");
   }
+  std::int64_t count = 1;
   for (const std::int64_t size : out.tile) {
-    if (size < 1 || size > kMaxDevices) {
+    if (size < 1 || size > kMaxDevices / count) {
       throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
                     "OpSharding: a tile of " + std::to_string(size) + " devices");
     }
+    count *= size;
   }
-  check_tiling(out, out.num_devices());
+  check_tiling(out, count);
   return out;
 }
 

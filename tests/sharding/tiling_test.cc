@@ -207,6 +207,42 @@ TEST(Tiling, CheckedAgainstTheNumberOfDevices) {
             "sharding {devices=[2,4]<=[8]} is for 8 devices and there are 4");
   EXPECT_EQ(why("{devices=[2]0,7}", 2), "sharding {devices=[2]0,7} names device 7 of 2");
   EXPECT_NE(why("{maximal device=8}", 8).find("not among the 8"), std::string::npos);
+  EXPECT_EQ(why("{devices=[2,1]0,7777777777777077773}", 2),
+            "sharding {devices=[2,1]0,7777777777777077773} names device 7777777777777077773 of 2");
+}
+
+TEST(Tiling, FieldsThatDescribeNoTilingAreRefused) {
+  const auto why = [](const Tiling& t, std::int64_t n) -> std::string {
+    try {
+      check_tiling(t, n);
+    } catch (const ShardingError& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  Tiling t;
+  t.kind = Tiling::Kind::tiled;
+  t.tile = {2, 3};
+  t.reshape = {3, 2};
+  t.perm = {1, 0};
+  EXPECT_EQ(why(t, 6), "accepted");
+  for (const IndexList& perm : {IndexList{0}, IndexList{1, 1}, IndexList{0, 2}, IndexList{-1, 0}}) {
+    t.perm = perm;
+    EXPECT_NE(why(t, 6).find("devices <=[3,2]T(" + join(Dims(perm.begin(), perm.end())) + ")"),
+              std::string::npos)
+        << why(t, 6);
+  }
+  t.perm.clear();
+  t.reshape = {7};
+  EXPECT_NE(why(t, 6).find("tiles [2,3]"), std::string::npos) << why(t, 6);
+  t.reshape.clear();
+  EXPECT_NE(why(t, 6).find("lists 0 devices"), std::string::npos) << why(t, 6);
+  t.tile = {1 << 20, 1 << 20, 1 << 20, 1 << 20};
+  EXPECT_NE(why(t, 1).find("lists 0 devices"), std::string::npos) << why(t, 1);
+  t.tile = {2};
+  t.devices = {1, 0};
+  t.subgroups = {Tiling::Subgroup::manual, Tiling::Subgroup::manual};
+  EXPECT_NE(why(t, 2).find("2 of them subgroups"), std::string::npos) << why(t, 2);
 }
 
 }  // namespace

@@ -45,6 +45,11 @@ std::vector<Digit> digits_of_iota(std::span<const std::int64_t> reshape,
 }
 
 std::optional<std::vector<Digit>> digits_of_list(std::span<const std::int64_t> list) {
+  // Lists of a text may have any numbers; of these no stride overflows.
+  const auto count = std::int64_t(list.size());
+  if (std::any_of(list.begin(), list.end(), [&](auto d) { return d < 0 || d >= count; })) {
+    return std::nullopt;
+  }
   std::vector<Digit> digits;  // minor to major
   std::size_t block = 1;      // number of entries per value of the next digit
   while (block < list.size()) {

@@ -9,6 +9,7 @@
 #include "src/base/check.h"
 #include "src/base/contains.h"
 #include "src/sharding/axes/device_order.h"
+#include "src/sharding/axes/limits.h"
 
 namespace tessera {
 
@@ -194,7 +195,44 @@ std::string Tiling::to_string() const {
   return out + "}";
 }
 
+namespace {
+
+/// Whether the fields describe one device for each tile at all; only then is there a text.
+bool is_well_formed(const Tiling& t) {
+  if (t.kind != Tiling::Kind::tiled) return true;
+  const auto count = [](const Dims& sizes) {
+    std::int64_t n = 1;
+    for (const std::int64_t size : sizes) {
+      if (size < 1 || size > kMaxMeshDevices / n) return std::int64_t{0};
+      n *= size;
+    }
+    return n;
+  };
+  const std::int64_t n = count(t.tile);
+  if (n == 0 || t.subgroups.size() > t.tile.size()) return false;
+  if (t.reshape.empty()) return std::int64_t(t.devices.size()) == n;
+  if (count(t.reshape) != n) return false;
+  std::vector<bool> seen(t.reshape.size(), false);
+  for (const int d : t.perm) {
+    if (d < 0 || std::size_t(d) >= seen.size() || seen[std::size_t(d)]) return false;
+    seen[std::size_t(d)] = true;
+  }
+  return t.perm.empty() || t.perm.size() == t.reshape.size();
+}
+
+}  // namespace
+
 void check_tiling(const Tiling& t, std::int64_t num_devices) {
+  if (!is_well_formed(t)) {
+    throw ShardingError("a sharding has tiles " + tessera::to_string(t.tile) + ", " +
+                        std::to_string(t.subgroups.size()) + " of them subgroups, and " +
+                        (t.reshape.empty()
+                             ? "lists " + std::to_string(t.devices.size()) + " devices"
+                             : "devices <=" + tessera::to_string(t.reshape) + "T(" +
+                                   join(Dims(t.perm.begin(), t.perm.end())) + ")") +
+                        "; valid: one device for each tile, at most " +
+                        std::to_string(kMaxMeshDevices) + ", their order a permutation");
+  }
   auto refuse = [&](const std::string& why) {
     throw ShardingError("sharding " + t.to_string() + " " + why);
   };
