@@ -59,18 +59,30 @@ bool is_on_part(const TensorSharding& s, std::int64_t devices) {
   return s.kind == TensorSharding::Kind::axes && s.mesh && s.mesh->num_devices() < devices;
 }
 
+/// Devices of a mesh, and axes of it that are manual.
+struct OnPart {
+  MeshRef mesh;
+  IndexList manual;
+};
+
 class Extender {
  public:
   explicit Extender(ir::Module* module) : module_(module), devices_(module->num_partitions) {}
 
   void run() {
-    for (const auto& c : module_->computations()) {
-      for (const auto& i : c->instructions()) {
+    // A body is extended for the mesh of one call: each has its own. (What is imported comes last.)
+    std::unordered_set<const ir::Computation*> taken;
+    for (std::size_t k = 0; k < module_->computations().size(); ++k) {
+      for (const auto& i : module_->computations()[k]->instructions()) {
         extend(&i->sharding);
-        if (ir::is_manual_computation(*i)) extend_manual(i.get());
+        if (!ir::is_manual_computation(*i)) continue;
+        ir::Computation* body = i->called()[0];
+        if (!taken.insert(body).second) i->set_called(0, import(body));
       }
     }
+    visit(module_->entry());
     if (module_->mesh) module_->mesh = mesh(module_->mesh);
+    if (imported_) module_->remove_dead_computations();
   }
 
  private:
@@ -87,7 +99,30 @@ class Extender {
     }
   }
 
-  void extend_manual(Instruction* call) {
+  ir::Computation* import(const ir::Computation* c) {
+    imported_ = true;
+    return module_->import(*c);
+  }
+
+  static bool runs(const Instruction& i) {
+    return i.is(Opcode::call) || i.is(Opcode::while_) || i.is(Opcode::conditional);
+  }
+
+  /// Code that isn't per device, or is for all devices.
+  void visit(ir::Computation* c) {
+    if (!visited_.insert(c).second) return;
+    for (const auto& i : c->instructions()) {
+      if (ir::is_manual_computation(*i)) {
+        if (!extend_manual(i.get(), {})) visit(i->called()[0]);
+      } else if (runs(*i)) {
+        for (ir::Computation* callee : i->called()) visit(callee);
+      }
+    }
+  }
+
+  /// `around`: of the call that it is within, as that says it. False if it is on all devices, or
+  /// names no mesh.
+  bool extend_manual(Instruction* call, const OnPart& around) {
     const auto& attrs = call->get<ir::ManualComputationAttrs>();
     MeshRef own = attrs.mesh;
     for (const auto* list : {&attrs.in_shardings, &attrs.out_shardings}) {
@@ -95,7 +130,8 @@ class Extender {
         if (!own && s.kind == TensorSharding::Kind::axes) own = s.mesh;
       }
     }
-    if (!own || own->num_devices() >= devices_) return;
+    if (!own) own = around.mesh;
+    if (!own || own->num_devices() >= devices_) return false;
     const MeshRef all = mesh(own);
     if (all == nullptr) {
       throw NotImplementedError("the manual computation " + call->name + " is on mesh @" +
@@ -107,50 +143,76 @@ class Extender {
     auto* edited = call->attrs.edit_if<ir::ManualComputationAttrs>();
     extend(&edited->in_shardings);
     extend(&edited->out_shardings);
-    if (edited->mesh) edited->mesh = all;
+    OnPart within{own, edited->manual_axes};
+    if (around.mesh && same_mesh(around.mesh, own)) {
+      within.manual.insert(within.manual.end(), around.manual.begin(), around.manual.end());
+    }
     bool all_manual = true;
     for (std::size_t a = 0; a < own->axes.size(); ++a) {
-      all_manual = all_manual && (own->axes[a].size == 1 || contains(edited->manual_axes, int(a)));
+      all_manual = all_manual && (own->axes[a].size == 1 || contains(within.manual, int(a)));
     }
-    shift(&edited->manual_axes);
-    // Where nothing was automatic, nothing is: each copy does the same.
-    if (all_manual) edited->manual_axes.insert(edited->manual_axes.begin(), 0);
-    std::unordered_set<ir::Computation*> seen;
-    for (ir::Computation* body : call->called()) extend_body(body, *own, all, &seen);
+    if (edited->mesh) {
+      edited->mesh = all;
+      shift(&edited->manual_axes);
+      // Where nothing was automatic, nothing is: each copy does the same.
+      if (all_manual) edited->manual_axes.insert(edited->manual_axes.begin(), 0);
+    }
+    extend_body(call->called()[0], within);
+    return true;
   }
 
-  /// Code for the devices of a mesh does the same among those of each copy.
-  void extend_body(ir::Computation* body, const LogicalMesh& own, const MeshRef& all,
-                   std::unordered_set<ir::Computation*>* seen) {
-    if (!seen->insert(body).second) return;
-    const std::int64_t count = own.num_devices();
-    std::vector<Instruction*> ids;
-    for (const auto& i : body->instructions()) {
-      if (i->is(Opcode::partition_id)) ids.push_back(i.get());
-      if (auto* groups = i->attrs.edit_if<ir::CollectiveAttrs>()) extend(&groups->groups, count);
-      if (auto* permute = i->attrs.edit_if<ir::PermuteAttrs>()) {
-        const DevicePairs own_pairs = permute->source_target_pairs;
-        auto pairs = own_pairs.pairs();
-        for (std::int64_t k = 1; k < devices_ / count && !permute->batch; ++k) {
-          for (const auto& [from, to] : own_pairs) {
-            pairs.emplace_back(from + k * count, to + k * count);
-          }
-        }
-        permute->source_target_pairs = std::move(pairs);
+  /// Code for the devices of a mesh does the same among those of each copy. Once for each body:
+  /// code that is called is copied, as callers may be on meshes of several sizes, or on none.
+  void extend_body(ir::Computation* body, const OnPart& on) {
+    const std::int64_t count = on.mesh->num_devices();
+    std::vector<Instruction*> all;
+    for (const auto& i : body->instructions()) all.push_back(i.get());
+    std::map<const ir::Computation*, ir::Computation*> callees;
+    bool added = false;
+    for (Instruction* i : all) {
+      if (ir::is_manual_computation(*i)) {
+        extend_manual(i, on);
+        continue;
       }
-      for (ir::Computation* callee : i->called()) extend_body(callee, own, all, seen);
+      if (i->is(Opcode::partition_id)) {
+        ir::Builder b(body);
+        b.metadata = i->metadata;
+        Instruction* within = b.binary(Opcode::remainder, i, b.scalar(u32, double(count)));
+        i->replace_all_uses_with(within);
+        within->set_operand(0, i);
+        added = true;
+      }
+      if (i->attrs.get_if<ir::CollectiveAttrs>()) extend_groups(i, count);
+      if (i->attrs.get_if<ir::PermuteAttrs>()) extend_pairs(i, count);
+      if (!runs(*i)) continue;
+      for (std::size_t k = 0; k < i->called().size(); ++k) {
+        auto [it, fresh] = callees.try_emplace(i->called()[k]);
+        if (fresh) {
+          it->second = import(i->called()[k]);
+          extend_body(it->second, on);
+        }
+        i->set_called(k, it->second);
+      }
     }
-    for (Instruction* id : ids) {
-      ir::Builder b(body);
-      b.metadata = id->metadata;
-      Instruction* within = b.binary(Opcode::remainder, id, b.scalar(u32, double(count)));
-      id->replace_all_uses_with(within);
-      within->set_operand(0, id);
-    }
-    if (!ids.empty()) body->sort_topologically();
+    if (added) body->sort_topologically();
   }
 
-  void extend(ir::DeviceGroups* groups, std::int64_t count) {
+  void extend_pairs(Instruction* i, std::int64_t count) {
+    auto* permute = i->attrs.edit_if<ir::PermuteAttrs>();
+    const DevicePairs own_pairs = permute->source_target_pairs;
+    const bool one_replica = own_pairs.size() == 1 && own_pairs[0] == DevicePairs::Pair{0, 0};
+    const bool of_replicas = !permute->channel_id && (module_->replica_count > 1 || one_replica);
+    if (permute->batch || of_replicas) return;
+    auto pairs = own_pairs.pairs();
+    for (std::int64_t k = 1; k < devices_ / count; ++k) {
+      for (const auto& [from, to] : own_pairs) pairs.emplace_back(from + k * count, to + k * count);
+    }
+    permute->source_target_pairs = std::move(pairs);
+  }
+
+  void extend_groups(Instruction* i, std::int64_t count) {
+    auto* attrs = i->attrs.edit_if<ir::CollectiveAttrs>();
+    ir::DeviceGroups* groups = &attrs->groups;
     if (groups->batch) return;
     if (groups->symbolic()) {
       const MeshRef all = mesh(groups->mesh);
@@ -159,6 +221,7 @@ class Extender {
       shift(&groups->axes);
       return;
     }
+    if (!name_partitions(*i, attrs, count)) return;
     if (groups->lists.empty()) {
       groups->lists.emplace_back(std::size_t(count));
       std::iota(groups->lists[0].begin(), groups->lists[0].end(), 0);
@@ -172,9 +235,33 @@ class Extender {
     }
   }
 
+  /// Groups of replicas with all partitions become groups of those of the first copy. False if only
+  /// replicas are joined. As HLO has it; with one replica, lists of several name partitions.
+  bool name_partitions(const Instruction& i, ir::CollectiveAttrs* attrs, std::int64_t count) const {
+    const std::int64_t replicas = std::max<std::int64_t>(module_->replica_count, 1);
+    const ir::ProcessGrid grid{devices_, replicas};
+    using Mode = ir::GroupMode;
+    const Mode mode =
+        ir::group_mode(i.opcode, i.attrs, {devices_, std::max<std::int64_t>(replicas, 2)});
+    auto& lists = attrs->groups.lists;
+    const bool of_replicas =
+        replicas > 1 || lists.empty() || (lists.size() == 1 && lists[0] == Dims{0});
+    if (mode == Mode::cross_replica) return !of_replicas;
+    const bool with_all_partitions = mode == Mode::cross_replica_and_partition && of_replicas;
+    if (!with_all_partitions && !(mode == Mode::flattened_ids && lists.empty())) return true;
+    lists = ir::process_groups(attrs->groups, mode, grid);
+    for (auto& list : lists) {
+      erase_if(list, [&](std::int64_t device) { return device % devices_ >= count; });
+    }
+    attrs->use_global_device_ids = true;
+    return true;
+  }
+
   ir::Module* module_;
   const std::int64_t devices_;
+  bool imported_ = false;
   std::map<MeshRef, MeshRef> meshes_;
+  std::unordered_set<const ir::Computation*> visited_;  // looked up, never walked
 };
 
 /// Puts code per device in which all arrays are whole into a module.

@@ -147,6 +147,85 @@ func.func public @main(%arg0: tensor<4x2xf32>) -> tensor<4x2xf32> {
                  {floats({4, 2}, {-2, -4, -6, -8, -10, -12, -14, -16})});
 }
 
+// Numbers of devices are those of the part, 0 to 3, in a body within another one as well.
+TEST(Submeshes, NestedPerDeviceCodeOnSomeOfTheDevicesNamesThese) {
+  expect_results(R"(module @m attributes {mhlo.num_partitions = 8 : i32} {
+sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func public @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = sdy.manual_computation(%arg0) in_shardings=[<@mesh, [{"y"}]>] out_shardings=[<@mesh, [{"y"}]>] manual_axes={"y"} (%arg1: tensor<4xf32>) {
+    %1 = sdy.manual_computation(%arg1) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%arg2: tensor<2xf32>) {
+      %2 = stablehlo.partition_id : tensor<ui32>
+      %3 = stablehlo.convert %2 : (tensor<ui32>) -> tensor<f32>
+      %4 = stablehlo.broadcast_in_dim %3, dims = [] : (tensor<f32>) -> tensor<2xf32>
+      %5 = stablehlo.add %arg2, %4 : tensor<2xf32>
+      %6 = "stablehlo.all_reduce"(%5) <{replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids, channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>}> ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %7 = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %7 : tensor<f32>
+      }) : (tensor<2xf32>) -> tensor<2xf32>
+      sdy.return %6 : tensor<2xf32>
+    } : (tensor<4xf32>) -> tensor<4xf32>
+    sdy.return %1 : tensor<4xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+})",
+                 {floats({8}, {1, 2, 3, 4, 5, 6, 7, 8})},
+                 {floats({8}, {7, 9, 15, 17, 7, 9, 15, 17})});
+}
+
+// One function, called by code for 2 devices, for 4 and for all 8: each joins its own.
+TEST(Submeshes, AFunctionIsSharedByPerDeviceCodeOnPartsOfSeveralSizes) {
+  const auto text = [](const std::string& groups, const std::string& channel) {
+    return R"(module @m attributes {mhlo.num_partitions = 8 : i32} {
+sdy.mesh @all = <["c"=8]>
+sdy.mesh @four = <["b"=4]>
+sdy.mesh @two = <["a"=2]>
+func.func public @main(%arg0: tensor<8xf32>, %arg1: tensor<16xf32>) -> (tensor<4xf32>, tensor<8xf32>, tensor<16xf32>, tensor<4xf32>) {
+  %s = stablehlo.slice %arg0 [0:4] : (tensor<8xf32>) -> tensor<4xf32>
+  %0 = sdy.manual_computation(%s) in_shardings=[<@two, [{"a"}]>] out_shardings=[<@two, [{"a"}]>] manual_axes={"a"} (%arg2: tensor<2xf32>) {
+    %7 = func.call @joined(%arg2) : (tensor<2xf32>) -> tensor<2xf32>
+    sdy.return %7 : tensor<2xf32>
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = sdy.manual_computation(%arg0) in_shardings=[<@four, [{"b"}]>] out_shardings=[<@four, [{"b"}]>] manual_axes={"b"} (%arg2: tensor<2xf32>) {
+    %7 = func.call @joined(%arg2) : (tensor<2xf32>) -> tensor<2xf32>
+    sdy.return %7 : tensor<2xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = sdy.manual_computation(%arg1) in_shardings=[<@all, [{"c"}]>] out_shardings=[<@all, [{"c"}]>] manual_axes={"c"} (%arg2: tensor<2xf32>) {
+    %7 = func.call @joined(%arg2) : (tensor<2xf32>) -> tensor<2xf32>
+    sdy.return %7 : tensor<2xf32>
+  } : (tensor<16xf32>) -> tensor<16xf32>
+  %3 = sdy.manual_computation(%s) in_shardings=[<@two, [{"a"}]>] out_shardings=[<@two, [{"a"}]>] manual_axes={"a"} (%arg2: tensor<2xf32>) {
+    %7 = "stablehlo.collective_permute"(%arg2) <{source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 5, type = 0>}> : (tensor<2xf32>) -> tensor<2xf32>
+    sdy.return %7 : tensor<2xf32>
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  return %0, %1, %2, %3 : tensor<4xf32>, tensor<8xf32>, tensor<16xf32>, tensor<4xf32>
+}
+func.func private @joined(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = "stablehlo.all_reduce"(%arg0) <{replica_groups = )" +
+           groups + channel + R"(}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<2xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+})";
+  };
+  const std::vector<float> eight = {1, 2, 3, 4, 5, 6, 7, 8};
+  std::vector<float> ones(16, 1), eights(16, 8);
+  const std::vector<Literal> arguments = {floats({8}, eight), floats({16}, ones)};
+  const Literal permuted = floats({4}, {3, 4, 1, 2});
+  // Groups of replicas, of which there is one: with a channel all partitions are joined.
+  const std::string channel = ", channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>";
+  expect_results(text("dense<0> : tensor<1x1xi64>", channel), arguments,
+                 {floats({4}, {4, 6, 4, 6}), floats({8}, {16, 20, 16, 20, 16, 20, 16, 20}),
+                  floats({16}, eights), permuted});
+  // Without one nobody is.
+  expect_results(text("dense<0> : tensor<1x1xi64>", ""), arguments,
+                 {floats({4}, {1, 2, 3, 4}), floats({8}, eight), floats({16}, ones), permuted});
+}
+
 TEST(Submeshes, OneDeviceMayBeNamedInAProgramOfOne) {
   expect_results(R"(sdy.mesh @on_0 = <[], device_ids=[0]>
 func.func public @main(%arg0: tensor<2xf32> {sdy.sharding = #sdy.sharding<@on_0, []>}) -> (tensor<2xf32> {sdy.sharding = #sdy.sharding<@on_0, []>}) {
