@@ -248,6 +248,20 @@ TEST(Sdy, ANamedComputationHasTheShardingsOfItsEnds) {
   expect_refused(with("<@mesh, [{\"x\"}, {}]>, <@mesh, [{}, {}]>"), "more shardings than the 1");
   expect_refused(with(""), "0 shardings for 1 values");
   expect_refused(with("<@mesh, [{\"x\"}]>"), "a sharding of rank 1");
+  // The body gives what the op says.
+  const auto of = [](const std::string& body, const std::string& types) {
+    return kMesh + function("%r = stablehlo.negate %a : tensor<8x16xf32>\n" + body + types);
+  };
+  const std::string gives =
+      "%0 = sdy.named_computation<\"f\">(%a) (%b: tensor<8x16xf32>) {\nsdy.return %b : "
+      "tensor<8x16xf32>\n} : ";
+  EXPECT_EQ(error_of(of(gives, "(tensor<8x16xf32>) -> tensor<8x16xf32>")), "no error");
+  expect_refused(of(gives, "(tensor<8x16xf32>) -> tensor<4x16xf32>"), "f32[4,16] was declared");
+  expect_refused(of(gives, "(tensor<8x16xf32>) -> ()"), "sdy.named_computation");
+  expect_refused(of("%0 = sdy.named_computation<\"f\">(%a) (%b: tensor<4x16xf32>) {\n"
+                    "sdy.return %b : tensor<4x16xf32>\n} : ",
+                    "(tensor<8x16xf32>) -> tensor<4x16xf32>"),
+                 "sdy.named_computation");
 }
 
 std::string manual(const std::string& body) {

@@ -106,6 +106,10 @@ void Reader::named_computation(Operation& op) {
                  std::to_string(body.parameters().size()) + " arguments");
   }
   set_results(op, Opcode::call, constrained(op, op.operands, "in_shardings"), {}, op.regions);
+  // Unlike that of a function its body has been read, and there is no signature.
+  const Instruction* call = current()->instructions().back().get();
+  while (call->opcode != Opcode::call) call = call->operand(0);
+  check_shape(op, *call);
   op.values = constrained(op, std::move(op.values), "out_shardings");
 }
 
