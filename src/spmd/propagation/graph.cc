@@ -524,7 +524,9 @@ class Builder {
     for (const auto& [from, list] : constraints) {
       Value& input = graph_.values[std::size_t(from)];
       const Value& first = graph_.values[std::size_t(list[0])];
-      if (input.given || !input.active || !first.active || !closed(first)) continue;
+      // Of a scalar it says at the most that it is to be made as parts.
+      const bool partial = input.dims.empty() && !first.sharding.unreduced.empty();
+      if (input.given || !((input.active && first.active) || partial) || !closed(first)) continue;
       if (input.dims != first.dims) continue;
       bool agree = std::all_of(list.begin(), list.end(), [&](int v) {
         return closed(graph_.values[std::size_t(v)]) &&

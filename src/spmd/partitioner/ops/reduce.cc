@@ -178,20 +178,46 @@ IndexList reduced_axes(const ir::Instruction& source, const TensorSharding& oper
   return axes;
 }
 
-/// The layouts of the partial results of operands in their layouts.
-std::vector<TensorSharding> partial_layouts(PartitionContext& p, const ir::Instruction& source) {
+/// The layout of the partial result of an operand in its layout. What is unreduced of the operand
+/// stays so.
+TensorSharding partial_layout(PartitionContext& p, const ir::Instruction& source,
+                              const TensorSharding& operand) {
   const Dims& dims = source.get<ir::DimensionsAttrs>().dims;
+  TensorSharding s = p.source.replicated(operand.rank() - std::int64_t(dims.size()));
+  for (std::size_t d = 0, k = 0; d < operand.dims.size(); ++d) {
+    if (!contains(dims, std::int64_t(d))) s.dims[k++].axes = operand.dims[d].axes;
+  }
+  s.unreduced = reduced_axes(source, operand);
+  s.unreduced.insert(s.unreduced.end(), operand.unreduced.begin(), operand.unreduced.end());
+  s.reduction = operand.reduction;
+  return s;
+}
+
+std::vector<TensorSharding> partial_layouts(PartitionContext& p, const ir::Instruction& source) {
   std::vector<TensorSharding> out;
   for (std::size_t i = 0; i < source.operands().size() / 2; ++i) {
-    const TensorSharding& operand = p.source.sharding(*source.operand(i));
-    TensorSharding s = p.source.replicated(operand.rank() - std::int64_t(dims.size()));
-    for (std::size_t d = 0, k = 0; d < operand.dims.size(); ++d) {
-      if (!contains(dims, std::int64_t(d))) s.dims[k++].axes = operand.dims[d].axes;
-    }
-    s.unreduced = reduced_axes(source, operand);
-    out.push_back(std::move(s));
+    out.push_back(partial_layout(p, source, p.source.sharding(*source.operand(i))));
   }
   return out;
+}
+
+/// Of partial values that the reducer joins, where the result is requested as such: each device
+/// reduces its own. (XLA does likewise with an operand and a result that are unreduced.)
+std::optional<OpPlan> reduces_partial_values(PartitionContext& p, const ir::Instruction& source,
+                                             const std::optional<Monoids>& monoids) {
+  if (!monoids || monoids->ops.size() != 1) return std::nullopt;
+  const TensorSharding& requested = p.source.sharding(source);
+  const Value& v = *p.values.computed(*source.operand(0));
+  const Reduction kind = reduction_of(monoids->ops[0]);
+  if (v.sharding.unreduced.empty() || v.partial_op != monoids->ops[0]) return std::nullopt;
+  // Another initial value would enter on each device.
+  if (kind == Reduction::other || kind != requested.reduction) return std::nullopt;
+  if (!is_literal(*source.operand(1), monoids->identities[0])) return std::nullopt;
+  for (const int axis : v.sharding.unreduced) {
+    if (!contains(requested.unreduced, axis)) return std::nullopt;
+  }
+  return OpPlan{
+      {v.sharding, p.source.replicated(0)}, {partial_layout(p, source, v.sharding)}, monoids->ops};
 }
 
 }  // namespace
@@ -200,6 +226,7 @@ OpPlan plan_reduce(PartitionContext& p, const ir::Instruction& source) {
   FactorRule rule = *rule_for(source);
   const std::size_t count = source.operands().size() / 2;
   const std::optional<Monoids> monoids = monoids_of(source);
+  if (auto plan = reduces_partial_values(p, source, monoids)) return *plan;
   const Joins joins = joins_of(source, monoids);
   bool first = true;
   for (std::size_t d = 0; d < rule.operands[0].size() && joins == Joins::in_order; ++d) {
