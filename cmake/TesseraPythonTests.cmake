@@ -14,7 +14,7 @@ if(tessera_no_jax)
   return()
 endif()
 set(tessera_jax_tests conform garbage package programs callbacks asynchronous partitioning process
-    training libraries lifetimes)
+    training libraries lifetimes layouts)
 execute_process(COMMAND "${tessera_jax_python}" -c "
 import importlib.util as u
 raise SystemExit(not (u.find_spec('numpyro') or u.find_spec('diffrax')))"

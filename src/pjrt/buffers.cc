@@ -5,6 +5,7 @@
 
 #include "src/pjrt/dtypes.h"
 #include "src/pjrt/ffi/python_lock.h"
+#include "src/pjrt/memory_layout.h"
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {
@@ -156,23 +157,15 @@ PJRT_Error* buffer_dynamic_dims(PJRT_Buffer_DynamicDimensionIndices_Args* args) 
   });
 }
 
-/// Row-major, whatever its rank.
 PJRT_Error* buffer_layout(PJRT_Buffer_GetMemoryLayout_Args* args) {
   return guarded([&] {
-    static constexpr std::int64_t order[] = {31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21,
-                                             20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10,
-                                             9,  8,  7,  6,  5,  4,  3,  2,  1,  0};
-    const std::size_t rank = checked(args->buffer, "buffer").shape.dims.size();
-    if (rank > std::size(order)) {
-      throw Failure(PJRT_Error_Code_UNIMPLEMENTED,
-                    "layouts of arrays of more than 32 dims: " + args->buffer->shape.to_string());
-    }
+    const Dims& order = memory_layout(checked(args->buffer, "buffer").shape).minor_to_major;
     args->layout = {};
     args->layout.struct_size = sizeof(PJRT_Buffer_MemoryLayout);
     args->layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
     args->layout.tiled.struct_size = sizeof(PJRT_Buffer_MemoryLayout_Tiled);
-    args->layout.tiled.minor_to_major = std::end(order) - rank;
-    args->layout.tiled.minor_to_major_size = rank;
+    args->layout.tiled.minor_to_major = order.data();
+    args->layout.tiled.minor_to_major_size = order.size();
   });
 }
 

@@ -53,6 +53,12 @@ void take(const Program& p, PJRT_Buffer* given, std::size_t i, std::size_t place
                   "argument " + std::to_string(i) + " of " + p.name + " is " + b.shape.to_string() +
                       " on a device, and the program takes " + want.to_string());
   }
+  if (!token && !same_layout(b.shape, want)) {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                  "argument " + std::to_string(i) + " of " + p.name + " has the layout " +
+                      memory_layout(b.shape).text + ", and the program takes " + want.to_string() +
+                      memory_layout(want).text);
+  }
   const std::lock_guard hold(b.lock);
   if (b.data) {
     to->arrays[i][place] = b.data;

@@ -39,7 +39,7 @@ PJRT_Extension_Base* extensions() {
   static const bool linked = [] {
     PJRT_Extension_Base* last = &shardings.base;
     for (PJRT_Extension_Base* e :
-         {&ffi::extension()->base, &custom_partitioner_extension()->base,
+         {&ffi::extension()->base, &custom_partitioner_extension()->base, layouts_extension(),
           memory_descriptions_extension(), abi_version_extension(), profiler_extension()}) {
       last->next = e;
       last = e;

@@ -6,6 +6,8 @@
 
 namespace tessera::pjrt {
 
+/// The orders of the dims of arrays in memory.
+PJRT_Extension_Base* layouts_extension();
 /// Kinds of memory of devices, told without a client.
 PJRT_Extension_Base* memory_descriptions_extension();
 /// Which programs that were stored this library loads.

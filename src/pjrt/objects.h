@@ -88,6 +88,7 @@ struct Pending {
 
 struct PJRT_Buffer {
   PJRT_Memory* memory = nullptr;
+  /// As clients see it, with its layout: `data` is the array as it is stored (memory_layout.h).
   tessera::Shape shape;
   /// One of both, none once it was deleted or donated, which `lock` guards.
   tessera::DeviceBuffer data;

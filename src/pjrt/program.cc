@@ -16,6 +16,7 @@
 #include "src/ir/auto_sharding.h"
 #include "src/ir/rewrite/drop_shardings.h"
 #include "src/pjrt/dtypes.h"
+#include "src/pjrt/entry_layouts.h"
 #include "src/pjrt/ffi/handlers.h"
 #include "src/pjrt/op_sharding.h"
 #include "src/pjrt/partitioner/custom_partitioner.h"
@@ -112,11 +113,13 @@ void name_kinds(const std::vector<MemoryKind>& kinds, std::vector<const char*>* 
   }
 }
 
-std::vector<std::string> write_shardings(const std::vector<TensorSharding>& shardings,
-                                         std::size_t count) {
+/// `stored`: of the arrays as they are stored, whose shapes clients see so.
+std::vector<std::string> write_shardings(const std::vector<TensorSharding>& stored,
+                                         const std::vector<Shape>& shapes) {
   std::vector<std::string> out;
-  for (std::size_t i = 0; i < count; ++i) {
-    out.push_back(write_op_sharding(i < shardings.size() ? to_tiling(shardings[i]) : Tiling()));
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    out.push_back(write_op_sharding(i < stored.size() ? to_tiling(seen(stored[i], shapes[i].layout))
+                                                      : Tiling()));
   }
   return out;
 }
@@ -136,6 +139,8 @@ void hand_out(Program& p) {
     p.result_dims.insert(p.result_dims.end(), s.dims.begin(), s.dims.end());
     p.result_ranks.push_back(s.dims.size());
   }
+  for (const Shape& s : p.parameter_shards) p.parameter_layouts.push_back(&memory_layout(s));
+  for (const Shape& s : p.result_shards) p.result_layouts.push_back(&memory_layout(s));
   name_kinds(p.result_memory, &p.result_kinds, &p.result_kind_sizes);
   name_kinds(p.parameter_memory, &p.parameter_kinds, &p.parameter_kind_sizes);
   point_to(p.parameter_shardings, &p.parameter_sharding_texts, &p.parameter_sharding_sizes);
@@ -163,18 +168,23 @@ void donate_by_size(Program& p, const std::vector<std::size_t>& donors) {
 }
 
 /// What the API asks for, ready to be handed out. `donors`: parameters whose memory may be taken.
-void describe(Program& p, const std::vector<std::size_t>& donors) {
+void describe(Program& p, const EntryLayouts& layouts, const std::vector<std::size_t>& donors) {
   const compiler::Executable& e = *p.executable;
   const bool split = e.num_partitions() > 1;
-  const auto shard = [&](const Shape& s, const std::vector<TensorSharding>& all, std::size_t i) {
-    return split && s.is_array() ? Shape(s.dtype, all.at(i).shard_dims(s.dims)) : s;
+  const auto shard = [&](const Shape& s, const std::vector<TensorSharding>& all, std::size_t i,
+                         const Dims& layout) {
+    Shape part = split && s.is_array() ? Shape(s.dtype, all.at(i).shard_dims(s.dims)) : s;
+    // What a program's text says of layouts, nobody keeps to.
+    part.layout.clear();
+    return seen(part, layout);
   };
   for (std::size_t i = 0; i < e.parameter_shapes().size(); ++i) {
-    p.parameter_shards.push_back(shard(e.parameter_shapes()[i], e.parameter_shardings(), i));
+    p.parameter_shards.push_back(
+        shard(e.parameter_shapes()[i], e.parameter_shardings(), i, layouts.parameters.at(i)));
   }
   for (std::size_t i = 0; i < e.result_shapes().size(); ++i) {
-    const Shape s = shard(e.result_shapes()[i], e.result_shardings(), i);
-    p.result_shards.push_back(s);
+    p.result_shards.push_back(
+        shard(e.result_shapes()[i], e.result_shardings(), i, layouts.results.at(i)));
   }
   p.donated.assign(p.parameter_shards.size(), false);
   for (const ir::Alias& a : e.partitioned().input_output_alias) {
@@ -183,8 +193,8 @@ void describe(Program& p, const std::vector<std::size_t>& donors) {
   donate_by_size(p, donors);
   const std::vector<TensorSharding> none;
   p.parameter_shardings =
-      write_shardings(split ? e.parameter_shardings() : none, p.parameter_shards.size());
-  p.result_shardings = write_shardings(split ? e.result_shardings() : none, p.result_shards.size());
+      write_shardings(split ? e.parameter_shardings() : none, p.parameter_shards);
+  p.result_shardings = write_shardings(split ? e.result_shardings() : none, p.result_shards);
   hand_out(p);
 }
 
@@ -268,15 +278,15 @@ TensorSharding split_evenly(TensorSharding s, const Dims& dims) {
 
 /// Clients want all results to be split evenly. Where the compiler chose otherwise, what is to be
 /// instead is added; whether there is such a result.
-bool settle_uneven_results(const compiler::Executable& e, const std::vector<bool>& free,
-                           SettledResults* settled) {
+bool settle_uneven_results(const compiler::Executable& e, const EntryLayouts& layouts,
+                           const std::vector<bool>& free, SettledResults* settled) {
   const std::size_t before = settled->size();
   for (std::size_t i = 0; e.num_partitions() > 1 && i < e.result_shapes().size(); ++i) {
     const TensorSharding& s = e.result_shardings().at(i);
     const Dims& dims = e.result_shapes()[i].dims;
     if (!is_free(free, i) || s.kind != TensorSharding::Kind::axes || s.splits_evenly(dims))
       continue;
-    settled->emplace(i, split_evenly(s, dims));
+    settled->emplace(i, seen(split_evenly(s, dims), layouts.results.at(i)));
   }
   return settled->size() > before;
 }
@@ -299,6 +309,7 @@ std::shared_ptr<Program> try_to_compile(PJRT_Client& client, std::string_view so
     for (const auto& [i, sharding] : *settled) module->entry()->root()->sharding[i] = sharding;
     spmd::extend_submeshes(module.get());
   }
+  const EntryLayouts layouts = settle_layouts(module.get());
   for (const ir::Instruction* q : module->entry()->parameters()) {
     p->parameter_memory.push_back(ir::memory_of_parameter(*q));
   }
@@ -314,9 +325,11 @@ std::shared_ptr<Program> try_to_compile(PJRT_Client& client, std::string_view so
     if (index.empty()) donors.push_back(std::size_t(parameter));
   }
   p->executable = client.engine->compile(std::move(module), options);
-  if (settle_uneven_results(*p->executable, p->options.free_results, settled)) return nullptr;
+  if (settle_uneven_results(*p->executable, layouts, p->options.free_results, settled)) {
+    return nullptr;
+  }
   for (const auto& i : inspections) i->report();
-  describe(*p, donors);
+  describe(*p, layouts, donors);
   plan_runs(*p);
   return p;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/pjrt/compile_options.h"
+#include "src/pjrt/memory_layout.h"
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {
@@ -34,7 +35,7 @@ struct Program {
   /// Runs call functions of the host, which may take any time.
   bool calls_host = false;
 
-  /// Of one device.
+  /// Of one device, as clients see them: with their layouts.
   std::vector<Shape> parameter_shards, result_shards;
   std::vector<MemoryKind> parameter_memory, result_memory;
   /// Parameters whose memory a result takes: they are the program's own once it runs.
@@ -49,6 +50,7 @@ struct Program {
   std::vector<std::string> parameter_shardings, result_shardings;
   std::vector<const char*> parameter_sharding_texts, result_sharding_texts;
   std::vector<std::size_t> parameter_sharding_sizes, result_sharding_sizes;
+  std::vector<PJRT_Layouts_MemoryLayout*> parameter_layouts, result_layouts;
   /// Made when it is first asked for.
   std::mutex lock;
   std::string optimized;

@@ -5,6 +5,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -14,7 +15,7 @@
 namespace tessera::pjrt {
 namespace {
 
-constexpr std::string_view kMagic = "TESSERA-PROGRAM-3\n";
+constexpr std::string_view kMagic = "TESSERA-PROGRAM-4\n";
 
 class Reader {
  public:
@@ -69,10 +70,21 @@ void put(std::string* out, const std::vector<StoredProgram::Value>& values) {
     put(out, primitive_type(v.shard.dtype));
     put(out, v.shard.dims.size());
     for (const std::int64_t d : v.shard.dims) put(out, std::uint64_t(d));
+    put(out, v.shard.layout.size());
+    for (const std::int64_t d : v.shard.layout) put(out, std::uint64_t(d));
     put(out, std::uint64_t(v.memory));
     put(out, std::uint64_t(v.donated));
     put(out, v.sharding);
   }
+}
+
+void check_order(const Shape& shape) {
+  Dims sorted = shape.layout;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted.size() == shape.dims.size() && is_identity_order(sorted)) return;
+  throw Failure(
+      PJRT_Error_Code_DATA_LOSS,
+      "a stored program has a layout that is no order of the dims of " + shape.to_string());
 }
 
 std::vector<StoredProgram::Value> values(Reader& in) {
@@ -90,6 +102,11 @@ std::vector<StoredProgram::Value> values(Reader& in) {
     for (std::uint64_t rank = in.number(); rank > 0; --rank) {
       v.shard.dims.push_back(std::int64_t(in.number(std::uint64_t(1) << 62, "a dim of the size")));
     }
+    for (std::uint64_t rank = in.number(v.shard.dims.size(), "a layout of the size"); rank > 0;
+         --rank) {
+      v.shard.layout.push_back(std::int64_t(in.number(v.shard.dims.size(), "a dim in a layout")));
+    }
+    if (!v.shard.layout.empty()) check_order(v.shard);
     v.memory = MemoryKind(in.number(std::uint64_t(kMemoryKinds) - 1, "a kind of memory"));
     v.donated = in.number(1, "a flag") != 0;
     v.sharding = in.text();

@@ -6,6 +6,7 @@
 
 #include "src/base/arrays/small_elements.h"
 #include "src/pjrt/dtypes.h"
+#include "src/pjrt/memory_layout.h"
 #include "src/pjrt/objects.h"
 
 namespace tessera::pjrt {
@@ -56,28 +57,20 @@ PJRT_Memory* memory_or_default(PJRT_Memory* memory, PJRT_Device* device) {
   return memory != nullptr ? memory : checked(device, "device").memories.front();
 }
 
-/// Byte strides of an array whose dims lie in that order in memory.
-Dims strides_of_order(const Shape& shape, const std::int64_t* minor_to_major, std::size_t rank) {
-  if (rank != shape.dims.size()) {
-    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                  "a layout of " + std::to_string(rank) + " dims for " + shape.to_string());
-  }
-  check_list(minor_to_major, rank, "minor_to_major");
-  Dims out(rank, 0);
-  std::int64_t stride = std::int64_t(byte_size(shape.dtype));
-  for (std::size_t i = 0; i < rank; ++i) {
-    const std::int64_t d = minor_to_major[i];
-    if (d < 0 || d >= std::int64_t(rank) || out[std::size_t(d)] != 0) {
-      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                    "minor_to_major is no permutation of the dims of " + shape.to_string());
-    }
-    out[std::size_t(d)] = stride;
-    stride *= std::max<std::int64_t>(1, shape.dims[std::size_t(d)]);
-  }
-  return out;
+/// Strides of the client's, for the array as it is stored; none: dense and row-major as seen.
+Dims strides_as_stored(const Shape& shape, Dims strides) {
+  if (shape.layout.empty()) return strides;
+  if (strides.empty()) strides = byte_strides(shape.dims, byte_size(shape.dtype));
+  return stored(strides, shape.layout);
 }
 
-/// Empty: dense and row-major.
+/// How a client has an array of that layout, as it is stored.
+HostLayout held_as(const Shape& shape, Dims strides = {}) {
+  return {shape.dtype, Box::entire(stored(shape).dims),
+          strides_as_stored(shape, std::move(strides))};
+}
+
+/// Strides of an array whose client names a layout. Empty: row-major.
 Dims strides_of_layout(const Shape& shape, const PJRT_Buffer_MemoryLayout* layout) {
   if (layout == nullptr) return {};
   if (layout->type == PJRT_Buffer_MemoryLayout_Type_Strides) {
@@ -90,10 +83,10 @@ Dims strides_of_layout(const Shape& shape, const PJRT_Buffer_MemoryLayout* layou
     return Dims(layout->strides.byte_strides,
                 layout->strides.byte_strides + layout->strides.num_byte_strides);
   }
-  if (layout->tiled.num_tiles != 0) {
-    throw Failure(PJRT_Error_Code_UNIMPLEMENTED, "tiled layouts; arrays are dense");
-  }
-  return strides_of_order(shape, layout->tiled.minor_to_major, layout->tiled.minor_to_major_size);
+  Shape there = shape;
+  there.layout = layout_of(shape, layout);
+  if (there.layout.empty()) return {};
+  return seen(byte_strides(stored(there).dims, byte_size(shape.dtype)), there.layout);
 }
 
 /// Calls a function of the client's when nobody uses its memory any more.
@@ -102,29 +95,36 @@ std::shared_ptr<const void> owner(std::function<void()> release) {
                                      [f = std::move(release)](const void*) { f(); });
 }
 
-/// A copy of the host's elements for one memory.
+/// A copy of the host's elements for one memory. `held`: of the array as it is stored.
 DeviceBuffer copied_in(const std::byte* bytes, const HostLayout& held, const Shape& shape,
                        const PJRT_Memory& memory) {
   const PJRT_Device& device = *memory.device;
-  return device.client->engine
-      ->copy_in(bytes, held, Box::entire(shape.dims), {&device.device, 1}, memory.kind)
-      .front();
+  const Box all = Box::entire(stored(shape).dims);
+  return device.client->engine->copy_in(bytes, held, all, {&device.device, 1}, memory.kind).front();
+}
+
+/// Nothing is held, so that all of it is 0.
+DeviceBuffer zeros(const Shape& shape, const PJRT_Memory& memory) {
+  const Dims none(shape.dims.size(), 0);
+  return copied_in(nullptr, {shape.dtype, Box{none, none}}, shape, memory);
 }
 
 PJRT_Error* from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
   return guarded([&] {
     PJRT_Client& client = checked(args->client, "client");
     PJRT_Memory* const memory = memory_or_default(args->memory, args->device);
-    const Shape shape = shape_of(args->type, args->dims, args->num_dims);
-    HostLayout held{shape.dtype, Box::entire(shape.dims)};
+    Shape shape = shape_of(args->type, args->dims, args->num_dims);
+    shape.layout = layout_of(shape, args->device_layout);
+    Dims strides;
     if (args->num_byte_strides != 0) {
       check_list(args->byte_strides, args->num_byte_strides, "strides");
-      held.byte_strides = Dims(args->byte_strides, args->byte_strides + args->num_byte_strides);
+      strides = Dims(args->byte_strides, args->byte_strides + args->num_byte_strides);
       if (args->num_byte_strides != args->num_dims) {
         throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
                       std::to_string(args->num_byte_strides) + " strides for " + shape.to_string());
       }
     }
+    const HostLayout held = held_as(shape, std::move(strides));
     const bool zero_copy =
         args->host_buffer_semantics >= PJRT_HostBufferSemantics_kImmutableZeroCopy;
     const auto* bytes = static_cast<const std::byte*>(args->data);
@@ -137,7 +137,7 @@ PJRT_Error* from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
       const compiler::HostMemory host{
           const_cast<std::byte*>(bytes), size, owner([released] { released->complete(); }),
           args->host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy};
-      data = client.engine->adopt(host, shape, memory->device->device, memory->kind);
+      data = client.engine->adopt(host, stored(shape), memory->device->device, memory->kind);
       if (data) done->event = std::move(released);
     }
     if (!data) data = copied_in(bytes, held, shape, *memory);
@@ -175,11 +175,10 @@ PJRT_Error* view_of_memory(PJRT_Client_CreateViewOfDeviceBuffer_Args* args) {
 PJRT_Error* uninitialized(PJRT_Client_CreateUninitializedBuffer_Args* args) {
   return guarded([&] {
     PJRT_Memory* const memory = memory_or_default(args->memory, args->device);
-    const Shape shape = shape_of(args->shape_element_type, args->shape_dims, args->shape_num_dims);
-    // Nothing is held, so that all of it is 0.
-    const Dims none(shape.dims.size(), 0);
-    const HostLayout held{shape.dtype, Box{none, none}};
-    args->buffer = make_buffer(copied_in(nullptr, held, shape, *memory), shape, memory);
+    Shape shape = shape_of(args->shape_element_type, args->shape_dims, args->shape_num_dims);
+    shape.layout =
+        layout_of(shape, static_cast<const PJRT_Buffer_MemoryLayout*>(args->shape_layout));
+    args->buffer = make_buffer(zeros(shape, *memory), shape, memory);
   });
 }
 
@@ -196,9 +195,8 @@ PJRT_Error* to_host(PJRT_Buffer_ToHostBuffer_Args* args) {
                     "the host's memory has " + std::to_string(args->dst_size) + " bytes; " +
                         buffer->shape.to_string() + " takes " + std::to_string(size));
     }
-    const Box all = Box::entire(buffer->shape.dims);
-    const HostLayout requested{buffer->shape.dtype, all,
-                               strides_of_layout(buffer->shape, args->host_layout)};
+    const HostLayout requested =
+        held_as(buffer->shape, strides_of_layout(buffer->shape, args->host_layout));
     args->event = new PJRT_Event{
         with_data(buffer, [engine = buffer->device()->client->engine, requested,
                            to = static_cast<std::byte*>(args->dst)](const DeviceBuffer& data) {
@@ -271,17 +269,13 @@ PJRT_Error* create_transfers(PJRT_Client_CreateBuffersForAsyncHostToDevice_Args*
     check_list(args->shape_specs, args->num_shape_specs, "shapes");
     for (std::size_t i = 0; i < args->num_shape_specs; ++i) {
       const PJRT_ShapeSpec& spec = args->shape_specs[i];
-      const Shape shape = shape_of(spec.element_type, spec.dims, spec.num_dims);
-      if (args->device_layouts != nullptr && i < args->num_device_layouts &&
-          !HostLayout{shape.dtype, Box::entire(shape.dims),
-                      strides_of_layout(shape, args->device_layouts[i])}
-               .is_plain()) {
-        throw Failure(PJRT_Error_Code_UNIMPLEMENTED,
-                      "layouts other than row-major: " + shape.to_string());
+      Shape shape = shape_of(spec.element_type, spec.dims, spec.num_dims);
+      // The client's pieces are of that layout, too.
+      if (args->device_layouts != nullptr && i < args->num_device_layouts) {
+        shape.layout = layout_of(shape, args->device_layouts[i]);
       }
       auto target = std::make_unique<Transfers::Target>();
-      const Dims none(shape.dims.size(), 0);
-      target->data = copied_in(nullptr, {shape.dtype, Box{none, none}}, shape, *t.memory);
+      target->data = zeros(shape, *t.memory);
       target->pending = std::make_shared<Pending>(Pending{std::make_shared<tessera::Event>(), {}});
       target->buffer.reset(make_buffer(target->pending, shape, t.memory));
       target->shape = shape;
@@ -331,14 +325,14 @@ PJRT_Error* transfer_data(PJRT_AsyncHostToDeviceTransferManager_TransferData_Arg
 PJRT_Error* transfer_literal(PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args* args) {
   return guarded([&] {
     Transfers::Target& target = target_of(args->transfer_manager, args->buffer_index);
-    const Shape shape = shape_of(args->shape_element_type, args->shape_dims, args->shape_num_dims);
-    const HostLayout held{
-        shape.dtype, Box::entire(shape.dims),
-        strides_of_layout(shape, static_cast<const PJRT_Buffer_MemoryLayout*>(args->shape_layout))};
-    if (shape != target.shape || !held.is_plain()) {
+    Shape shape = shape_of(args->shape_element_type, args->shape_dims, args->shape_num_dims);
+    shape.layout =
+        layout_of(shape, static_cast<const PJRT_Buffer_MemoryLayout*>(args->shape_layout));
+    if (shape != target.shape || !same_layout(shape, target.shape)) {
       throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
-                    "a literal of shape " + shape.to_string() + " for a buffer of " +
-                        target.shape.to_string() + "; valid: the same shape, row-major");
+                    "a literal of " + shape.to_string() + memory_layout(shape).text +
+                        " for a buffer of " + target.shape.to_string() +
+                        memory_layout(target.shape).text + "; valid: the same shape and layout");
     }
     auto done = std::make_unique<PJRT_Event>();
     write_piece(target, args->data, 0, shape.byte_count(), true);

@@ -111,27 +111,35 @@ struct PJRT_FFI_UserData_Add_Args {
   PJRT_FFI_UserData user_data;
 };
 
+struct PJRT_Layouts_MemoryLayout;
+
 struct PJRT_Layouts_Extension {
   PJRT_Extension_Base base;
-  void* PJRT_Layouts_MemoryLayout_Destroy;
-  void* PJRT_Layouts_MemoryLayout_Serialize;
-  void* PJRT_Layouts_PJRT_Client_GetDefaultLayout;
-  void* PJRT_Layouts_PJRT_Buffer_MemoryLayout;
-  void* PJRT_Layouts_PJRT_Topology_GetDefaultLayout;
-  void* PJRT_Layouts_PJRT_Executable_GetOutputLayouts;
-  void* PJRT_Layouts_PJRT_Executable_GetParameterLayouts;
+  PJRT_Error* (*PJRT_Layouts_MemoryLayout_Destroy)(struct PJRT_Layouts_MemoryLayout_Destroy_Args*);
+  PJRT_Error* (*PJRT_Layouts_MemoryLayout_Serialize)(
+      struct PJRT_Layouts_MemoryLayout_Serialize_Args*);
+  PJRT_Error* (*PJRT_Layouts_PJRT_Client_GetDefaultLayout)(
+      struct PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args*);
+  PJRT_Error* (*PJRT_Layouts_PJRT_Buffer_MemoryLayout)(
+      struct PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args*);
+  PJRT_Error* (*PJRT_Layouts_PJRT_Topology_GetDefaultLayout)(
+      struct PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args*);
+  PJRT_Error* (*PJRT_Layouts_PJRT_Executable_GetOutputLayouts)(
+      struct PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args*);
+  PJRT_Error* (*PJRT_Layouts_PJRT_Executable_GetParameterLayouts)(
+      struct PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args*);
 };
 
 struct PJRT_Layouts_MemoryLayout_Destroy_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer_MemoryLayout* layout;
+  PJRT_Layouts_MemoryLayout* layout;
 };
 
 struct PJRT_Layouts_MemoryLayout_Serialize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  PJRT_Buffer_MemoryLayout* layout;
+  PJRT_Layouts_MemoryLayout* layout;
   const char* serialized_bytes;
   size_t serialized_bytes_size;
   void* serialized_layout;
@@ -142,7 +150,7 @@ struct PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_Buffer* buffer;
-  PJRT_Buffer_MemoryLayout* layout;
+  PJRT_Layouts_MemoryLayout* layout;
 };
 
 struct PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args {
@@ -152,7 +160,7 @@ struct PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args {
   uint32_t type;
   const int64_t* dims;
   size_t num_dims;
-  PJRT_Buffer_MemoryLayout* layout;
+  PJRT_Layouts_MemoryLayout* layout;
 };
 
 struct PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args {
@@ -160,7 +168,7 @@ struct PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args {
   PJRT_Extension_Base* extension_start;
   PJRT_Executable* executable;
   size_t num_outputs;
-  void* layouts;
+  PJRT_Layouts_MemoryLayout* const* layouts;
 };
 
 struct PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args {
@@ -168,17 +176,17 @@ struct PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args {
   PJRT_Extension_Base* extension_start;
   PJRT_Executable* executable;
   size_t num_parameters;
-  void* layouts;
+  PJRT_Layouts_MemoryLayout* const* layouts;
 };
 
 struct PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  void* topology_description;
+  PJRT_TopologyDescription* topology_description;
   uint32_t type;
   const int64_t* dims;
   size_t num_dims;
-  PJRT_Buffer_MemoryLayout* layout;
+  PJRT_Layouts_MemoryLayout* layout;
 };
 
 struct PJRT_MemoryDescription_Kind_Args {

@@ -4,6 +4,7 @@
 
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/names.h"
+#include "src/text/read/layout_modes.h"
 #include "src/text/read/reader.h"
 
 namespace tessera::text {
@@ -178,6 +179,7 @@ void Reader::finish_functions() {
   }
   module_->set_entry(main->computation);
   entry_arguments(*main);
+  entry_layouts(*main);
 }
 
 void Reader::start_body(Function& f) {
@@ -281,6 +283,32 @@ void Reader::set_root(const Function& f, std::vector<ir::Instruction*> returned)
     pend_attributes(holder.get(), f.results[n].attributes);
     result_holders_.push_back(std::move(holder));
   }
+}
+
+void Reader::entry_layouts(const Function& f) {
+  // Empty: the default.
+  const auto mode = [](const Function::Argument& of) -> std::string_view {
+    for (const Attribute& a : of.attributes) {
+      if (a.key != kLayoutMode || a.value.size() < 2) continue;
+      const std::string_view text = a.value.substr(1, a.value.size() - 2);
+      if (text != "default") return text;
+    }
+    return {};
+  };
+  for (std::size_t n = 0; n < f.arguments.size(); ++n) {
+    const std::string_view of = mode(f.arguments[n]);
+    if (of.empty()) continue;
+    f.computation->parameter(n)->frontend_attributes.edit()[kLayoutMode] = unescape(of);
+  }
+  std::string all;
+  bool any = false;
+  for (const Function::Argument& result : f.results) {
+    const std::string_view of = mode(result);
+    any = any || !of.empty();
+    if (&result != &f.results.front()) all += ';';
+    all += of.empty() ? "default" : unescape(of);
+  }
+  if (any) module_->frontend_attributes[kResultLayoutModes] = all;
 }
 
 void Reader::entry_arguments(const Function& f) {

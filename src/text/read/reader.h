@@ -243,6 +243,7 @@ class Reader {
   void entry_results(Function& f);
   void entry_arguments(const Function& f);
   MeshTable meshes_of_manual_computations();
+  void entry_layouts(const Function& f);
   void resolve();
   const char* skip_region();
 
