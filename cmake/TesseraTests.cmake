@@ -184,7 +184,8 @@ if(TESSERA_PJRT)
   add_executable(tessera_pjrt_tests ${pjrt_tests})
   add_dependencies(tessera_pjrt_tests tessera_pjrt)
   target_compile_definitions(tessera_pjrt_tests PRIVATE
-    TESSERA_PJRT_LIBRARY="$<TARGET_FILE:tessera_pjrt>")
+    TESSERA_PJRT_LIBRARY="$<TARGET_FILE:tessera_pjrt>"
+    TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   # Without a precompiled header: the targets that have one would be built first.
   target_compile_options(tessera_pjrt_tests PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O0>)
   target_link_libraries(tessera_pjrt_tests PRIVATE tessera_build_flags Threads::Threads
