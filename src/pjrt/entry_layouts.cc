@@ -72,16 +72,8 @@ std::string take_mode(Instruction* parameter) {
 
 /// By result.
 std::vector<std::string> take_result_modes(ir::Module* module) {
-  auto node = module->frontend_attributes.extract(text::kResultLayoutModes);
-  std::vector<std::string> out;
-  if (!node) return out;
-  const std::string& all = node.mapped();
-  for (std::size_t begin = 0; begin <= all.size();) {
-    const std::size_t end = std::min(all.find(';', begin), all.size());
-    out.push_back(all.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return out;
+  const auto node = module->frontend_attributes.extract(text::kResultLayoutModes);
+  return node ? text::result_layout_modes(node.mapped()) : std::vector<std::string>();
 }
 
 /// Follows an array to where its elements are put in order.

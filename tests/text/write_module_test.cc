@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules and functions: results, aliases, names, copies of computations, locations, refusals.
 #include "src/ir/rewrite/builder.h"
+#include "src/text/read/layout_modes.h"
 #include "src/text/write/stablehlo.h"
 #include "tests/text/write_cases.h"
 
@@ -53,6 +54,21 @@ TEST(WriteModule, AliasesNameFlatResults) {
              "%arg0: tensor<4xf32> {jax.buffer_donor = true}, "
              "%arg1: tensor<i32> {tf.aliasing_output = 2 : i32}, "
              "%arg2: tensor<4xf32> {jax.buffer_donor = true}");
+}
+
+TEST(WriteModule, LayoutModesStay) {
+  const auto read = parse_stablehlo(
+      R"(func.func @main(%a: tensor<4x2xf32> {mhlo.layout_mode = "{0,1}"},
+          %b: tensor<4x2xf32> {mhlo.layout_mode = "default"})
+          -> (tensor<4x2xf32>, tensor<4x2xf32> {mhlo.layout_mode = "auto"}) {
+        return %a, %b : tensor<4x2xf32>, tensor<4x2xf32>
+      })");
+  for (const auto& m :
+       {parse_stablehlo(to_stablehlo(*read)), ir::parse_hlo(ir::to_string(*read))}) {
+    EXPECT_EQ(m->entry()->parameter(0)->frontend_attributes->at(kLayoutMode), "{0,1}");
+    EXPECT_EQ(m->entry()->parameter(1)->frontend_attributes->count(kLayoutMode), 0U);
+    EXPECT_EQ(m->frontend_attributes.at(kResultLayoutModes), "default;auto");
+  }
 }
 
 TEST(WriteModule, NamesStayDistinct) {

@@ -6,6 +6,7 @@
 #include "src/ir/hlo/sdy_attributes.h"
 #include "src/ir/hlo/text_out.h"
 #include "src/ir/post_order.h"
+#include "src/text/read/layout_modes.h"
 #include "src/text/read/stablehlo.h"
 #include "src/text/write/function.h"
 #include "src/text/write/stablehlo.h"
@@ -106,7 +107,7 @@ std::string Writer::run() {
                      {"mhlo.num_replicas", std::to_string(module_.replica_count) + " : i32"}};
   std::string frontend;
   for (const auto& [k, v] : module_.frontend_attributes) {
-    if (k == ir::kSdyMeshes) continue;
+    if (k == ir::kSdyMeshes || k == kResultLayoutModes) continue;
     frontend += frontend.empty() ? "{" : ", ";
     append_key(frontend, k);
     frontend += " = ";
@@ -146,6 +147,17 @@ void append_memory(const Instruction& root, std::size_t n, std::size_t results, 
   const auto* placement = result.attrs.get_if<ir::DevicePlacementAttrs>();
   if (placement == nullptr || !is_host(placement->memory)) return;
   out->emplace_back(ir::kMemoryKindAttribute, "\"" + std::string(name(placement->memory)) + "\"");
+}
+
+/// The layout that the module states for a result of its entry, unless it is the default.
+void append_layout_mode(const ir::Module& module, std::size_t n, Entries* out) {
+  const auto found = module.frontend_attributes.find(kResultLayoutModes);
+  if (found == module.frontend_attributes.end()) return;
+  const std::vector<std::string> modes = result_layout_modes(found->second);
+  if (n >= modes.size() || modes[n] == "default") return;
+  std::string text;
+  append_string(text, modes[n]);
+  out->emplace_back(kLayoutMode, std::move(text));
 }
 
 }  // namespace
@@ -198,6 +210,7 @@ void Writer::function(const Computation& c, const std::string& symbol) {
     if (root.sharding.size() == head.results.size()) s = &root.sharding[n];
     if (marker != nullptr) s = &marker->sharding[0];
     if (head.entry) append_memory(root, n, head.results.size(), &of_result);
+    if (head.entry) append_layout_mode(module_, n, &of_result);
     if (s != nullptr && !s->is_manual() && s->kind != TensorSharding::Kind::unknown) {
       of_result.emplace_back("sdy.sharding",
                              "#sdy.sharding" + sharding_text(*s, head.results[n]->rank()));

@@ -8,6 +8,7 @@
 #include "src/ir/hlo/attribute_text.h"
 #include "src/ir/hlo/sdy_attributes.h"
 #include "src/ir/hlo/text_out.h"
+#include "src/text/read/layout_modes.h"
 #include "src/text/write/function.h"
 #include "src/text/write/text.h"
 
@@ -116,7 +117,7 @@ Entries Writer::decorations(const Instruction& i) {
   for (const auto& [k, v] : *i.frontend_attributes) {
     if (k == kShardingRule && is_sharding_rule(v)) {
       out.emplace_back("sdy.sharding_rule", v);
-    } else if (i.is(Opcode::parameter) && k == ir::kMemoryKindAttribute) {
+    } else if (i.is(Opcode::parameter) && (k == ir::kMemoryKindAttribute || k == kLayoutMode)) {
       std::string text;
       append_string(text, v);
       out.emplace_back(k, std::move(text));
