@@ -2,6 +2,7 @@
 // The table of platforms.
 #include "src/base/platforms.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <set>
@@ -32,17 +33,24 @@ Platforms& platforms() {
 
 const Platform& platform_of_environment() {
   const std::string wanted = env_text("TESSERA_PLATFORM").value_or(virtual_platform());
-  if (wanted != virtual_platform() && process_count() > 1) {
+  const Platform* found = find_platform(wanted);
+  if (found == nullptr) {
+    throw ValueError("TESSERA_PLATFORM=" + wanted + ": there is no such platform; there are " +
+                     list_of_platforms());
+  }
+  const std::vector<Device>& all = found->devices();
+  if (process_count() > 1 && std::all_of(all.begin(), all.end(), [](const Device& d) {
+        return d.process_index == process_index();
+      })) {
     // Each would compute with its own devices what is meant for those of all.
     throw NotImplementedError(
         "TESSERA_PLATFORM=" + wanted + ": this is one of " + std::to_string(process_count()) +
-        " processes that run a program together, and arrays span the virtual devices of processes "
-        "alone; valid: one process, which has all devices of its machine, or "
-        "TESSERA_ENGINE=in_process for processes that don't run together");
+        " processes that run a program together, and devices of this platform are each process's "
+        "own; valid: a plugin that joins them (docs/accelerators.md), one process, which has all "
+        "devices of its machine, or TESSERA_ENGINE=in_process for processes that don't run "
+        "together");
   }
-  if (const Platform* found = find_platform(wanted)) return *found;
-  throw ValueError("TESSERA_PLATFORM=" + wanted + ": there is no such platform; there are " +
-                   list_of_platforms());
+  return *found;
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plugin that is another one, whose file PJRT_TEST_PLUGIN names, but for what
-// PJRT_TEST_FAULT says when it is opened: the name of a function that fails, or
-// "no table", "major version", "small table", "no device", "late" (results are errors).
+// PJRT_TEST_FAULT says when it is opened: the name of a function that fails, "no FUNCTION" if there
+// is none, or "no table", "major version", "small table", "no device", "late" (results are errors),
+// "foreign" (of another maker), "key values" (clients first check what processes tell each other).
+// It counts what was made and not destroyed.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -57,6 +60,168 @@ PJRT_Error* code(PJRT_Error_GetCode_Args* args) {
   args->code = PJRT_Error_Code_INTERNAL;
   return nullptr;
 }
+
+// What is alive. Functions that fail make nothing.
+std::atomic<long> buffers, events, programs;
+void count_event(PJRT_Event* event) {
+  if (event != nullptr) ++events;
+}
+template <class Args>
+using Function = PJRT_Error*(Args*);
+
+PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
+  PJRT_Error* const error = real->PJRT_LoadedExecutable_Execute(args);
+  if (error != nullptr) return error;
+  auto get = PJRT_LoadedExecutable_GetExecutable_Args();
+  get.struct_size = sizeof get;
+  get.loaded_executable = args->executable;
+  real->PJRT_LoadedExecutable_GetExecutable(&get);
+  auto outputs = PJRT_Executable_NumOutputs_Args();
+  outputs.struct_size = sizeof outputs;
+  outputs.executable = get.executable;
+  real->PJRT_Executable_NumOutputs(&outputs);
+  auto gone = PJRT_Executable_Destroy_Args();
+  gone.struct_size = sizeof gone;
+  gone.executable = get.executable;
+  real->PJRT_Executable_Destroy(&gone);
+  buffers += long(outputs.num_outputs * args->num_devices);
+  for (std::size_t d = 0; args->device_complete_events != nullptr && d < args->num_devices; ++d) {
+    count_event(args->device_complete_events[d]);
+  }
+  return nullptr;
+}
+PJRT_Error* from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {
+  PJRT_Error* const error = real->PJRT_Client_BufferFromHostBuffer(args);
+  if (error != nullptr) return error;
+  ++buffers;
+  count_event(args->done_with_host_buffer);
+  return nullptr;
+}
+PJRT_Error* to_host(PJRT_Buffer_ToHostBuffer_Args* args) {
+  PJRT_Error* const error = real->PJRT_Buffer_ToHostBuffer(args);
+  if (error == nullptr && args->dst != nullptr) count_event(args->event);
+  return error;
+}
+PJRT_Error* ready_event(PJRT_Buffer_ReadyEvent_Args* args) {
+  PJRT_Error* const error = real->PJRT_Buffer_ReadyEvent(args);
+  if (error == nullptr) count_event(args->event);
+  return error;
+}
+PJRT_Error* version(PJRT_Client_PlatformVersion_Args* args) {
+  static constexpr char kVersion[] = "somebody else's";
+  args->platform_version = kVersion;
+  args->platform_version_size = sizeof kVersion - 1;
+  return nullptr;
+}
+
+/// Counts what a function makes, or destroys.
+#define COUNT(table, name, count, by)                                  \
+  (table)->PJRT_##name = [](PJRT_##name##_Args* args) -> PJRT_Error* { \
+    PJRT_Error* const error = real->PJRT_##name(args);                 \
+    if (error == nullptr) (count) += (by);                             \
+    return error;                                                      \
+  }
+void count_all(PJRT_Api* table) {
+  table->PJRT_LoadedExecutable_Execute = execute;
+  table->PJRT_Client_BufferFromHostBuffer = from_host;
+  table->PJRT_Buffer_ToHostBuffer = to_host;
+  table->PJRT_Buffer_ReadyEvent = ready_event;
+  COUNT(table, Buffer_CopyToMemory, buffers, 1);
+  COUNT(table, Buffer_CopyToDevice, buffers, 1);
+  COUNT(table, Buffer_Destroy, buffers, -1);
+  COUNT(table, Event_Destroy, events, -1);
+  COUNT(table, Client_Compile, programs, 1);
+  COUNT(table, LoadedExecutable_Destroy, programs, -1);
+  COUNT(table, LoadedExecutable_GetExecutable, programs, 1);
+  COUNT(table, Executable_Destroy, programs, -1);
+}
+#undef COUNT
+
+// What processes tell each other. The callbacks' types are those of the C API.
+PJRT_Error* callback_error(int code, const char* text, std::size_t size) {
+  return made_error("code " + std::to_string(code) + ": " + std::string(text, size));
+}
+template <class Args>
+void set_key(const std::string& key, void* user_arg, Args* args) {
+  args->struct_size = sizeof *args;
+  args->key = const_cast<char*>(key.data());
+  args->key_size = key.size();
+  args->callback_error = reinterpret_cast<void*>(&callback_error);
+  args->user_arg = user_arg;
+}
+/// The value, or what the error says.
+template <class Args>
+std::string call(void* callback, Args* args) {
+  if (PJRT_Error* error = reinterpret_cast<Function<Args>*>(callback)(args)) {
+    std::string text = own(error)->message;
+    PJRT_Error_Destroy_Args gone{sizeof gone, nullptr, error};
+    destroy(&gone);
+    return text;
+  }
+  return "";
+}
+template <class Args>
+std::string value_of(void* callback, Args* args) {
+  const std::string error = call(callback, args);
+  if (!error.empty()) return error;
+  std::string out(static_cast<const char*>(args->value), args->value_size);
+  reinterpret_cast<void (*)(char*)>(args->value_deleter_callback)(static_cast<char*>(args->value));
+  return out;
+}
+/// Longer than a note between processes, and no text.
+std::string said_by(long process) {
+  return std::string("value\0of ", 9) + std::to_string(process) + std::string(9000, 'x');
+}
+std::string key_of(long process) { return "key of:" + std::to_string(process); }
+
+/// What goes wrong; empty if nothing does.
+std::string talk(const PJRT_Client_Create_Args& args) {
+  long process = -1, count = 0;
+  for (std::size_t i = 0; i < args.num_options; ++i) {
+    const std::string name(args.create_options[i].name, args.create_options[i].name_size);
+    if (name == "node_id") process = long(args.create_options[i].int64_value);
+    if (name == "num_nodes") count = long(args.create_options[i].int64_value);
+  }
+  if (process < 0 || count < 2) return "no node_id and num_nodes";
+  if (args.kv_get_callback == nullptr || args.kv_put_callback == nullptr ||
+      args.kv_try_get_callback == nullptr) {
+    return "no callbacks";
+  }
+  PJRT_KeyValueTryGetCallback_Args nothing{};
+  set_key("nobody's", args.kv_try_get_user_arg, &nothing);
+  if (value_of(args.kv_try_get_callback, &nothing).find("code 5: ") != 0) return "no NOT_FOUND";
+  PJRT_KeyValueGetCallback_Args never{};
+  set_key("nobody's", args.kv_get_user_arg, &never);
+  never.timeout_in_ms = 50;
+  if (value_of(args.kv_get_callback, &never).find("code 4: ") != 0) return "no DEADLINE_EXCEEDED";
+  for (const char* last : {"", "", "!"}) {
+    const std::string key = key_of(process);
+    std::string value = said_by(process) + last;
+    PJRT_KeyValuePutCallback_Args put{};
+    set_key(key, args.kv_put_user_arg, &put);
+    put.value = value.data();
+    put.value_size = value.size();
+    const std::string error = call(args.kv_put_callback, &put);
+    if (*last == 0 ? !error.empty() : error.find("code 6: ") != 0) return "put: " + error;
+  }
+  for (long p = 0; p < count; ++p) {
+    const std::string key = key_of(p);
+    PJRT_KeyValueGetCallback_Args get{};
+    set_key(key, args.kv_get_user_arg, &get);
+    get.timeout_in_ms = 30000;
+    const std::string got = value_of(args.kv_get_callback, &get);
+    if (got != said_by(p)) return "process " + std::to_string(p) + " said: " + got.substr(0, 80);
+    PJRT_KeyValueTryGetCallback_Args again{};
+    set_key(key, args.kv_try_get_user_arg, &again);
+    if (value_of(args.kv_try_get_callback, &again) != said_by(p)) return "gone after a while";
+  }
+  return "";
+}
+PJRT_Error* create_after_talk(PJRT_Client_Create_Args* args) {
+  const std::string wrong = talk(*args);
+  return wrong.empty() ? real->PJRT_Client_Create(args) : made_error("talk: " + wrong);
+}
+
 PJRT_Error* no_devices(PJRT_Client_AddressableDevices_Args* args) {
   args->addressable_devices = nullptr;
   args->num_addressable_devices = 0;
@@ -73,7 +238,9 @@ PJRT_Error* late_read(PJRT_Buffer_ToHostBuffer_Args* args) {
 }
 
 void put_fault(PJRT_Api* table, const std::string& fault) {
+  count_all(table);
 #define FUNCTION(name)                                            \
+  if (fault == "no PJRT_" #name) table->PJRT_##name = nullptr;    \
   if (fault == "PJRT_" #name) {                                   \
     table->PJRT_##name = [](PJRT_##name##_Args*) -> PJRT_Error* { \
       return made_error("PJRT_" #name);                           \
@@ -86,6 +253,8 @@ void put_fault(PJRT_Api* table, const std::string& fault) {
   if (fault == "major version") table->pjrt_api_version.major_version = 7;
   if (fault == "small table") table->struct_size = 64;
   if (fault == "no extensions") table->extension_start = nullptr;
+  if (fault == "foreign") table->PJRT_Client_PlatformVersion = version;
+  if (fault == "key values") table->PJRT_Client_Create = create_after_talk;
   if (fault == "no device") table->PJRT_Client_AddressableDevices = no_devices;
   if (fault == "late") {
     table->PJRT_Event_OnReady = late_ready;
@@ -94,6 +263,13 @@ void put_fault(PJRT_Api* table, const std::string& fault) {
 }
 
 }  // namespace
+
+/// How many are alive of what: buffers, events, programs, errors.
+extern "C" __attribute__((visibility("default"))) long failing_plugin_alive(int what) {
+  const std::lock_guard lock(mutex);
+  const long all[] = {buffers, events, programs, long(own_errors.size())};
+  return all[what];
+}
 
 extern "C" __attribute__((visibility("default"))) const PJRT_Api* GetPjrtApi() {
   const char* file = std::getenv("PJRT_TEST_PLUGIN");

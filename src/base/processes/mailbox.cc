@@ -59,10 +59,10 @@ std::optional<Mailbox::Letter> Mailbox::next(std::chrono::milliseconds time) {
     const std::lock_guard lock(m.mutex);
     auto& mine = m.letters[number_];
     if (mine.empty()) {
-      m.waits = "waits in " + who_;
+      if (!who_.empty()) m.waits = "waits in " + who_;
       return std::nullopt;
     }
-    m.waits.clear();
+    if (!who_.empty()) m.waits.clear();
     Letter out = std::move(mine.front());
     mine.pop_front();
     return out;
@@ -74,7 +74,7 @@ std::optional<Mailbox::Letter> Mailbox::next(std::chrono::milliseconds time) {
     std::this_thread::sleep_for(kPause);
   }
   const std::lock_guard lock(m.mutex);
-  m.waits.clear();
+  if (!who_.empty()) m.waits.clear();
   return std::nullopt;
 }
 

@@ -23,7 +23,7 @@ inline constexpr char kMailNote = 'm';
 /// all processes must make theirs in the same one.
 class Mailbox {
  public:
-  /// `who`: for others, of what this process waits for in it.
+  /// `who`: for others, of what this process waits for in it; empty if it never does.
   Mailbox(Processes* processes, std::string who);
   ~Mailbox();
   Mailbox(const Mailbox&) = delete;

@@ -28,7 +28,10 @@ class AcceleratorEngine final : public Engine {
         target_(platform_, client_.get()),
         transfer_(std::make_shared<Work>(Work{"a transfer on platform '" + platform_ + "'", {}})) {
     for (std::size_t k = 0; k < client_->devices().size(); ++k) {
-      devices_.push_back(Device{std::int64_t(k), process_index(), platform_});
+      const DeviceInfo& d = client_->devices()[k];
+      if (d.is_local) here_.push_back(k);
+      devices_.push_back(
+          Device{std::int64_t(k), d.is_local ? process_index() : d.process, platform_});
     }
   }
 
@@ -45,9 +48,9 @@ class AcceleratorEngine final : public Engine {
   std::vector<MemoryKind> memory_kinds() const override {
     std::vector<MemoryKind> out{MemoryKind::device};
     for (const MemoryKind kind : {MemoryKind::pinned_host, MemoryKind::unpinned_host}) {
-      const auto& all = client_->devices();
-      if (std::all_of(all.begin(), all.end(),
-                      [&](const DeviceInfo& d) { return find_memory(d, kind) > 0; })) {
+      if (std::all_of(here_.begin(), here_.end(), [&](std::size_t d) {
+            return find_memory(client_->devices()[d], kind) > 0;
+          })) {
         out.push_back(kind);
       }
     }
@@ -64,6 +67,9 @@ class AcceleratorEngine final : public Engine {
   std::vector<DeviceBuffer> copy_in(const std::byte* host, const HostLayout& held, const Box& part,
                                     std::span<const Device> devices,
                                     MemoryKind kind) const override {
+    if (std::none_of(devices.begin(), devices.end(), is_local)) {
+      return std::vector<DeviceBuffer>(devices.size());
+    }
     Bytes dense;
     if (!held.is_plain() || !(held.box == part)) {
       dense.resize(bytes_of(part, held.dtype));
@@ -91,9 +97,14 @@ class AcceleratorEngine final : public Engine {
     for (const Piece& p : pieces) {
       if (p.box == part) {
         std::vector<DeviceBuffer> out;
-        for (const Device& d : devices) out.push_back(copied(p.buffer, d, kind));
+        for (const Device& d : devices) {
+          out.push_back(is_local(d) ? copied(p.buffer, d, kind) : DeviceBuffer());
+        }
         return out;
       }
+    }
+    if (std::none_of(devices.begin(), devices.end(), is_local)) {
+      return std::vector<DeviceBuffer>(devices.size());
     }
     Bytes all(bytes_of(part, dtype));
     for (const Piece& p : pieces) {
@@ -105,6 +116,7 @@ class AcceleratorEngine final : public Engine {
   }
 
   DeviceBuffer on_device(const DeviceBuffer& buffer, const Device& device) const override {
+    if (!is_local(device)) return {};
     const Memory& memory = memory_of(buffer);
     if (memory.device == number_of(device)) return buffer;
     return guarded([&] {
@@ -125,7 +137,7 @@ class AcceleratorEngine final : public Engine {
   MemoryStats memory_stats(MemoryKind kind) const override {
     if (kind != MemoryKind::device) return Engine::memory_stats(kind);
     MemoryStats out;
-    for (std::size_t d = 0; d < devices_.size(); ++d) {
+    for (const std::size_t d : here_) {
       const auto use = guarded([&] { return client_->memory_in_use(d); });
       if (!use) return Engine::memory_stats(kind);
       out.current += use->bytes;
@@ -184,6 +196,10 @@ class AcceleratorEngine final : public Engine {
     std::vector<DeviceBuffer> out;
     for (const Device& d : devices) {
       const std::size_t device = number_of(d);
+      if (!is_local(d)) {
+        out.emplace_back();
+        continue;
+      }
       const std::size_t memory = kind_on(device, kind);
       out.push_back(wrapped(client_->copy_in(dense, dtype, dims, device, memory),
                             bytes_of(part, dtype), device));
@@ -219,6 +235,7 @@ class AcceleratorEngine final : public Engine {
   AcceleratorTarget target_;
   std::shared_ptr<const Work> transfer_;
   std::vector<Device> devices_;
+  std::vector<std::size_t> here_;  ///< those of this process
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 // symbols.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -52,7 +53,6 @@ class ClientBuffer {
   ClientBuffer() = default;
   ClientBuffer(const ClientBuffer&) = delete;
   ClientBuffer& operator=(const ClientBuffer&) = delete;
-  virtual bool is_ready() const = 0;
   virtual void when_ready(Done done) const = 0;
   /// Waits for the contents, and writes them dense and row-major.
   virtual void read(std::byte* to, std::size_t bytes) const = 0;
@@ -81,10 +81,10 @@ class ClientProgram {
   ClientProgram() = default;
   ClientProgram(const ClientProgram&) = delete;
   ClientProgram& operator=(const ClientProgram&) = delete;
-  /// Argument i and result r of the d-th device of its assignment stand at d * count + i and
-  /// d * results + r. `kept`: arguments whose memory may not be taken, though the program says that
-  /// it may. A program that calls the host has run on return, or what it throws is the run's
-  /// failure.
+  /// Argument i and result r of the d-th of its devices that are this process's stand at
+  /// d * count + i and d * results + r. `kept`: arguments whose memory may not be taken, though the
+  /// program says that it may. A program that calls the host has run on return, or what it throws
+  /// is the run's failure.
   virtual std::vector<std::unique_ptr<ClientBuffer>> execute(
       std::span<const ClientBuffer* const> arguments, std::size_t devices,
       std::span<const std::int64_t> kept, std::size_t results) const = 0;
@@ -98,6 +98,9 @@ class ClientProgram {
 
 struct DeviceInfo {
   std::int64_t id = 0;
+  /// Whose it is, as the plugin counts processes; what has memory there is the owner's alone.
+  std::int64_t process = 0;
+  bool is_local = true;
   std::string kind;  ///< "NVIDIA H100 80GB HBM3"
   /// Kinds of the memories that it can address, the default one first.
   std::vector<std::string> memories;
@@ -106,7 +109,8 @@ struct DeviceInfo {
 struct ProgramText {
   std::string code;
   std::string format = "mlir";
-  /// Replica r runs on the r-th of these devices of the client.
+  /// Replica r runs on the r-th of these devices of the client, at least one of which is this
+  /// process's.
   std::vector<std::size_t> devices;
   bool calls_host = false;
 };
@@ -124,7 +128,8 @@ class Client {
   virtual std::pair<int, int> api_version() const = 0;
   /// What the plugin says of itself.
   virtual const Values& attributes() const = 0;
-  /// Those of this process.
+  /// Those of this process; where it has a KeyValues, those of all processes, in the same order
+  /// in each.
   virtual const std::vector<DeviceInfo>& devices() const = 0;
   /// Whether programs may call functions of this process.
   virtual bool calls_host() const = 0;
@@ -141,9 +146,24 @@ class Client {
   virtual std::optional<MemoryInUse> memory_in_use(std::size_t device) const = 0;
 };
 
+/// What the processes that run a program together tell each other, for plugins that connect their
+/// devices by it. Safe to use from several threads; nothing here throws.
+class KeyValues {
+ public:
+  virtual ~KeyValues() = default;
+  /// Waits until a process has put it. Nothing if the time is over first.
+  virtual std::optional<std::string> get(const std::string& key,
+                                         std::chrono::milliseconds time) = 0;
+  /// Nothing if it isn't known here yet.
+  virtual std::optional<std::string> try_get(const std::string& key) = 0;
+  /// False if this process has put another value there.
+  virtual bool put(const std::string& key, const std::string& value) = 0;
+};
+
 /// What the module `libtessera-accelerators.so` has under this name: opens the plugin in that file
-/// and makes its client. Throws PluginFailure.
-using ClientFactory = void(const std::string& file, const Values& options,
+/// and makes its client. `shared`: null if this process is alone; else it lives as long as the
+/// process. Throws PluginFailure.
+using ClientFactory = void(const std::string& file, const Values& options, KeyValues* shared,
                            std::unique_ptr<Client>* made);
 inline constexpr const char* kClientFactory = "tessera_make_pjrt_client";
 

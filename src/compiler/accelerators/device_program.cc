@@ -85,7 +85,7 @@ std::vector<bool> alias_donated(ir::Module* module) {
   return aliased;
 }
 
-void check_calls(const ir::Module& module, const std::string& platform) {
+void check_calls(const ir::Module& module, const std::string& platform, std::size_t processes) {
   for (const auto& c : module.computations()) {
     for (const auto& i : c->instructions()) {
       const auto* call = i->attrs.get_if<ir::CustomCallAttrs>();
@@ -93,7 +93,11 @@ void check_calls(const ir::Module& module, const std::string& platform) {
       throw NotImplementedError(i->describe() + ": platform '" + platform +
                                     "' has no form of the custom call \"" + call->target +
                                     "\", which the host computes where it can read the devices' "
-                                    "memory alone; valid: compute this part on devices(\"cpu\")",
+                                    "memory alone" +
+                                    (processes > 1 ? ", and that of all devices of a program: this "
+                                                     "one is of several processes"
+                                                   : "") +
+                                    "; valid: compute this part on devices(\"cpu\")",
                                 i->location());
     }
   }

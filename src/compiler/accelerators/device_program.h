@@ -2,6 +2,7 @@
 // The form that plugins are given a device's program in.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ MemoryKind memory_of_result(const ir::Instruction& result);
 std::vector<bool> alias_donated(ir::Module* module);
 
 /// NotImplementedError that names the op, its line and the platform if there is a custom call that
-/// plugins don't know.
-void check_calls(const ir::Module& module, const std::string& platform);
+/// plugins don't know. `processes`: how many run the program.
+void check_calls(const ir::Module& module, const std::string& platform, std::size_t processes);
 
 }  // namespace tessera::compiler::accelerators

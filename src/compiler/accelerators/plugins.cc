@@ -14,6 +14,7 @@
 #include "src/base/log.h"
 #include "src/base/platforms.h"
 #include "src/compiler/accelerators/accelerator_engine.h"
+#include "src/compiler/accelerators/together.h"
 #include "src/compiler/engine.h"
 #include "src/cost/machines.h"
 
@@ -57,8 +58,10 @@ const std::vector<Device>& load(const std::string& file, const PluginOptions& op
   }
   static ClientFactory* const factory = load_factory();
   std::unique_ptr<Client> client;
+  Values values = options.values;
+  KeyValues* const shared = join_processes(options.platform, &values);
   try {
-    factory(file, options.values, &client);
+    factory(file, values, shared, &client);
   } catch (const PluginFailure& failure) {
     throw RuntimeError("PJRT plugin " + file + ": " + failure.function + ": " + failure.what());
   }
@@ -66,6 +69,7 @@ const std::vector<Device>& load(const std::string& file, const PluginOptions& op
     throw RuntimeError("PJRT plugin " + file + ": PJRT_Client_AddressableDevices: platform '" +
                        client->platform() + "' has no device in this process");
   }
+  if (shared != nullptr) check_joined(*client, file);
   const std::string platform = options.platform.empty() ? client->platform() : options.platform;
   if (platform.empty() || find_engine(platform) != nullptr) {
     throw ValueError("there is a platform '" + platform + "' already; the plugin " + file +

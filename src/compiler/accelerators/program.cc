@@ -13,6 +13,7 @@
 #include "src/compiler/accelerators/host_calls.h"
 #include "src/compiler/accelerators/lapack.h"
 #include "src/compiler/accelerators/memory.h"
+#include "src/compiler/accelerators/together.h"
 #include "src/compiler/pipeline.h"
 #include "src/compiler/planned_executable.h"
 #include "src/cost/peak_memory.h"
@@ -66,13 +67,22 @@ class AcceleratorExecutable final : public Executable {
     }
     const std::vector<std::int64_t>& ids = assignment().ids;
     for (std::int64_t d = 0; d < num_devices(); ++d) {
-      devices_.push_back(std::size_t(ids.empty() ? d : ids[std::size_t(d)]));
+      const auto device = std::size_t(ids.empty() ? d : ids[std::size_t(d)]);
+      // A program that is only looked at may have devices that there aren't.
+      if (device < client->devices().size() && !client->devices()[device].is_local) continue;
+      places_.push_back(std::size_t(d));
+      devices_.push_back(device);
     }
   }
 
+  /// The processes that run it, unless this one does alone.
+  void runs_together(std::shared_ptr<TogetherProgram> together) { together_ = std::move(together); }
+
   DeviceArrays run(DeviceArrays args, const std::vector<bool>& donated) const override {
     const profiler::Span span(profiler::Kind::run, partitioned().name, "");
-    if (!loaded_) throw RuntimeError("this program was compiled to be looked at only");
+    if (!loaded_ && !places_.empty()) {
+      throw RuntimeError("this program was compiled to be looked at only");
+    }
     if (!donated.empty() && donated.size() != args.size()) {
       throw RuntimeError(std::to_string(donated.size()) + " donation flags given for " +
                          std::to_string(args.size()) + " arguments");
@@ -81,14 +91,21 @@ class AcceleratorExecutable final : public Executable {
       throw RuntimeError(work_->what + " takes " + std::to_string(parameter_shapes().size()) +
                          " arguments, and " + std::to_string(args.size()) + " are given");
     }
+    DeviceArrays out(result_bytes_.size());
+    if (places_.empty()) {  // it is other processes' alone
+      for (std::vector<DeviceBuffer>& r : out) r.resize(std::size_t(num_devices()));
+      return out;
+    }
     const std::vector<std::int64_t> kept = kept_arguments(args, donated);
     check_must_alias(kept);
     SmallVector<const ClientBuffer*, 16> inputs;
-    for (std::size_t d = 0; d < devices_.size(); ++d) {
-      for (std::size_t i = 0; i < args.size(); ++i) inputs.push_back(buffer_of(args[i], i, d));
+    for (const std::size_t place : places_) {
+      for (std::size_t i = 0; i < args.size(); ++i) inputs.push_back(buffer_of(args[i], i, place));
     }
     std::vector<std::unique_ptr<ClientBuffer>> made;
     try {
+      std::unique_lock<std::mutex> turn;
+      if (together_) turn = together_->begin(work_->location);
       made = loaded_->execute({inputs.data(), inputs.size()}, devices_.size(), kept,
                               result_bytes_.size());
     } catch (const PluginFailure& failure) {
@@ -96,12 +113,11 @@ class AcceleratorExecutable final : public Executable {
       if (const std::exception_ptr thrown = host_.failures->take()) std::rethrow_exception(thrown);
       throw_error(failure, *work_);
     }
-    DeviceArrays out(result_bytes_.size());
     for (std::size_t r = 0; r < out.size(); ++r) {
-      out[r].reserve(devices_.size());
+      out[r].resize(std::size_t(num_devices()));
       for (std::size_t d = 0; d < devices_.size(); ++d) {
-        out[r].push_back({std::make_shared<Memory>(
-            result_bytes_[r], std::move(made[d * out.size() + r]), client_, devices_[d], work_)});
+        out[r][places_[d]].memory = std::make_shared<Memory>(
+            result_bytes_[r], std::move(made[d * out.size() + r]), client_, devices_[d], work_);
       }
     }
     return out;
@@ -179,7 +195,7 @@ class AcceleratorExecutable final : public Executable {
       if (!aliased_[i]) continue;
       const bool given = i < donated.size() && donated[i] &&
                          std::all_of(args[i].begin(), args[i].end(), [](const DeviceBuffer& b) {
-                           return b.memory.use_count() == 1;
+                           return !b || b.memory.use_count() == 1;
                          });
       if (!given) kept.push_back(std::int64_t(i));
     }
@@ -219,8 +235,25 @@ class AcceleratorExecutable final : public Executable {
   std::vector<bool> aliased_;  ///< of parameters
   HostCalls host_;
   std::vector<ir::Alias> must_alias_;
-  std::vector<std::size_t> result_bytes_, devices_;
+  std::vector<std::size_t> result_bytes_;
+  /// Of this process: which of the program's devices, and which of the client's they are.
+  std::vector<std::size_t> places_, devices_;
+  std::shared_ptr<TogetherProgram> together_;
 };
+
+std::vector<std::size_t> devices_of(const Compilation& c, const Client& client, const Work& work) {
+  std::vector<std::size_t> out;
+  for (std::int64_t d = 0; d < c.assignment.num_devices(); ++d) {
+    const std::int64_t device = c.assignment.ids.empty() ? d : c.assignment.ids[std::size_t(d)];
+    if (device >= std::int64_t(client.devices().size())) {
+      throw ValueError(work.what + " is for device " + std::to_string(device) + "; there are " +
+                           std::to_string(client.devices().size()),
+                       work.location);
+    }
+    out.push_back(std::size_t(device));
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -244,27 +277,28 @@ std::shared_ptr<const Executable> AcceleratorTarget::load(Compilation c,
     return std::make_shared<AcceleratorExecutable>(std::move(c), client_, std::move(work), nullptr,
                                                    std::vector<bool>(), HostCalls());
   }
-  const LapackForms forms =
-      client_->calls_host() ? LapackForms::of_stablehlo : LapackForms::formulas;
+  ProgramText text;
+  text.devices = devices_of(c, *client_, *work);
+  const std::vector<int> members = processes_of(*client_, text.devices);
+  if (std::none_of(text.devices.begin(), text.devices.end(),
+                   [&](std::size_t d) { return client_->devices()[d].is_local; })) {
+    return std::make_shared<AcceleratorExecutable>(std::move(c), client_, std::move(work), nullptr,
+                                                   std::vector<bool>(), HostCalls());
+  }
+  // A function of the host's is called by one device for all, which must be of its process.
+  const bool calls_host = client_->calls_host() && members.size() == 1;
+  const LapackForms forms = calls_host ? LapackForms::of_stablehlo : LapackForms::formulas;
   stages->run("lapack", [&] { lower_lapack(c.module.get(), forms); },
               {[&] { return ir::to_string(*c.module); }, [&] { ir::verify(*c.module); }});
-  if (!client_->calls_host()) check_calls(*c.module, platform_);
+  if (!calls_host) check_calls(*c.module, platform_, members.size());
   std::unique_ptr<ir::Module> module = c.module->clone();
   HostCalls host;
-  stages->run("host calls", [&] { host = call_host(module.get(), *client_); },
-              {[&] { return ir::to_string(*module); }, [&] { ir::verify(*module); }});
-  std::vector<bool> aliased;
-  ProgramText text;
-  text.calls_host = !host.numbers.empty();
-  for (std::int64_t d = 0; d < c.assignment.num_devices(); ++d) {
-    const std::int64_t device = c.assignment.ids.empty() ? d : c.assignment.ids[std::size_t(d)];
-    if (device >= std::int64_t(client_->devices().size())) {
-      throw ValueError(work->what + " is for device " + std::to_string(device) + "; there are " +
-                           std::to_string(client_->devices().size()),
-                       work->location);
-    }
-    text.devices.push_back(std::size_t(device));
+  if (calls_host) {
+    stages->run("host calls", [&] { host = call_host(module.get(), *client_); },
+                {[&] { return ir::to_string(*module); }, [&] { ir::verify(*module); }});
   }
+  std::vector<bool> aliased;
+  text.calls_host = !host.numbers.empty();
   stages->run("replicas",
               [&] {
                 make_replicas(module.get());
@@ -289,9 +323,15 @@ std::shared_ptr<const Executable> AcceleratorTarget::load(Compilation c,
     throw CompileError(work->what + ": " + failure.function + ": " + failure.what(),
                        work->location);
   }
-  return std::make_shared<AcceleratorExecutable>(std::move(c), client_, std::move(work),
-                                                 std::move(loaded), std::move(aliased),
-                                                 std::move(host));
+  std::shared_ptr<TogetherProgram> together;
+  if (members.size() > 1) {
+    together = std::make_shared<TogetherProgram>(members, c.module->name, ir::to_string(*module));
+  }
+  auto made = std::make_shared<AcceleratorExecutable>(std::move(c), client_, std::move(work),
+                                                      std::move(loaded), std::move(aliased),
+                                                      std::move(host));
+  made->runs_together(std::move(together));
+  return made;
 }
 
 }  // namespace tessera::compiler::accelerators

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <list>
 #include <memory>
@@ -481,12 +482,19 @@ class MpiTransport final : public Transport {
   MpiTransfer::Spares spares_;
 };
 
+/// Of its threads. A plugin that programs run on may use MPI as well.
+int wanted_level() {
+  const char* platform = std::getenv("TESSERA_PLATFORM");
+  const bool plugin = platform != nullptr && *platform != 0 && std::strcmp(platform, "cpu") != 0;
+  return plugin ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
+}
+
 Transport* connect(bool single_copy, std::string* error) {
   int initialized = 0;
   MPI_Initialized(&initialized);
   int level = MPI_THREAD_SINGLE;
   if (initialized == 0) {
-    const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
+    const int code = MPI_Init_thread(nullptr, nullptr, wanted_level(), &level);
     if (code != MPI_SUCCESS) {
       *error = "MPI_Init_thread: " + text_of(code);
       return nullptr;

@@ -4,6 +4,8 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
+
 namespace tessera::engines::pjrt {
 namespace {
 
@@ -75,6 +77,26 @@ std::shared_ptr<const Api> Api::open(const std::string& file) {
   auto args = sized<PJRT_Plugin_Initialize_Args>();
   TESSERA_PJRT_CALL(*api, PJRT_Plugin_Initialize, &args);
   return api;
+}
+
+void Api::end_with_process() const {
+  // Every plugin stays, and so does its Api: one object for the function at the end.
+  static std::atomic<const Api*> ends[16];
+  static std::atomic<std::size_t> count = 0;
+  static const int registered = std::atexit([] {
+    for (const auto& api : ends) {
+      if (const Api* one = api.load()) one->is_over_ = true;
+    }
+  });
+  (void)registered;
+  if (const std::size_t at = count++; at < std::size(ends)) ends[at] = this;
+}
+
+PluginFailure Api::at_the_end(const char* name) {
+  return {name, PluginFailure::kFailedPrecondition,
+          "the process is at its end, and the plugin has taken itself apart; what was registered "
+          "by std::atexit before the plugin was loaded runs after that; valid: to register it "
+          "after devices(NAME) or load_pjrt_plugin"};
 }
 
 void Api::destroy(PJRT_Error* error) const noexcept {

@@ -2,6 +2,7 @@
 // A plugin's table of functions, and calls of them: errors become PluginFailure.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -47,6 +48,7 @@ class Api {
   /// `name`: of the function, for messages.
   template <class Args>
   void call(PJRT_Error* (*PJRT_Api::*function)(Args*), Args* args, const char* name) const {
+    if (is_over_.load(std::memory_order_relaxed)) throw at_the_end(name);
     if (!has(function)) {
       throw PluginFailure(name, PluginFailure::kUnimplemented,
                           "the plugin has no such function (its API is of version " +
@@ -57,9 +59,13 @@ class Api {
   /// For what can't be reported: destroying things.
   template <class Args>
   void call_quietly(PJRT_Error* (*PJRT_Api::*function)(Args*), Args* args) const noexcept {
-    if (!has(function)) return;
+    if (!has(function) || is_over_.load(std::memory_order_relaxed)) return;
     if (PJRT_Error* error = (table_->*function)(args)) destroy(error);
   }
+
+  /// Calls none of its functions any more once the process is at its end, where the plugin's own
+  /// static objects are gone before functions run that were registered before it was loaded.
+  void end_with_process() const;
 
   /// Takes the error, which isn't null.
   PluginFailure failure(PJRT_Error* error, const char* name) const;
@@ -67,7 +73,9 @@ class Api {
  private:
   explicit Api(const PJRT_Api* table) : table_(table) {}
   void destroy(PJRT_Error* error) const noexcept;
+  static PluginFailure at_the_end(const char* name);
   const PJRT_Api* table_;
+  mutable std::atomic<bool> is_over_ = false;
 };
 
 /// Calls a function by the name that the table has for it.

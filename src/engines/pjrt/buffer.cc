@@ -21,19 +21,6 @@ PJRT_Event* Buffer::ready_event() const {
   return args.event;
 }
 
-bool Buffer::is_ready() const {
-  PJRT_Event* event = ready_event();
-  bool ready = false;
-  try {
-    ready = is_done(*api_, event);
-  } catch (...) {
-    destroy(*api_, event);
-    throw;
-  }
-  destroy(*api_, event);
-  return ready;
-}
-
 void Buffer::when_ready(Done done) const {
   when_done(api_, ready_event(), made_by_, std::move(done));
 }
@@ -121,7 +108,8 @@ std::unique_ptr<ClientBuffer> buffer_from_host(const std::shared_ptr<const Api>&
 
 std::unique_ptr<ClientBuffer> Buffer::copy_to(std::size_t device, std::size_t memory) const {
   const ClientDevice& target = devices_->at(device);
-  if (memory == 0 && !api_->has(&PJRT_Api::PJRT_Buffer_CopyToMemory)) {
+  // Some plugins know of no memories.
+  if (memory == 0 && (target.memories.empty() || !api_->has(&PJRT_Api::PJRT_Buffer_CopyToMemory))) {
     auto args = sized<PJRT_Buffer_CopyToDevice_Args>();
     args.buffer = handle_;
     args.dst_device = target.device;

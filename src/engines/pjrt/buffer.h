@@ -16,6 +16,7 @@ using compiler::accelerators::Done;
 struct ClientDevice {
   PJRT_Device* device = nullptr;
   std::vector<PJRT_Memory*> memories;
+  bool is_local = true;
 };
 
 class Buffer final : public ClientBuffer {
@@ -33,7 +34,6 @@ class Buffer final : public ClientBuffer {
   ~Buffer() override;
   PJRT_Buffer* handle() const { return handle_; }
 
-  bool is_ready() const override;
   void when_ready(Done done) const override;
   void read(std::byte* to, std::size_t bytes) const override;
   std::size_t memory() const override;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The client of a PJRT plugin, and the function by which the library gets it.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "src/engines/pjrt/buffer.h"
 #include "src/engines/pjrt/event.h"
 #include "src/engines/pjrt/host_calls.h"
+#include "src/engines/pjrt/key_values.h"
 #include "src/engines/pjrt/program.h"
 
 namespace tessera::engines::pjrt {
@@ -85,7 +87,9 @@ std::vector<PJRT_NamedValue> named_values(const Values& values) {
 
 class PluginClient final : public compiler::accelerators::Client {
  public:
-  PluginClient(std::shared_ptr<const Api> api, const Values& options) : api_(std::move(api)) {
+  PluginClient(std::shared_ptr<const Api> api, const Values& options,
+               compiler::accelerators::KeyValues* shared)
+      : api_(std::move(api)), joins_(shared != nullptr) {
     if (api_->has(&PJRT_Api::PJRT_Plugin_Attributes)) {
       auto args = sized<PJRT_Plugin_Attributes_Args>();
       TESSERA_PJRT_CALL(*api_, PJRT_Plugin_Attributes, &args);
@@ -95,6 +99,7 @@ class PluginClient final : public compiler::accelerators::Client {
     auto args = sized<PJRT_Client_Create_Args>();
     args.create_options = given.data();
     args.num_options = given.size();
+    if (joins_) give_key_values(shared, &args);
     TESSERA_PJRT_CALL(*api_, PJRT_Client_Create, &args);
     client_ = args.client;
     try {
@@ -162,12 +167,53 @@ class PluginClient final : public compiler::accelerators::Client {
     version.client = client_;
     TESSERA_PJRT_CALL(*api_, PJRT_Client_PlatformVersion, &version);
     version_.assign(version.platform_version, version.platform_version_size);
+    // Our own plugin's objects stay.
+    if (version_.rfind("tessera", 0) != 0) api_->end_with_process();
+    if (joins_) {
+      auto all = sized<PJRT_Client_Devices_Args>();
+      all.client = client_;
+      TESSERA_PJRT_CALL(*api_, PJRT_Client_Devices, &all);
+      for (std::size_t d = 0; d < all.num_devices; ++d) add_device(all.devices[d]);
+      order_by_process();
+      return;
+    }
     auto all = sized<PJRT_Client_AddressableDevices_Args>();
     all.client = client_;
     TESSERA_PJRT_CALL(*api_, PJRT_Client_AddressableDevices, &all);
     for (std::size_t d = 0; d < all.num_addressable_devices; ++d) {
       add_device(all.addressable_devices[d]);
     }
+  }
+
+  /// The same order in all processes.
+  void order_by_process() {
+    std::vector<std::size_t> order(infos_.size());
+    std::iota(order.begin(), order.end(), std::size_t(0));
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(infos_[a].process, infos_[a].id) <
+             std::pair(infos_[b].process, infos_[b].id);
+    });
+    std::vector<ClientDevice> devices;
+    std::vector<DeviceInfo> infos;
+    for (const std::size_t d : order) {
+      devices.push_back(std::move(devices_[d]));
+      infos.push_back(std::move(infos_[d]));
+    }
+    devices_ = std::move(devices);
+    infos_ = std::move(infos);
+  }
+
+  /// Whose a device is, where there are several processes.
+  void find_owner(PJRT_Device* device, PJRT_DeviceDescription* description,
+                  DeviceInfo* info) const {
+    auto process = sized<PJRT_DeviceDescription_ProcessIndex_Args>();
+    process.device_description = description;
+    TESSERA_PJRT_CALL(*api_, PJRT_DeviceDescription_ProcessIndex, &process);
+    info->process = process.process_index;
+    auto local = sized<PJRT_Device_IsAddressable_Args>();
+    local.device = device;
+    TESSERA_PJRT_CALL(*api_, PJRT_Device_IsAddressable, &local);
+    info->is_local = local.is_addressable;
   }
 
   void add_device(PJRT_Device* device) {
@@ -183,7 +229,9 @@ class PluginClient final : public compiler::accelerators::Client {
     kind.device_description = description.device_description;
     TESSERA_PJRT_CALL(*api_, PJRT_DeviceDescription_Kind, &kind);
     info.kind.assign(kind.device_kind, kind.device_kind_size);
-    ClientDevice made{device, memories_of(device)};
+    if (joins_) find_owner(device, description.device_description, &info);
+    ClientDevice made{device, {}, info.is_local};
+    if (info.is_local) made.memories = memories_of(device);
     for (PJRT_Memory* m : made.memories) {
       auto of = sized<PJRT_Memory_Kind_Args>();
       of.memory = m;
@@ -215,6 +263,7 @@ class PluginClient final : public compiler::accelerators::Client {
   }
 
   std::shared_ptr<const Api> api_;
+  bool joins_;  ///< with those of other processes
   PJRT_Client* client_ = nullptr;
   std::string platform_, version_;
   bool calls_host_ = false;
@@ -231,7 +280,8 @@ class PluginClient final : public compiler::accelerators::Client {
 
 extern "C" __attribute__((visibility("default"))) void tessera_make_pjrt_client(
     const std::string& file, const tessera::compiler::accelerators::Values& options,
+    tessera::compiler::accelerators::KeyValues* shared,
     std::unique_ptr<tessera::compiler::accelerators::Client>* made) {
   *made = std::make_unique<tessera::engines::pjrt::PluginClient>(
-      tessera::engines::pjrt::Api::open(file), options);
+      tessera::engines::pjrt::Api::open(file), options, shared);
 }

@@ -34,19 +34,14 @@ void destroy(const Api& api, PJRT_Event* event) noexcept {
   api.call_quietly(&PJRT_Api::PJRT_Event_Destroy, &args);
 }
 
-bool is_done(const Api& api, PJRT_Event* event) {
-  auto args = sized<PJRT_Event_IsReady_Args>();
-  args.event = event;
-  TESSERA_PJRT_CALL(api, PJRT_Event_IsReady, &args);
-  return args.is_ready;
-}
-
 void wait_for(const Api& api, PJRT_Event* event, const char* name) {
   if (event == nullptr) return;
   auto args = sized<PJRT_Event_Await_Args>();
   args.event = event;
   try {
-    api.call(&PJRT_Api::PJRT_Event_Await, &args, name);
+    // What the event is of is what fails, unless the plugin has no such function.
+    const bool can_wait = api.has(&PJRT_Api::PJRT_Event_Await);
+    api.call(&PJRT_Api::PJRT_Event_Await, &args, can_wait ? name : "PJRT_Event_Await");
   } catch (...) {
     destroy(api, event);
     throw;
@@ -56,6 +51,7 @@ void wait_for(const Api& api, PJRT_Event* event, const char* name) {
 
 void when_done(const std::shared_ptr<const Api>& api, PJRT_Event* event, const char* name,
                compiler::accelerators::Done done) {
+  if (event == nullptr) return done(nullptr);
   auto waiting = std::make_unique<Waiting>(Waiting{api, event, name, std::move(done)});
   auto args = sized<PJRT_Event_OnReady_Args>();
   args.event = event;

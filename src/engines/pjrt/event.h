@@ -11,7 +11,6 @@ void wait_for(const Api& api, PJRT_Event* event, const char* name);
 /// Has `done` called when it has happened, and destroys it then.
 void when_done(const std::shared_ptr<const Api>& api, PJRT_Event* event, const char* name,
                compiler::accelerators::Done done);
-bool is_done(const Api& api, PJRT_Event* event);
 void destroy(const Api& api, PJRT_Event* event) noexcept;
 
 }  // namespace tessera::engines::pjrt

@@ -22,7 +22,7 @@ class Program final : public ClientProgram {
         runs_on_(std::move(runs_on)),
         handle_(handle),
         calls_host_(calls_host),
-        turns_(runs_on_.size() > 1 ? turns : nullptr) {}
+        turns_(turns) {}
   ~Program() override {
     auto args = sized<PJRT_LoadedExecutable_Destroy_Args>();
     args.executable = handle_;
@@ -159,8 +159,13 @@ std::unique_ptr<ClientProgram> compile_program(const std::shared_ptr<const Api>&
   args.compile_options = options.data();
   args.compile_options_size = options.size();
   TESSERA_PJRT_CALL(*api, PJRT_Client_Compile, &args);
-  return std::make_unique<Program>(api, client, devices, text.devices, args.executable,
-                                   text.calls_host, turns);
+  // Those of this process, in their order.
+  std::vector<std::size_t> runs_on;
+  for (const std::size_t d : text.devices) {
+    if (devices->at(d).is_local) runs_on.push_back(d);
+  }
+  return std::make_unique<Program>(api, client, devices, std::move(runs_on), args.executable,
+                                   text.calls_host, text.devices.size() > 1 ? turns : nullptr);
 }
 
 }  // namespace tessera::engines::pjrt
