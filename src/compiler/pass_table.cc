@@ -22,6 +22,7 @@
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/indexed/flatten_gathers.h"
 #include "src/passes/indexed/flatten_scatters.h"
+#include "src/passes/indexed/separate_gathers.h"
 #include "src/passes/indexed/single_scatters.h"
 #include "src/passes/indexed/strength_reduce_gathers.h"
 #include "src/passes/indexed/window_scatters.h"
@@ -169,6 +170,8 @@ constexpr Pass kPasses[] = {
      counted<passes::strength_reduce_dots>},
     {"strength-reduce-gathers", "Make selects of gathers from a few stacked arrays",
      counted<passes::strength_reduce_gathers>},
+    {"separate-gathers", "Gather by rows, then by columns, where all of both are combined",
+     counted<passes::separate_gathers>},
     {"simplify<N>", "Take out what does nothing, until nothing changes, in N rounds at most",
      [](ModulePtr& m, Argument n) {
        std::size_t changes = 0;
@@ -255,9 +258,9 @@ constexpr Pass kPasses[] = {
 constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
      "eliminate-dead,drop-unit-windows,fold-pads,channels-last,convolutions-as-dots,"
-     "share-factors,strength-reduce-dots,strength-reduce-gathers,simplify<4>,transpose-late,fold-"
-     "transposes,"
-     "keep-last-dims,swap-transposed-dots,unify-dim-orders?(simplify<1>,fold-transposes),"
+     "share-factors,separate-gathers,strength-reduce-dots,strength-reduce-gathers,simplify<4>,"
+     "transpose-late,fold-transposes,keep-last-dims,swap-transposed-dots,unify-dim-orders?("
+     "simplify<1>,fold-transposes),"
      "late-divisions"},
     {"common", "Compute equal things once, and nothing that nobody needs",
      "eliminate-common,eliminate-dead"},

@@ -131,19 +131,7 @@ class Flattener {
 
   /// Where windows start in a dim, of s32.
   Instruction* start(std::size_t k, std::int64_t dim) {
-    Instruction* n = number(k);
-    const DType t = n->shape.dtype;
-    const std::int64_t last = array_.dim(dim) - dims_.sizes[std::size_t(dim)];
-    // No number of the type may be beyond it.
-    const int bits = int(byte_size(t)) * 8 - (is_signed_integer(t) ? 1 : 0);
-    const bool reaches = bits >= 63 || last < (std::int64_t(1) << bits);
-    if (is_signed_integer(t)) {
-      n = b_.binary(Opcode::maximum, n, b_.splat(b_.zero(t), n->shape.dims));
-    }
-    if (reaches) {
-      n = b_.binary(Opcode::minimum, n, b_.splat(b_.scalar(t, double(last)), n->shape.dims));
-    }
-    return b_.convert(n, DType::s32);
+    return inside_start(b_, number(k), array_.dim(dim) - dims_.sizes[std::size_t(dim)]);
   }
 
   Instruction* coordinate(std::int64_t dim, std::int64_t stride) {

@@ -30,6 +30,20 @@ Instruction* index_number(ir::Builder& b, Instruction* indices, const ir::Indexe
   return b.reshape(indices, dims.batch_sizes);
 }
 
+Instruction* inside_start(ir::Builder& b, Instruction* n, std::int64_t last) {
+  const DType t = n->shape.dtype;
+  // No number of the type may be beyond it.
+  const int bits = int(byte_size(t)) * 8 - (is_signed_integer(t) ? 1 : 0);
+  const bool reaches = bits >= 63 || last < (std::int64_t(1) << bits);
+  if (is_signed_integer(t)) {
+    n = b.binary(Opcode::maximum, n, b.splat(b.zero(t), n->shape.dims));
+  }
+  if (reaches) {
+    n = b.binary(Opcode::minimum, n, b.splat(b.scalar(t, double(last)), n->shape.dims));
+  }
+  return b.convert(n, DType::s32);
+}
+
 Instruction* times(ir::Builder& b, Instruction* n, std::int64_t stride) {
   if (stride == 1) return n;
   return b.binary(Opcode::multiply, n,

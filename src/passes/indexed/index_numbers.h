@@ -15,6 +15,9 @@ namespace tessera::passes {
 ir::Instruction* index_number(ir::Builder& b, ir::Instruction* indices, const ir::IndexedDims& dims,
                               std::int64_t k);
 
+/// Where windows start that may start at 0 to `last`: s32.
+ir::Instruction* inside_start(ir::Builder& b, ir::Instruction* n, std::int64_t last);
+
 /// n * stride, of s32.
 ir::Instruction* times(ir::Builder& b, ir::Instruction* n, std::int64_t stride);
 

@@ -15,6 +15,8 @@ using RegisterKind = LoopExpr::Kind;
 
 /// Shorter rows aren't worth finding where each begins.
 constexpr std::int64_t kShortRow = 64;
+/// Unless they have no period, and more than a vector's elements.
+constexpr std::int64_t kShortRowWithoutPeriod = 17;
 
 /// The elements after which each dim but the first one takes its next step.
 std::set<std::int64_t> steps_of(const LoopExpr::Register& r) {
@@ -123,6 +125,8 @@ LoopNest nest_of(const LoopExpr& program, bool periodic, std::int64_t row) {
   for (unsigned width = 2; width <= kMostBytes / widest && nest.periodic; width *= 2) {
     nest.periodic = period_of(nest, width).elements != 0;
   }
+  nest.by_rows = nest.by_rows || (periodic && !nest.periodic && any_strided &&
+                                  nest.row() >= kShortRowWithoutPeriod);
   if (!nest.by_rows && !nest.periodic && !(small && gathers && nest.whole == 1)) {
     for (std::size_t k = 0; k < n; ++k) {
       if (!nest.strides[k].empty()) nest.made[k] = true, nest.strides[k].clear();
