@@ -20,7 +20,7 @@ struct ProfileOptions {
   std::int64_t max_events = 1'000'000;
 };
 
-/// A line of a profile: the calls of one operation at one line of the program.
+/// A line of a profile: the calls of one operation at one line of the program, by one kernel.
 struct ProfileRow {
   /// "kernel", "exchange" (a collective) or "stage" (of a compilation).
   std::string kind;
@@ -36,6 +36,8 @@ struct ProfileRow {
   double share = 0;
   /// Bytes that the kernels read and wrote, or that one device received.
   std::int64_t bytes = 0;
+  /// Of a kernel that was chosen among several: which one, "dot/packed", and why. Else "".
+  std::string kernel{}, reason{};
 };
 
 /// Records what runs in this process, in all threads, from `profile` until it ends.
@@ -51,10 +53,11 @@ class Profile {
   /// Ends the recording, and writes the trace if the options say so.
   /// @throws IoError if the trace can't be written.
   void stop();
-  /// Returns a row for each operation and line, of kernels and exchanges first and then of stages,
-  /// those that took longest first. Runs that go on count with what has ended of them.
+  /// Returns a row for each operation, line and kernel, of kernels and exchanges first and then of
+  /// stages, those that took longest first. Runs that go on count with what has ended of them.
   std::vector<ProfileRow> rows() const;
-  /// Returns the rows as text: share, time, calls, bytes, operation, line.
+  /// Returns the rows as text: share, time, calls, bytes, operation, kernel, line; and the kernels
+  /// with what they were chosen for.
   std::string table() const;
   /// Returns the number of events that were not kept.
   std::int64_t dropped() const;

@@ -8,6 +8,7 @@
 #include <map>
 #include <ostream>
 #include <set>
+#include <string_view>
 #include <tuple>
 
 #include "src/base/at_location.h"
@@ -74,6 +75,7 @@ Json trace_event(const profiler::Event& e, std::int64_t origin, int process, std
   if (e.location.known()) args["location"] = e.location.to_string();
   if (e.bytes != 0) args["bytes"] = e.bytes;
   if (e.device >= 0) args["device"] = e.device;
+  if (!e.kernel.empty()) args["kernel"] = e.kernel;
   return {{"ph", "X"},
           {"name", e.op},
           {"cat", kind_name(e.kind)},
@@ -118,11 +120,12 @@ std::vector<ProfileRow> Profile::rows() const {
     std::int64_t others = 0;
   };
   // By kind first, so that rows of one kind stand together.
-  std::map<std::tuple<Kind, std::string, std::string>, Sum> sums;
+  std::map<std::tuple<Kind, std::string, std::string, std::string_view, std::string_view>, Sum>
+      sums;
   std::int64_t running = 0, compiling = 0;
   for (const profiler::Event& e : state_->session.events()) {
     if (e.kind == Kind::run || e.kind == Kind::compile) continue;
-    Sum& sum = sums[{e.kind, e.op, e.location.to_string()}];
+    Sum& sum = sums[{e.kind, e.op, e.location.to_string(), e.kernel, e.reason}];
     sum.nanoseconds += e.end - e.begin;
     sum.bytes += e.bytes;
     if (e.call == 0) {
@@ -134,11 +137,12 @@ std::vector<ProfileRow> Profile::rows() const {
   }
   std::vector<ProfileRow> out;
   for (const auto& [key, sum] : sums) {
-    const auto& [kind, op, location] = key;
+    const auto& [kind, op, location, kernel, reason] = key;
     const std::int64_t all = kind == Kind::stage ? compiling : running;
     out.push_back({kind_name(kind), op, location, std::int64_t(sum.calls.size()) + sum.others,
                    double(sum.nanoseconds) / 1e9,
-                   all > 0 ? double(sum.nanoseconds) / double(all) : 0, sum.bytes});
+                   all > 0 ? double(sum.nanoseconds) / double(all) : 0, sum.bytes,
+                   std::string(kernel), std::string(reason)});
   }
   std::stable_sort(out.begin(), out.end(), [](const ProfileRow& a, const ProfileRow& b) {
     const bool stage_a = a.kind == "stage", stage_b = b.kind == "stage";
@@ -150,8 +154,13 @@ std::vector<ProfileRow> Profile::rows() const {
 std::string Profile::table() const {
   std::string out;
   const std::vector<ProfileRow> all = rows();
-  std::size_t width = 4;
-  for (const ProfileRow& r : all) width = std::max(width, r.op.size());
+  std::size_t width = 4, of_kernel = 6;
+  std::map<std::string, std::string> reasons;
+  for (const ProfileRow& r : all) {
+    width = std::max(width, r.op.size());
+    of_kernel = std::max(of_kernel, r.kernel.size());
+    if (!r.kernel.empty()) reasons.emplace(r.kernel, r.reason);
+  }
   for (const bool stages : {false, true}) {
     double seconds = 0;
     std::int64_t kernels = 0, exchanges = 0;
@@ -160,18 +169,26 @@ std::string Profile::table() const {
       if ((r.kind == "stage") != stages) continue;
       seconds += r.seconds;
       (r.kind == "exchange" ? exchanges : kernels) += r.calls;
-      lines += fmt::format(
-          "{:5.1f} % {:10.3f} {:8} {:>10}  {:<{}}  {}\n", 100 * r.share, 1e3 * r.seconds, r.calls,
-          stages ? std::string() : in_units(double(r.bytes)), r.op, width, r.location);
+      lines +=
+          fmt::format("{:5.1f} % {:10.3f} {:8} {:>10}  {:<{}}", 100 * r.share, 1e3 * r.seconds,
+                      r.calls, stages ? std::string() : in_units(double(r.bytes)), r.op, width);
+      if (!stages) lines += fmt::format("  {:<{}}  {}", r.kernel, of_kernel, r.location);
+      while (lines.back() == ' ') lines.pop_back();
+      lines += '\n';
     }
     if (lines.empty()) continue;
     out += stages ? fmt::format("compilation: {:.3f} ms\n", 1e3 * seconds)
                   : fmt::format("runs: {:.3f} ms of all threads, in {} kernels and {} exchanges\n",
                                 1e3 * seconds, kernels, exchanges);
-    out += fmt::format("  share         ms    calls {:>10}  {:<{}}  {}\n", stages ? "" : "bytes",
-                       stages ? "stage" : "op", width, stages ? "" : "line");
-    while (out.size() > 1 && out[out.size() - 2] == ' ') out.erase(out.size() - 2, 1);
+    out += fmt::format("  share         ms    calls {:>10}  ", stages ? "" : "bytes");
+    out += stages ? "stage\n"
+                  : fmt::format("{:<{}}  {:<{}}  line\n", "op", width, "kernel", of_kernel);
     out += lines;
+    if (stages || reasons.empty()) continue;
+    out += "kernels, and why they were taken:\n";
+    for (const auto& [kernel, reason] : reasons) {
+      out += fmt::format("  {:<{}}  {}\n", kernel, of_kernel, reason);
+    }
   }
   if (out.empty()) out = "nothing ran\n";
   if (dropped() > 0) {

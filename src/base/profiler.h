@@ -35,6 +35,8 @@ struct Event {
   std::uint64_t call = 0;
   /// Of the thread, counted from 0 in the order in which they were first recorded; set by record().
   std::int32_t thread = 0;
+  /// Which kernel ran, "dot/packed", and why that one. They live as long as the process.
+  std::string_view kernel = {}, reason = {};
 };
 
 namespace internal {

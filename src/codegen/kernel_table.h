@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/codegen/kernels/kernel_descriptor.h"
-#include "src/codegen/kernels/reductions/reduce.h"
+#include "src/codegen/kernels/reductions/combine.h"
 #include "src/runtime/plan.h"
 
 namespace tessera::codegen {

@@ -51,9 +51,16 @@ struct Kernel {
   std::shared_ptr<const void> attributes;
 };
 
+/// Which kernel of those that could compute an operation was taken, and why. A constant.
+struct KernelLabel {
+  const char* name = "";
+  const char* reason = "";
+};
+
 /// The outputs' classes are the join of the inputs'.
 struct KernelTask {
-  std::int32_t kernel = -1;  ///< index into Plan::kernels
+  std::int32_t kernel = -1;            ///< index into Plan::kernels
+  const KernelLabel* label = nullptr;  ///< for profiles; null: there is but one kernel
   std::vector<SlotId> inputs, outputs;
   /// Number of units of work, which may run at the same time on several workers.
   std::int64_t units = 1;

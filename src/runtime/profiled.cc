@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the executor tells the profiler of.
+#include <utility>
 #include <variant>
 
 #include "src/base/profiler.h"
@@ -15,8 +16,14 @@ void PlanExecutor::record_kernel(const Step& step, std::int32_t device, std::int
   for (const SlotId s : task.outputs) bytes += slot(s).bytes;
   // The tiles' shares add up to all of it.
   const auto until = [&](std::int64_t t) { return bytes / tiles * t + bytes % tiles * t / tiles; };
-  profiler::record({profiler::Kind::kernel, step.op, step.name, step.location, begin,
-                    profiler::now(), until(tile + 1) - until(tile), device, call});
+  profiler::Event event{
+      profiler::Kind::kernel,        step.op, step.name, step.location, begin, profiler::now(),
+      until(tile + 1) - until(tile), device,  call};
+  if (task.label != nullptr) {
+    event.kernel = task.label->name;
+    event.reason = task.label->reason;
+  }
+  profiler::record(std::move(event));
 }
 
 void PlanExecutor::run_profiled(const Step& step, const Exchange& exchange,

@@ -19,6 +19,29 @@ profiler::Event kernel(std::string op, unsigned line, std::int64_t begin, std::i
       profiler::Kind::kernel, op, op + ".1", {"file.cc", line}, begin, end, bytes, device, call, 0};
 }
 
+TEST(Profiles, TellKernelsApartAndWhyTheyWereTaken) {
+  Profile p;
+  const std::int64_t t = profiler::now();
+  for (const char* name : {"dot/packed", "dot/blas", "dot/packed"}) {
+    profiler::Event e = kernel("dot", 7, t, t + 1000, 10, 0, profiler::next_call());
+    e.kernel = name;
+    e.reason = name == std::string("dot/blas") ? "as it is odd" : "as it is large";
+    profiler::record(e);
+  }
+  const auto rows = p.rows();
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].kernel, "dot/packed");
+  EXPECT_EQ(rows[0].reason, "as it is large");
+  EXPECT_EQ(rows[0].calls, 2);
+  EXPECT_EQ(rows[1].kernel, "dot/blas");
+  const std::string table = p.table();
+  for (const char* part : {"dot   dot/packed  file.cc:7", "  dot/blas    as it is odd\n",
+                           "kernels, and why they were taken:\n"}) {
+    EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
+  }
+  EXPECT_NE(p.trace_json().find("\"kernel\":\"dot/packed\""), std::string::npos);
+}
+
 TEST(Profiles, RowsAddUpCallsAndTiles) {
   EXPECT_FALSE(profiler::on());
   Profile p;
@@ -42,6 +65,7 @@ TEST(Profiles, RowsAddUpCallsAndTiles) {
   EXPECT_DOUBLE_EQ(rows[0].seconds, 6e-6);
   EXPECT_DOUBLE_EQ(rows[0].share, 0.75);
   EXPECT_EQ(rows[0].bytes, 60);
+  EXPECT_EQ(rows[0].kernel, "");
   EXPECT_EQ(rows[3].kind, "stage");
   EXPECT_DOUBLE_EQ(rows[3].share, 1);
   const std::string table = p.table();

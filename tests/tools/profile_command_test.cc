@@ -28,7 +28,8 @@ TEST(RunProfile, PrintsOperationsAndLines) {
   write_file(folder / "dots.hlo", kProgram);
   const Ran text = run_tool({"run", folder / "dots.hlo", "--repeat", "3", "--profile"});
   EXPECT_EQ(text.code, 0) << text.err;
-  for (const char* part : {"runs: ", "dot ", "model.py:12", "compilation: ", "build-plan"}) {
+  for (const char* part : {"runs: ", "dot ", "model.py:12", "compilation: ", "build-plan",
+                           "kernels, and why they were taken:", "dot/", "loop/"}) {
     EXPECT_NE(text.out.find(part), std::string::npos) << part << "\n" << text.out;
   }
   const Json report = run_tool({"run", folder / "dots.hlo", "--profile", "--json"}).json();
@@ -38,6 +39,9 @@ TEST(RunProfile, PrintsOperationsAndLines) {
       dot = true;
       EXPECT_EQ(row["location"], "model.py:12");
       EXPECT_EQ(row["calls"], 4);
+      EXPECT_EQ(row["kernel"].get<std::string>().rfind("dot/", 0), 0u) << row.dump();
+      EXPECT_NE(text.out.find(row["kernel"].get<std::string>() + " "), std::string::npos);
+      EXPECT_NE(text.out.find(row["reason"].get<std::string>() + "\n"), std::string::npos);
       EXPECT_EQ(row["bytes"], 4 * 4 * (64 * 8 + 8 * 16 + 64 * 16));
     }
     exchange |= row["kind"] == "exchange" && row["bytes"] > 0;

@@ -96,7 +96,9 @@ OrderedJson profile_json(const Profile& profile) {
                    {"calls", r.calls},
                    {"ms", 1e3 * r.seconds},
                    {"share", r.share},
-                   {"bytes", r.bytes}});
+                   {"bytes", r.bytes},
+                   {"kernel", r.kernel},
+                   {"reason", r.reason}});
   }
   return out;
 }

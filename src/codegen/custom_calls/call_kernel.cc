@@ -7,6 +7,7 @@
 
 #include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/custom_calls.h"
+#include "src/codegen/kernels/evaluator_call.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -177,6 +178,38 @@ bool has_solver_kernel(const ir::Instruction& op) {
 
 KernelDescriptor solver_kernel(const ir::Instruction& op) {
   return op.is(ir::Opcode::cholesky) ? cholesky_kernel(op) : triangular_kernel(op);
+}
+
+namespace {
+
+struct LibraryOperation {
+  bool is_call = false, has_solver = false;
+};
+enum class LibraryKernel : std::uint8_t { call, solver, evaluator };
+constexpr KernelLine<LibraryOperation, LibraryKernel> kLibrary[] = {
+    {{"library/custom-call", "the function that is registered for the target"},
+     [](const LibraryOperation& o) { return o.is_call; },
+     LibraryKernel::call},
+    {{"library/solver",
+      "a factorisation or a triangular system: LAPACK, or ours for small matrices"},
+     [](const LibraryOperation& o) { return o.has_solver; },
+     LibraryKernel::solver},
+    {kOnEvaluator, always<LibraryOperation>, LibraryKernel::evaluator},
+};
+
+}  // namespace
+
+KernelFamily library_family() { return family_of("library", kLibrary); }
+
+KernelDescriptor library_kernel(const ir::Instruction& op,
+                                const std::shared_ptr<const ir::Instruction>& copy) {
+  const auto& line =
+      choose(kLibrary, LibraryOperation{op.is(ir::Opcode::custom_call), has_solver_kernel(op)});
+  KernelDescriptor kernel = line.how == LibraryKernel::call     ? call_kernel(op)
+                            : line.how == LibraryKernel::solver ? solver_kernel(op)
+                                                                : evaluator_kernel(copy);
+  kernel.label = &line.label;
+  return kernel;
 }
 
 }  // namespace tessera::codegen

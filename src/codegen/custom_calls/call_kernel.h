@@ -2,6 +2,7 @@
 // The kernel of a custom call, and of ops that are computed by one.
 #pragma once
 
+#include "src/codegen/kernels/kernel_choice.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/ir/module.h"
 
@@ -16,5 +17,11 @@ KernelDescriptor call_kernel(const ir::Instruction& call);
 bool has_solver_kernel(const ir::Instruction& op);
 /// Computes such an op by its LAPACK routine.
 KernelDescriptor solver_kernel(const ir::Instruction& op);
+
+/// Of an op that no other family of kernels has taken: a custom call's, a solver's, or the
+/// evaluator's. `copy`: its own, which the kernel may keep.
+KernelDescriptor library_kernel(const ir::Instruction& op,
+                                const std::shared_ptr<const ir::Instruction>& copy);
+KernelFamily library_family();
 
 }  // namespace tessera::codegen

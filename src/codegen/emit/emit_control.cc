@@ -5,7 +5,7 @@
 #include "src/codegen/emit/emitter.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/owned.h"
-#include "src/codegen/kernels/reductions/reduce.h"
+#include "src/codegen/kernels/reductions/combine.h"
 #include "src/evaluator/evaluator.h"
 
 namespace tessera::codegen {

@@ -8,7 +8,6 @@
 #include "src/codegen/kernels/indexed/scatter.h"
 #include "src/codegen/kernels/reductions/reduce_window.h"
 #include "src/codegen/kernels/reductions/select_and_scatter.h"
-#include "src/codegen/kernels/reductions/table_sums.h"
 #include "src/codegen/kernels/sorts/sort.h"
 #include "src/codegen/kernels/sorts/topk.h"
 
@@ -69,11 +68,12 @@ bool emit_fft(Emitter& e, const ir::Instruction& i) {
 }
 bool emit_gather(Emitter& e, const ir::Instruction& i) { return emit(e, i, gather_kernel(i)); }
 bool emit_scatter(Emitter& e, const ir::Instruction& i) {
-  if (KernelDescriptor sums = table_sums_kernel(i)) {
-    e.task(i, std::move(sums), {e.slot(*i.operand(2)), e.slot(*i.operand(1))}, e.results(i));
+  ScatterPlan plan = scatter_plan(i);
+  if (plan.sums_tables) {
+    e.task(i, std::move(plan.kernel), {e.slot(*i.operand(2)), e.slot(*i.operand(1))}, e.results(i));
     return true;
   }
-  return emit(e, i, scatter_kernel(i), {{0, 0, true, false}});
+  return emit(e, i, std::move(plan.kernel), {{0, 0, true, false}});
 }
 
 }  // namespace tessera::codegen

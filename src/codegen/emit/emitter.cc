@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "src/codegen/custom_calls/call_kernel.h"
-#include "src/codegen/kernels/evaluator_call.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/moves/copy.h"
@@ -191,6 +190,7 @@ void Emitter::task(const ir::Instruction& i, KernelDescriptor kernel, std::vecto
                    std::vector<SlotId> outputs, std::vector<runtime::KernelTask::Reuse> reuse) {
   runtime::KernelTask t;
   t.kernel = state_->kernels->add(kernel);
+  t.label = kernel.label;
   t.units = kernel.units;
   t.nanoseconds = kernel.nanoseconds;
   t.has_effects = kernel.has_effects;
@@ -396,9 +396,7 @@ KernelDescriptor Emitter::kernel_of_op(const ir::Instruction& i) {
   std::string key = kernel_key(call ? "call" : "evaluator", canonical_text(*copy->parent),
                                at.file == nullptr ? std::string() : std::string(at.file), at.line);
   if (const KernelDescriptor* known = state_->kernels->find(key)) return *known;
-  KernelDescriptor kernel = call                   ? call_kernel(i)
-                            : has_solver_kernel(i) ? solver_kernel(i)
-                                                   : evaluator_kernel(copy);
+  KernelDescriptor kernel = library_kernel(i, copy);
   kernel.key = std::move(key);
   return kernel;
 }

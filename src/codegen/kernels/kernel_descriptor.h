@@ -53,6 +53,7 @@ struct KernelDescriptor {
   std::string key;
   /// Makes the function and its attributes. Owns what it reads: the module may be gone by then.
   std::function<runtime::Kernel()> make;
+  const runtime::KernelLabel* label = nullptr;  ///< its line in the table of its family
   std::int64_t units = 1;
   double nanoseconds = 0;
   /// What units [begin, end) write is that share of the outputs, one after the other.

@@ -104,6 +104,7 @@ void OperandPlaces::add_reuse(const Links& links,
 
 KernelTask OperandPlaces::take(const KernelDescriptor& kernel, KernelTable* kernels) {
   task_.kernel = kernels->add(kernel);
+  task_.label = kernel.label;
   task_.units = kernel.units;
   task_.nanoseconds = kernel.nanoseconds;
   return std::move(task_);

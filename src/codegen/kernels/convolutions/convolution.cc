@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions: products of the operands as they stand where that pays, else im2col patches and a
-// matrix product per block of rows.
+// Convolutions: the operands of the kernel that the table says, and the one that is for all: im2col
+// patches and a matrix product per block of rows.
 #include "src/codegen/kernels/convolutions/convolution.h"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <optional>
 #include <vector>
 
 #include "src/base/arrays/shape.h"
+#include "src/codegen/kernels/convolutions/convolution_table.h"
 #include "src/codegen/kernels/convolutions/depthwise_convolution.h"
 #include "src/codegen/kernels/convolutions/direct_convolution.h"
 #include "src/codegen/kernels/convolutions/few_features_convolution.h"
+#include "src/codegen/kernels/convolutions/padded_convolution.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/products/gemm.h"
@@ -196,126 +197,171 @@ Dims places_in(const Dims& order) {
   return unless_identity(std::move(out));
 }
 
-}  // namespace
+/// A convolution with its dims by their roles.
+struct Roles {
+  Roles(const ir::Instruction& in, DType type);
+  /// The operation, with an input of those strides.
+  void set_input(const Dims& strides);
 
-ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
-  ConvolutionPlan plan;
-  const auto& c = in.get<ir::ConvolutionAttrs>();
-  const Shape &x = in.operand(0)->shape, &w = in.operand(1)->shape;
-  const runtime::KernelFunction function = convolution_function(type);
-  if (function == nullptr) return plan;
-  keep_blas_to_one_thread();
+  const ir::Instruction& in;
+  const ir::ConvolutionAttrs& c;
+  const Shape &x, &w;
+  ConvolutionAttrs attrs;
+  /// The orders that products of patches take. Their results are in `made_order`.
+  ConvolutionPlan orders;
+  Dims made_order;
+  ConvolutionOperation operation;
+  bool filter_is_ordered = false, result_is_ordered = false;  ///< of `operation.ordered`
+};
 
-  ConvolutionAttrs a;
+Roles::Roles(const ir::Instruction& i, DType type)
+    : in(i), c(i.get<ir::ConvolutionAttrs>()), x(i.operand(0)->shape), w(i.operand(1)->shape) {
+  ConvolutionAttrs& a = attrs;
   a.window = c.window;
-  plan.input = {c.input_batch};
-  plan.made = {in.shape.dim(c.output_batch)};
-  Dims made_order = {c.output_batch};  // the op's dim of each dim made
+  orders.input = {c.input_batch};
+  orders.made = {in.shape.dim(c.output_batch)};
+  made_order = {c.output_batch};  // the op's dim of each dim made
   for (std::size_t d = 0; d < c.window.size(); ++d) {
-    plan.input.push_back(c.input_spatial[d]);
-    plan.filter.push_back(c.kernel_spatial[d]);
-    plan.made.push_back(in.shape.dim(c.output_spatial[d]));
+    orders.input.push_back(c.input_spatial[d]);
+    orders.filter.push_back(c.kernel_spatial[d]);
+    orders.made.push_back(in.shape.dim(c.output_spatial[d]));
     made_order.push_back(c.output_spatial[d]);
     a.in.push_back(x.dim(c.input_spatial[d]));
     a.out.push_back(in.shape.dim(c.output_spatial[d]));
     a.taps *= c.window[d].size;
   }
-  plan.input.push_back(c.input_feature);
-  plan.filter.push_back(c.kernel_input_feature);
-  plan.filter.push_back(c.kernel_output_feature);
-  plan.made.push_back(in.shape.dim(c.output_feature));
+  orders.input.push_back(c.input_feature);
+  orders.filter.push_back(c.kernel_input_feature);
+  orders.filter.push_back(c.kernel_output_feature);
+  orders.made.push_back(in.shape.dim(c.output_feature));
   made_order.push_back(c.output_feature);
-  plan.input = unless_identity(std::move(plan.input));
-  plan.filter = unless_identity(std::move(plan.filter));
-  plan.result = places_in(made_order);
-
+  orders.input = unless_identity(std::move(orders.input));
+  orders.filter = unless_identity(std::move(orders.filter));
+  orders.result = places_in(made_order);
   a.features = x.dim(c.input_feature);
   a.per_group = w.dim(c.kernel_input_feature);
   a.out_features = w.dim(c.kernel_output_feature);
   a.groups_split_batch = c.batch_group_count > 1;
   a.groups = a.groups_split_batch ? c.batch_group_count : c.feature_group_count;
-  a.batch = plan.made.front();
+  a.batch = orders.made.front();
   a.whole_rows =
       a.groups == 1 && std::all_of(c.window.begin(), c.window.end(), [](ir::WindowDim d) {
         d.reversal = false;  // of one tap
         return d == ir::WindowDim();
       });
-  if (!a.whole_rows && in.shape.element_count() != 0) {
-    DirectConvolution direct;
-    direct.window = c.window;
-    direct.in = a.in;
-    direct.out = a.out;
-    direct.per_group = a.per_group;
-    direct.groups = a.groups;
-    direct.columns = a.out_features / a.groups;
-    direct.groups_split_batch = a.groups_split_batch;
-    direct.batch = a.batch;
-    const auto with_input = [&](const Dims& input) -> std::optional<ConvolutionPlan> {
-      direct.input = by_role(x.dims, input, c.input_batch, c.input_feature, c.input_spatial, true);
-      ConvolutionPlan out;
-      Dims filter = strides_of(w.dims), result = strides_of(in.shape.dims);
-      const auto set_strides = [&] {
-        direct.filter = by_role(w.dims, filter, c.kernel_input_feature, c.kernel_output_feature,
-                                c.kernel_spatial, false);
-        direct.result = by_role(in.shape.dims, result, c.output_batch, c.output_feature,
-                                c.output_spatial, true);
-      };
-      out.made = in.shape.dims;
-      set_strides();
-      std::optional<KernelDescriptor> kernel;
-      if (!is_depthwise(direct)) kernel = few_features_convolution_kernel(direct, type);
-      if (!kernel) {
-        // Output features must be neighbours.
-        if (!is_minor(c.kernel_output_feature, w.dims)) {
-          out.filter = plan.filter;
-          filter = strides_after(plan.filter, w.dims);
-        }
-        if (!is_minor(c.output_feature, in.shape.dims)) {
-          out.made = plan.made;
-          out.result = plan.result;
-          result = strides_after(made_order, in.shape.dims);
-        }
-        set_strides();
-        kernel = depthwise_convolution_kernel(direct, type);
-        if (!kernel) kernel = direct_convolution_kernel(direct, type);
-      }
-      if (!kernel) return std::nullopt;
-      out.kernel = *std::move(kernel);
-      return out;
-    };
-    if (auto as_it_stands = with_input(strides_of(x.dims))) return *std::move(as_it_stands);
-    // The order that products take the input in would do as well. A program whose input was made in
-    // that order has the same kernel then.
-    if (!plan.input.empty()) {
-      if (auto ordered = with_input(strides_after(plan.input, x.dims))) {
-        ordered->input = plan.input;
-        return *std::move(ordered);
-      }
-    }
-  }
+  operation.type = type;
+  operation.has_elements = in.shape.element_count() != 0;
+  operation.one_position = a.whole_rows;
+}
+
+void Roles::set_input(const Dims& strides) {
+  ConvolutionProblem p;
+  p.window = c.window;
+  p.in = attrs.in;
+  p.out = attrs.out;
+  p.per_group = attrs.per_group;
+  p.groups = attrs.groups;
+  p.columns = attrs.out_features / std::max<std::int64_t>(attrs.groups, 1);
+  p.groups_split_batch = attrs.groups_split_batch;
+  p.batch = attrs.batch;
+  p.input = by_role(x.dims, strides, c.input_batch, c.input_feature, c.input_spatial, true);
+  const auto with = [&](const Dims& filter, const Dims& result) {
+    p.filter = by_role(w.dims, filter, c.kernel_input_feature, c.kernel_output_feature,
+                       c.kernel_spatial, false);
+    p.result =
+        by_role(in.shape.dims, result, c.output_batch, c.output_feature, c.output_spatial, true);
+    return p;
+  };
+  Dims filter = strides_of(w.dims), result = strides_of(in.shape.dims);
+  operation.given = with(filter, result);
+  // Output features must be neighbours.
+  filter_is_ordered = !is_minor(c.kernel_output_feature, w.dims);
+  result_is_ordered = !is_minor(c.output_feature, in.shape.dims);
+  if (filter_is_ordered) filter = strides_after(orders.filter, w.dims);
+  if (result_is_ordered) result = strides_after(made_order, in.shape.dims);
+  operation.ordered = with(filter, result);
+}
+
+/// Products of patches, or of the input as it stands.
+ConvolutionPlan patches(const Roles& roles) {
+  ConvolutionPlan plan = roles.orders;
+  ConvolutionAttrs a = roles.attrs;
+  const DType type = roles.operation.type;
+  const Shape& result = roles.in.shape;
   const std::int64_t width = a.taps * a.per_group, limit = std::int64_t(1) << 31;
   const std::int64_t positions =
       std::accumulate(a.out.begin(), a.out.end(), a.batch, std::multiplies<>());
   if (std::max({width, a.out_features, a.features, positions}) >= limit) {
     throw CompileError(
-        "convolution " + in.describe() + " has 2^31 or more of one kind: BLAS lacks that",
-        in.location());
+        "convolution " + roles.in.describe() + " has 2^31 or more of one kind: BLAS lacks that",
+        roles.in.location());
   }
   const auto element = std::int64_t(byte_size(type));
-  const std::int64_t held =
-      element * (x.element_count() + w.element_count()) + element * in.shape.element_count();
+  const std::int64_t held = element * (roles.x.element_count() + roles.w.element_count()) +
+                            element * result.element_count();
   a.rows = rows_at_once(width, held, element);
-  plan.kernel.units = in.shape.element_count() == 0 ? 0 : positions;
+  const bool empty = !roles.operation.has_elements;
+  plan.kernel.units = empty ? 0 : positions;
   plan.kernel.nanoseconds =
       prices::call::kConvolution +
       double(positions) * double(width) *
           (prices::product::kPatchNumber + prices::product::kOfPatches * double(a.out_features) /
                                                double(std::max<std::int64_t>(a.groups, 1)));
-  const bool empty = in.shape.element_count() == 0;
   plan.kernel.key = kernel_key("convolution", type, empty, a.window, a.in, a.out, a.features,
                                a.per_group, a.out_features, a.groups, a.groups_split_batch, a.batch,
                                a.taps, a.rows, a.whole_rows);
-  plan.kernel.make = kernel_maker(empty ? run_nothing : function, std::move(a));
+  plan.kernel.make = kernel_maker(empty ? run_nothing : convolution_function(type), std::move(a));
+  return plan;
+}
+
+/// Of a line of the table, with operands and result in the orders that its kernel takes.
+ConvolutionPlan plan_of(ConvolutionKernel kernel, const Roles& roles) {
+  const ConvolutionOperation& o = roles.operation;
+  ConvolutionPlan plan;
+  plan.made = roles.in.shape.dims;
+  if (kernel == ConvolutionKernel::few_features) {
+    plan.kernel = few_features_convolution_kernel(o.given, o.type);
+    return plan;
+  }
+  if (roles.filter_is_ordered) plan.filter = roles.orders.filter;
+  if (roles.result_is_ordered) {
+    plan.made = roles.orders.made;
+    plan.result = roles.orders.result;
+  }
+  switch (kernel) {
+    case ConvolutionKernel::depthwise:
+      plan.kernel = depthwise_convolution_kernel(o.ordered, o.type);
+      return plan;
+    case ConvolutionKernel::padded:
+      plan.kernel = padded_convolution_kernel(o.ordered, o.type);
+      return plan;
+    case ConvolutionKernel::direct:
+      plan.kernel = direct_convolution_kernel(o.ordered, o.type);
+      return plan;
+    default:
+      return patches(roles);
+  }
+}
+
+}  // namespace
+
+ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
+  Roles roles(in, type);
+  roles.set_input(strides_of(roles.x.dims));
+  const auto* line = &choose_convolution(roles.operation);
+  if (line->how == ConvolutionKernel::none) return {};
+  keep_blas_to_one_thread();
+  Dims input;
+  if (line->how == ConvolutionKernel::patches && !roles.orders.input.empty()) {
+    // The order that products take the input in would do as well. A program whose input was made in
+    // that order has the same kernel then.
+    input = roles.orders.input;
+    roles.set_input(strides_after(input, roles.x.dims));
+    line = &choose_convolution(roles.operation);
+  }
+  ConvolutionPlan plan = plan_of(line->how, roles);
+  if (!input.empty()) plan.input = std::move(input);
+  plan.kernel.label = &line->label;
   return plan;
 }
 

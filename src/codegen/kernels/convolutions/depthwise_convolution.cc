@@ -119,7 +119,7 @@ TESSERA_INLINE void run_row(const Row<T>& row) {
 TESSERA_VERSIONS(row_version, run_row, Row<T>)
 
 struct Attrs {
-  DirectConvolution c;
+  ConvolutionProblem c;
   std::vector<TapSegment> segments;
   std::int64_t features = 1;  ///< of a unit
 };
@@ -135,7 +135,7 @@ class Work {
         out_(reinterpret_cast<T*>(call.outputs[0])) {}
 
   void unit(std::int64_t unit) {
-    const DirectConvolution& c = a_.c;
+    const ConvolutionProblem& c = a_.c;
     const std::int64_t blocks = (c.groups + a_.features - 1) / a_.features;
     const std::int64_t feature = unit % blocks * a_.features;
     unit /= blocks;
@@ -193,20 +193,15 @@ void run(const KernelCall& call) {
 
 }  // namespace
 
-bool is_depthwise(const DirectConvolution& c) {
+bool is_depthwise(const ConvolutionProblem& c) {
   const bool neighbours = c.groups_split_batch ? c.batch == 1 && c.input.batch == 1
                                                : c.per_group == 1 && c.input.feature == 1;
   return c.columns == 1 && c.groups >= 4 && neighbours;
 }
 
-std::optional<KernelDescriptor> depthwise_convolution_kernel(const DirectConvolution& c,
-                                                             DType type) {
-  if ((type != DType::f32 && type != DType::f64) || c.window.empty() || !is_depthwise(c)) {
-    return std::nullopt;
-  }
+KernelDescriptor depthwise_convolution_kernel(const ConvolutionProblem& c, DType type) {
   const std::int64_t positions =
       std::accumulate(c.out.begin(), c.out.end(), std::int64_t(1), std::multiplies<>());
-  if (c.batch == 0 || positions == 0) return std::nullopt;
   Attrs a;
   a.segments = segments_of(c.window.back(), c.in.back(), c.out.back());
   a.features = kUnitVectors * 64 / std::int64_t(byte_size(type));

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/codegen/kernels/convolutions/padded_convolution.h"
 #include "src/codegen/kernels/convolutions/window_taps.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
@@ -23,11 +22,10 @@ using runtime::KernelCall;
 constexpr std::int64_t kPartBytes = std::int64_t(512) << 10;
 
 struct Attrs {
-  DirectConvolution c;
+  ConvolutionProblem c;
   bool sums_are_taps = false;    ///< of the last dim, else features
   std::int64_t batch_block = 1;  ///< rows of a unit
-  /// They are columns, and output features rows: with few of those vectors would be mostly empty.
-  bool turned = false;
+  bool transposed = false;       ///< as BatchProducts has it
 };
 
 template <class T>
@@ -54,7 +52,7 @@ class DirectWork {
         p.gemm.count = std::int64_t(all * (part + 1) / of_it - first);
         p.gemm.accumulate = part > 0;
         batch_gemm(p.gemm);
-        if (a_.turned && part + 1 == of_it) turn_back(p);
+        if (a_.transposed && part + 1 == of_it) turn_back(p);
       }
     }
   }
@@ -77,7 +75,7 @@ class DirectWork {
   }
 
   void unit(std::int64_t unit) {
-    const DirectConvolution& c = a_.c;
+    const ConvolutionProblem& c = a_.c;
     const std::int64_t blocks = (c.batch + a_.batch_block - 1) / a_.batch_block;
     const std::int64_t first = unit % blocks * a_.batch_block;
     unit /= blocks;
@@ -113,7 +111,7 @@ class DirectWork {
                 T* to) {
     terms_.clear();
     add(from, filter, taps, 0, gemm);
-    if (!a_.turned && !a_.sums_are_taps) {
+    if (!a_.transposed && !a_.sums_are_taps) {
       gemm->terms = terms_.data();
       gemm->count = std::int64_t(terms_.size());
       gemm->c = to;
@@ -121,7 +119,7 @@ class DirectWork {
     }
     Product p{*gemm, terms_, to, {}};
     p.gemm.c = to;
-    if (a_.turned) turn(&p);
+    if (a_.transposed) turn(&p);
     p.gemm.terms = p.terms.data();
     p.gemm.count = std::int64_t(p.terms.size());
     if (a_.sums_are_taps) {
@@ -145,7 +143,7 @@ class DirectWork {
     g.c_row = g.n;
   }
   void turn_back(const Product& p) const {
-    const DirectConvolution& c = a_.c;
+    const ConvolutionProblem& c = a_.c;
     for (std::int64_t n = 0; n < p.gemm.n; ++n) {
       for (std::int64_t m = 0; m < p.gemm.m; ++m) {
         p.to[n * c.result.batch + m * c.result.feature] = p.turned[std::size_t(m * p.gemm.n + n)];
@@ -155,7 +153,7 @@ class DirectWork {
 
   void add(const T* from, const T* filter, const std::vector<TapRun>& taps, std::size_t d,
            BatchGemm<T>* gemm) {
-    const DirectConvolution& c = a_.c;
+    const ConvolutionProblem& c = a_.c;
     if (d == taps.size()) {
       terms_.push_back({from, filter, c.per_group});
       return;
@@ -196,50 +194,46 @@ void run_direct(const KernelCall& call) {
 
 }  // namespace
 
-std::optional<KernelDescriptor> direct_convolution_kernel(DirectConvolution c, DType type) {
+std::optional<BatchProducts> batch_products(const ConvolutionProblem& c, DType type) {
   if ((type != DType::f32 && type != DType::f64) || c.window.empty()) return std::nullopt;
   const std::int64_t lanes =
       type == DType::f32 ? batch_gemm_lanes<float>() : batch_gemm_lanes<double>();
+  BatchProducts out;
   // Fewer columns leave most of a vector empty; patches may do better.
-  const bool turned = 2 * c.columns < lanes && 2 * c.batch >= lanes;
-  if (2 * c.columns < lanes && !turned) return std::nullopt;
+  out.transposed = 2 * c.columns < lanes && 2 * c.batch >= lanes;
+  if (2 * c.columns < lanes && !out.transposed) return std::nullopt;
+  const auto rows = double(out.transposed ? c.columns : c.batch);
+  out.by_features = batch_gemm_use(rows, double(c.per_group));
+  out.by_taps = batch_gemm_use(rows, double(std::min(c.window.back().size, c.in.back())));
+  return out;
+}
+
+KernelDescriptor direct_convolution_kernel(ConvolutionProblem c, DType type) {
+  const BatchProducts how = batch_products(c, type).value();
+  const std::int64_t lanes =
+      type == DType::f32 ? batch_gemm_lanes<float>() : batch_gemm_lanes<double>();
   const std::int64_t positions =
       std::accumulate(c.out.begin(), c.out.end(), std::int64_t(1), std::multiplies<>());
-  if (c.batch == 0 || positions == 0) return std::nullopt;
   Attrs a;
-  const double features = double(c.per_group),
-               taps = double(std::min(c.window.back().size, c.in.back()));
-  const auto rows = double(turned ? c.columns : c.batch);
-  const double by_batch = batch_gemm_use(rows, features), by_taps = batch_gemm_use(rows, taps);
-  const double best = std::max(by_batch, by_taps);
-  // Products of vectors, say: patches make more of them.
-  constexpr double kLeast = 0.1;
-  // Rows of positions share what they read of the filter.
-  constexpr double kOfSharing = 1.3;
-  const double by_positions = turned ? 0 : padded_convolution_use(c, type);
-  if (by_positions >= kLeast && kOfSharing * by_positions >= best) {
-    if (auto kernel = padded_convolution_kernel(c, type)) return kernel;
-  }
-  if (best < kLeast) return std::nullopt;
-  a.sums_are_taps = by_batch < best;
-  a.turned = turned;
+  a.sums_are_taps = how.by_features < how.by_taps;
+  a.transposed = how.transposed;
   KernelDescriptor kernel;
-  const std::int64_t most = turned ? 8 * lanes : 6 * kBatchGemmRows;
+  const std::int64_t most = how.transposed ? 8 * lanes : 6 * kBatchGemmRows;
   const std::int64_t blocks = (c.batch + most - 1) / most;
   a.batch_block = (c.batch + blocks - 1) / blocks;
   kernel.units = positions * blocks;
-  double products =
-      double(c.batch) * double(positions) * features * double(c.columns) * double(c.groups);
+  double products = double(c.batch) * double(positions) * double(c.per_group) * double(c.columns) *
+                    double(c.groups);
   for (const ir::WindowDim& w : c.window) products *= double(w.size);
   kernel.nanoseconds =
       prices::call::kConvolution +
-      (type == DType::f32 ? prices::product::kF32 : prices::product::kF64) * products / best;
+      (type == DType::f32 ? prices::product::kF32 : prices::product::kF64) * products / how.use();
   const auto strides = [](const ConvolutionStrides& s) {
     return kernel_key("", s.batch, s.feature, s.spatial);
   };
   kernel.key = kernel_key("direct-convolution", type, c.window, c.in, c.out, strides(c.input),
                           strides(c.filter), strides(c.result), c.per_group, c.columns, c.groups,
-                          c.groups_split_batch, c.batch, a.sums_are_taps, a.turned);
+                          c.groups_split_batch, c.batch, a.sums_are_taps, a.transposed);
   a.c = std::move(c);
   kernel.make =
       kernel_maker(type == DType::f32 ? run_direct<float> : run_direct<double>, std::move(a));

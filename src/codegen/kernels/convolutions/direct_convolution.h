@@ -1,48 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions as sums of matrix products of operands as they stand: no patches are made.
+// Convolutions as sums of matrix products of operands as they stand, whose rows are the batch: no
+// patches are made.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 
+#include "src/codegen/kernels/convolutions/convolution_problem.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
-#include "src/ir/module.h"
 
 namespace tessera::codegen {
 
-/// Strides in elements of an array's dims by their roles.
-struct ConvolutionStrides {
-  std::int64_t batch = 0;    ///< of the filter: input features
-  std::int64_t feature = 0;  ///< of the filter and the result: output features, which is 1
-  Dims spatial;
+/// How products with the batch as rows would be formed.
+struct BatchProducts {
+  /// The batch is columns, and output features rows: with few of those vectors would be mostly
+  /// empty.
+  bool transposed = false;
+  /// How much of the machine they use, at most 1, if features or taps of the last dim are summed.
+  double by_features = 0, by_taps = 0;
+
+  double use() const { return by_features < by_taps ? by_taps : by_features; }
 };
-
-/// What is computed, in terms of one dim's positions p of the result and taps t of the window: the
-/// sum over taps t and features i of in[b, (p stride + t rhs_dilation - pad_low) / lhs_dilation, i]
-/// filter[t, i, o].
-struct DirectConvolution {
-  std::vector<ir::WindowDim> window;
-  Dims in, out;  ///< spatial
-  ConvolutionStrides input, filter, result;
-  std::int64_t per_group = 0;  ///< input features that one result feature sees
-  std::int64_t columns = 0;    ///< output features of a group
-  std::int64_t groups = 1;     ///< of features or of the batch
-  bool groups_split_batch = false;
-  std::int64_t batch = 0;  ///< of the result
-
-  /// Of one spatial dim: a dim of one in front of it, for kernels that go by lines.
-  void add_line_dim() {
-    window.insert(window.begin(), ir::WindowDim());
-    in.insert(in.begin(), 1);
-    out.insert(out.begin(), 1);
-    for (Dims* strides : {&input.spatial, &filter.spatial, &result.spatial}) {
-      strides->insert(strides->begin(), 0);
-    }
-  }
-};
-
-/// The kernel for f32 and f64, if products in this form are of sizes that pay; nothing else for
-/// others.
-std::optional<KernelDescriptor> direct_convolution_kernel(DirectConvolution c, DType type);
+/// Nothing for types other than f32 and f64, and where most of a vector would be empty.
+std::optional<BatchProducts> batch_products(const ConvolutionProblem& c, DType type);
+/// The kernel, if there are such products. Output features must be neighbours in the filter and the
+/// result.
+KernelDescriptor direct_convolution_kernel(ConvolutionProblem c, DType type);
 
 }  // namespace tessera::codegen

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "src/codegen/kernels/convolutions/padded_rows.h"
@@ -124,7 +125,7 @@ TESSERA_VERSIONS(line_version, run_line, LineJob<T>)
 /// Units are blocks of the last dim's positions, of lines, of groups, and then the other dims'
 /// positions and the batch.
 struct Attrs {
-  DirectConvolution c;  ///< of two dims or more
+  ConvolutionProblem c;  ///< of two dims or more
   PaddedRows rows;
   std::int64_t positions = 1, position_blocks = 1;
   std::int64_t lines = 1, line_blocks = 1;
@@ -145,7 +146,7 @@ class Work {
   }
 
   void unit(std::int64_t unit) {
-    const DirectConvolution& c = a_.c;
+    const ConvolutionProblem& c = a_.c;
     const auto next = [&](std::int64_t n) { return std::exchange(unit, unit / n) % n; };
     const std::int64_t first_position = next(a_.position_blocks) * a_.positions;
     const std::int64_t first_line = next(a_.line_blocks) * a_.lines;
@@ -248,7 +249,7 @@ class Work {
   /// The filter by groups and blocks of columns, then phases, taps of all dims but the last one,
   /// features, taps, columns.
   void take_filter(const T* filter) {
-    const DirectConvolution& c = a_.c;
+    const ConvolutionProblem& c = a_.c;
     const std::size_t outer = c.window.size() - 1;
     std::vector<TapRun> all;
     for (std::size_t d = 0; d < outer; ++d) {
@@ -284,7 +285,7 @@ class Work {
 
   void copy(const T* from, std::int64_t first_group, std::int64_t groups, std::int64_t shift,
             T* to) const {
-    const DirectConvolution& c = a_.c;
+    const ConvolutionProblem& c = a_.c;
     RowCopy<T> copy{from,  c.in.back(), c.input.spatial.back(), c.input.feature, c.per_group,
                     shift, to};
     if (!c.groups_split_batch) {
@@ -346,14 +347,17 @@ std::int64_t blocks_of(std::int64_t n, std::int64_t* each) {
   return blocks;
 }
 
-}  // namespace
+std::int64_t lanes_of(DType type) {
+  return version_for_machine(16, 32, 64) / std::int64_t(byte_size(type));
+}
 
-std::optional<KernelDescriptor> few_features_convolution_kernel(DirectConvolution c, DType type) {
+/// Blocks of units, so that what each copies is in a cache. Nothing where others do better.
+std::optional<Attrs> few_features_attrs(ConvolutionProblem c, DType type) {
   if ((type != DType::f32 && type != DType::f64) || c.window.empty() || c.per_group == 0) {
     return std::nullopt;
   }
   const auto element = std::int64_t(byte_size(type));
-  const std::int64_t lanes = version_for_machine(16, 32, 64) / element;
+  const std::int64_t lanes = lanes_of(type);
   std::int64_t positions = c.batch, taps = 1;
   for (const std::int64_t d : c.out) positions *= d;
   for (const ir::WindowDim& w : c.window) taps *= w.size;
@@ -385,7 +389,24 @@ std::optional<KernelDescriptor> few_features_convolution_kernel(DirectConvolutio
   if (bytes(a.lines, a.groups) > kMostPaddedBytes) return std::nullopt;
   a.line_blocks = blocks_of(c.out[rank - 2], &a.lines);
   a.group_blocks = blocks_of(c.groups, &a.groups);
-  const std::int64_t unit_positions = c.out.back() * c.out[rank - 2];
+  a.c = std::move(c);
+  return a;
+}
+
+}  // namespace
+
+bool has_few_features(const ConvolutionProblem& c, DType type) {
+  return few_features_attrs(c, type).has_value();
+}
+
+KernelDescriptor few_features_convolution_kernel(ConvolutionProblem given, DType type) {
+  Attrs a = few_features_attrs(std::move(given), type).value();
+  const ConvolutionProblem& c = a.c;
+  const std::int64_t lanes = lanes_of(type), in_row = a.rows.phases.front().count;
+  std::int64_t positions = c.batch, taps = 1;
+  for (const std::int64_t d : c.out) positions *= d;
+  for (const ir::WindowDim& w : c.window) taps *= w.size;
+  const std::int64_t unit_positions = c.out.back() * c.out[c.window.size() - 2];
   KernelDescriptor kernel;
   kernel.units = positions / unit_positions * a.group_blocks * a.line_blocks * a.position_blocks;
   const double filled = double((in_row + lanes - 1) / lanes * lanes) / double(in_row);
@@ -399,7 +420,6 @@ std::optional<KernelDescriptor> few_features_convolution_kernel(DirectConvolutio
   kernel.key = kernel_key("few-features-convolution", type, lanes, c.window, c.in, c.out,
                           strides(c.input), strides(c.filter), strides(c.result), c.per_group,
                           c.columns, c.groups, c.groups_split_batch, c.batch);
-  a.c = std::move(c);
   kernel.make = kernel_maker(type == DType::f32 ? run<float> : run<double>, std::move(a));
   return kernel;
 }

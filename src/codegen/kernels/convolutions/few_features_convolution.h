@@ -3,14 +3,14 @@
 // features of one.
 #pragma once
 
-#include <optional>
-
-#include "src/codegen/kernels/convolutions/direct_convolution.h"
+#include "src/codegen/kernels/convolutions/convolution_problem.h"
+#include "src/codegen/kernels/kernel_descriptor.h"
 
 namespace tessera::codegen {
 
-/// The kernel for f32 and f64, of operands in any order, if features are few and rows of positions
-/// are not; nothing else for others.
-std::optional<KernelDescriptor> few_features_convolution_kernel(DirectConvolution c, DType type);
+/// Whether features are few and rows of positions are not, in f32 or f64.
+bool has_few_features(const ConvolutionProblem& c, DType type);
+/// The kernel, if that holds, of operands in any order.
+KernelDescriptor few_features_convolution_kernel(ConvolutionProblem c, DType type);
 
 }  // namespace tessera::codegen

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,7 @@ constexpr std::int64_t kLeastUnits = 4, kStripBytes = 256;
 /// Units are positions of each phase, lines of a phase, phases of lines, positions of the dims
 /// before those, the batch, groups and blocks of columns.
 struct PaddedAttrs {
-  DirectConvolution c;     ///< of two dims or more
+  ConvolutionProblem c;    ///< of two dims or more
   PaddedRows rows, lines;  ///< of the last dim and the one before
   bool copies = true;      ///< else the input is read where it is
   bool features_last = false;
@@ -57,7 +58,7 @@ class PaddedWork {
         out_(reinterpret_cast<T*>(call.outputs[0])) {}
 
   void unit(std::int64_t unit) {
-    const DirectConvolution& c = a_.c;
+    const ConvolutionProblem& c = a_.c;
     const auto next = [&](std::int64_t n) { return std::exchange(unit, unit / n) % n; };
     const std::int64_t first_position = next(a_.position_blocks) * a_.position_block;
     const std::int64_t shift = first_position * a_.rows.advance;  // of what they see
@@ -183,7 +184,7 @@ class PaddedWork {
   }
 
   void copy_line(const T* plane, std::int64_t y, std::int64_t shift, T* to) const {
-    const DirectConvolution& c = a_.c;
+    const ConvolutionProblem& c = a_.c;
     const std::size_t dim = c.window.size() - 2;
     if (y < 0 || y >= c.in[dim]) {
       std::fill_n(to, a_.line_size(), T(0));
@@ -247,35 +248,24 @@ bool stays_inside(const PaddedRows& rows, std::int64_t in) {
 }
 
 /// Whether features of neighbouring positions are neighbours.
-bool stands_in_rows(const DirectConvolution& c) {
+bool stands_in_rows(const ConvolutionProblem& c) {
   return (c.input.feature == 1 || c.per_group == 1) && c.input.spatial.back() == c.per_group;
 }
 
 /// Whether a row's taps and features are one stretch of the filter, and of the input where it
 /// stands in rows.
-bool joins_taps(const DirectConvolution& c) {
+bool joins_taps(const ConvolutionProblem& c) {
   const ir::WindowDim& w = c.window.back();
   return w.lhs_dilation == 1 && w.rhs_dilation == 1 && (!w.reversal || w.size == 1) &&
          (c.input.feature == 1 || c.per_group <= kFewFeatures) &&
          c.filter.spatial.back() == c.per_group * c.filter.batch;
 }
 
-}  // namespace
-
-double padded_convolution_use(const DirectConvolution& c, DType type) {
-  if ((type != DType::f32 && type != DType::f64) || c.window.empty() || c.per_group == 0) return 0;
-  const std::int64_t step = padded_rows(c.window.back(), c.out.back(), 1, 1).step;
-  const std::int64_t taps = joins_taps(c) ? c.window.back().size : 1;
-  return batch_gemm_use(double(c.out.back()) / double(step), double(taps * c.per_group));
-}
-
-std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, DType type) {
-  const double use = padded_convolution_use(c, type);
-  if (use == 0) return std::nullopt;
-  double products = double(c.batch) * double(c.per_group) * double(c.columns * c.groups);
-  for (const ir::WindowDim& w : c.window) products *= double(w.size);
-  for (const std::int64_t d : c.out) products *= double(d);
-  if (products == 0) return std::nullopt;
+/// Blocks of units, so that what each copies is in a cache. Nothing if that is too much.
+std::optional<PaddedAttrs> padded_attrs(ConvolutionProblem c, DType type) {
+  for (const ir::WindowDim& w : c.window) {
+    if (w.size == 0) return std::nullopt;
+  }
   // The batch takes the place of lines.
   if (c.window.size() == 1) c.add_line_dim();
   const auto element = std::int64_t(byte_size(type));
@@ -317,10 +307,35 @@ std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, D
   a.batch_blocks = (c.batch + a.batch_block - 1) / a.batch_block;
   a.batch_block = (c.batch + a.batch_blocks - 1) / a.batch_blocks;
   if (a.copies && bytes(a.line_block, a.batch_block) > kMostCopiedBytes) return std::nullopt;
+  a.c = std::move(c);
+  return a;
+}
+
+}  // namespace
+
+double padded_convolution_use(const ConvolutionProblem& c, DType type) {
+  if ((type != DType::f32 && type != DType::f64) || c.window.empty() || c.per_group == 0) return 0;
+  const std::int64_t step = padded_rows(c.window.back(), c.out.back(), 1, 1).step;
+  const std::int64_t taps = joins_taps(c) ? c.window.back().size : 1;
+  return batch_gemm_use(double(c.out.back()) / double(step), double(taps * c.per_group));
+}
+
+bool padded_convolution_fits(const ConvolutionProblem& c, DType type) {
+  return padded_attrs(c, type).has_value();
+}
+
+KernelDescriptor padded_convolution_kernel(ConvolutionProblem given, DType type) {
+  const double use = padded_convolution_use(given, type);
+  PaddedAttrs a = padded_attrs(std::move(given), type).value();
+  const ConvolutionProblem& c = a.c;
+  const auto element = std::int64_t(byte_size(type));
+  double products = double(c.batch) * double(c.per_group) * double(c.columns * c.groups);
+  for (const ir::WindowDim& w : c.window) products *= double(w.size);
+  for (const std::int64_t d : c.out) products *= double(d);
   KernelDescriptor kernel;
   kernel.units = a.position_blocks * a.line_blocks * std::int64_t(a.lines.phases.size()) *
                  a.batch_blocks * c.groups;
-  for (std::size_t d = 0; d + 2 < rank; ++d) kernel.units *= c.out[d];
+  for (std::size_t d = 0; d + 2 < c.window.size(); ++d) kernel.units *= c.out[d];
   const std::int64_t strip = kStripBytes / element, strips = (c.columns + strip - 1) / strip;
   const std::int64_t parts =
       std::min((kLeastUnits + kernel.units - 1) / kernel.units, std::max<std::int64_t>(strips, 1));
@@ -336,7 +351,6 @@ std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, D
   kernel.key = kernel_key("padded-convolution", type, c.window, c.in, c.out, strides(c.input),
                           strides(c.filter), strides(c.result), c.per_group, c.columns, c.groups,
                           c.groups_split_batch, c.batch);
-  a.c = std::move(c);
   kernel.make =
       kernel_maker(type == DType::f32 ? run_padded<float> : run_padded<double>, std::move(a));
   return kernel;

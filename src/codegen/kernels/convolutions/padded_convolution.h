@@ -4,15 +4,17 @@
 // so that all of them see all taps.
 #pragma once
 
-#include <optional>
-
-#include "src/codegen/kernels/convolutions/direct_convolution.h"
+#include "src/codegen/kernels/convolutions/convolution_problem.h"
+#include "src/codegen/kernels/kernel_descriptor.h"
 
 namespace tessera::codegen {
 
 /// How much of the machine such products use, at most 1; 0 where there is no kernel.
-double padded_convolution_use(const DirectConvolution& c, DType type);
-/// The kernel for f32 and f64. Output features must be neighbours in the filter and the result.
-std::optional<KernelDescriptor> padded_convolution_kernel(DirectConvolution c, DType type);
+double padded_convolution_use(const ConvolutionProblem& c, DType type);
+/// Whether what a unit copies isn't too much.
+bool padded_convolution_fits(const ConvolutionProblem& c, DType type);
+/// The kernel for f32 and f64, if that holds and the use isn't 0. Output features must be
+/// neighbours in the filter and the result.
+KernelDescriptor padded_convolution_kernel(ConvolutionProblem c, DType type);
 
 }  // namespace tessera::codegen

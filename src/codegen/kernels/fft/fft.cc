@@ -46,14 +46,30 @@ struct StepShape {
   std::int64_t line_length() const {
     return (kind == Kind::from_real || kind == Kind::to_real) && halved() ? n / 2 : n;
   }
-  bool by_columns() const {
-    return kind == Kind::columns && n <= kLongestColumn && has_small_factors(n);
-  }
+};
+
+enum class FftKernel : std::uint8_t { columns, lines };
+constexpr KernelLine<StepShape, FftKernel> kFfts[] = {
+    {{"fft/columns", "not along the last dim: vectors are of neighbouring transforms"},
+     [](const StepShape& s) {
+       return s.kind == Kind::columns && s.n <= kLongestColumn && has_small_factors(s.n);
+     },
+     FftKernel::columns},
+    {{"fft/chirp", "the length has a large prime factor: as a convolution (Bluestein)"},
+     [](const StepShape& s) { return !has_small_factors(s.line_length()); },
+     FftKernel::lines},
+    {{"fft/half-lines", "real numbers, of an even length: as complex ones of half of it"},
+     [](const StepShape& s) { return s.line_length() != s.n; },
+     FftKernel::lines},
+    {{"fft/lines", "lines one by one; those of other dims than the last are copied to lines"},
+     always<StepShape>,
+     FftKernel::lines},
 };
 
 template <class T>
 struct StepAttrs {
   StepShape shape;
+  bool by_columns = false;  ///< the plan is `column`
   LinePlan<T> line;
   LanePlan<T> column;
   std::vector<T> mirror;  ///< of halved lines: RealJob's table
@@ -95,7 +111,7 @@ void run_columns(const KernelCall& call) {
   const auto& a = *static_cast<const StepAttrs<T>*>(call.attributes);
   const StepShape& s = a.shape;
   const std::int64_t blocks = (s.inner + kUnit - 1) / kUnit;
-  const bool direct = s.by_columns();
+  const bool direct = a.by_columns;
   const ScratchMemory memory(direct ? 0 : line_bytes<T>(kUnit, s.n));
   T* lines = scratch<T>(memory);
   for (std::int64_t u = call.begin; u < call.end; ++u) {
@@ -188,11 +204,12 @@ void run_to_real(const KernelCall& call) {
 }
 
 template <class T>
-runtime::Kernel make_step(const StepShape& shape) {
+runtime::Kernel make_step(const StepShape& shape, FftKernel kernel) {
   auto a = std::make_shared<StepAttrs<T>>();
   a->shape = shape;
   const std::int64_t n = shape.line_length();
-  if (shape.by_columns()) {
+  a->by_columns = kernel == FftKernel::columns;
+  if (a->by_columns) {
     a->column = lane_plan<T>(n);
   } else {
     a->line = line_plan<T>(n);
@@ -224,7 +241,9 @@ FftStep step(const StepShape& shape) {
   kernel.nanoseconds = prices::call::kFft + each * elements * double(sizeof(T)) / 4;
   kernel.key = kernel_key("fft", sizeof(T), shape.kind, shape.outer, shape.n, shape.inner,
                           shape.inverse, shape.scale);
-  kernel.make = [shape] { return make_step<T>(shape); };
+  const auto& line_of_table = choose(kFfts, shape);
+  kernel.label = &line_of_table.label;
+  kernel.make = [shape, how = line_of_table.how] { return make_step<T>(shape, how); };
   const std::int64_t line = shape.kind == Kind::from_real ? 2 * (shape.n / 2 + 1)
                             : shape.kind == Kind::to_real ? shape.n
                                                           : 2 * shape.n;
@@ -268,6 +287,8 @@ std::vector<FftStep> steps(const ir::Instruction& fft) {
 }
 
 }  // namespace
+
+KernelFamily fft_family() { return family_of("fft", kFfts); }
 
 std::vector<FftStep> fft_steps(const ir::Instruction& fft) {
   const DType t = real_type(fft.operand(0)->shape.dtype);

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "src/codegen/kernels/kernel_choice.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/ir/module.h"
 
@@ -18,5 +19,6 @@ struct FftStep {
 /// The dims of a Fourier transform of f32, f64, c64 or c128, one after the other: each step takes
 /// what the one before made. Empty for other types.
 std::vector<FftStep> fft_steps(const ir::Instruction& fft);
+KernelFamily fft_family();
 
 }  // namespace tessera::codegen

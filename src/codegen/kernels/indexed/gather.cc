@@ -242,6 +242,25 @@ void run_rows(const KernelCall& call) {
 
 }  // namespace
 
+namespace {
+
+struct GatherOperation {
+  bool by_rows = false;  ///< each index vector gives one run of the array and of the result
+};
+enum class GatherKernel : std::uint8_t { rows, windows };
+constexpr KernelLine<GatherOperation, GatherKernel> kGathers[] = {
+    {{"gather/rows", "windows are one run of the array and of the result each, in its order"},
+     [](const GatherOperation& g) { return g.by_rows; },
+     GatherKernel::rows},
+    {{"gather/windows", "windows of several runs, or results that stand elsewhere"},
+     always<GatherOperation>,
+     GatherKernel::windows},
+};
+
+}  // namespace
+
+KernelFamily gather_family() { return family_of("gather", kGathers); }
+
 KernelDescriptor gather_kernel(const ir::Instruction& gather) {
   GatherWindows g{index_windows(gather)};
   g.run = run_of(g.windows);
@@ -251,7 +270,10 @@ KernelDescriptor gather_kernel(const ir::Instruction& gather) {
       prices::call::kGather +
       (g.run == 0 ? prices::index::kWindow : prices::index::kRow) * double(kernel.units) +
       prices::byte::kCopied * double(gather.shape.byte_count());
-  if (SourceDescriptor rows = gathered_rows(gather)) {
+  SourceDescriptor rows = gathered_rows(gather);
+  const auto& line = choose(kGathers, GatherOperation{bool(rows)});
+  kernel.label = &line.label;
+  if (line.how == GatherKernel::rows) {
     kernel.key = kernel_key("gather-rows", rows.key);
     kernel.make = [rows = std::move(rows),
                    row = element_count(gather.get<ir::GatherAttrs>().slice_sizes),

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "src/codegen/kernels/kernel_choice.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/codegen/kernels/loops/loop_expr.h"
 #include "src/ir/module.h"
@@ -12,6 +13,7 @@ namespace tessera::codegen {
 
 /// Inputs: array, indices. Units are the index vectors.
 KernelDescriptor gather_kernel(const ir::Instruction& gather);
+KernelFamily gather_family();
 /// The same as a source of elements, if each index vector gives one run of the array and of the
 /// result; else empty.
 SourceDescriptor gathered_rows(const ir::Instruction& gather);

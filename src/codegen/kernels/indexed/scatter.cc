@@ -23,7 +23,8 @@
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/prices.h"
-#include "src/codegen/kernels/reductions/reduce.h"
+#include "src/codegen/kernels/reductions/combine.h"
+#include "src/codegen/kernels/reductions/table_sums.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -417,6 +418,47 @@ KernelDescriptor scatter_kernel(const ir::Instruction& scatter) {
     return runtime::Kernel{function, std::move(made)};
   };
   return kernel;
+}
+
+namespace {
+
+struct ScatterOperation {
+  bool has_kernel = false;   ///< of one array, by an op, a loop or assignment
+  bool sums_tables = false;  ///< adds to zeros, the same entry of all tables
+  bool by_rows = false;      ///< windows are one run each, at one index
+};
+enum class ScatterKernel : std::uint8_t { none, table_sums, updates };
+constexpr KernelLine<ScatterOperation, ScatterKernel> kScatters[] = {
+    {kOnEvaluator, [](const ScatterOperation& s) { return !s.has_kernel; }, ScatterKernel::none},
+    {{"scatter/table-sums",
+      "sums of elements by index into tables of zeros: updates needn't be stored"},
+     [](const ScatterOperation& s) { return s.sums_tables; },
+     ScatterKernel::table_sums},
+    {{"scatter/rows", "rows at one index each: ranges of the result for workers"},
+     [](const ScatterOperation& s) { return s.by_rows; },
+     ScatterKernel::updates},
+    {{"scatter/windows", "windows of several runs or indices"},
+     always<ScatterOperation>,
+     ScatterKernel::updates},
+};
+
+}  // namespace
+
+KernelFamily scatter_family() { return family_of("scatter", kScatters); }
+
+ScatterPlan scatter_plan(const ir::Instruction& scatter) {
+  ScatterPlan plan;
+  plan.kernel = scatter_kernel(scatter);
+  KernelDescriptor sums = table_sums_kernel(scatter);
+  ScatterOperation operation;
+  operation.has_kernel = bool(plan.kernel);
+  operation.sums_tables = bool(sums);
+  operation.by_rows = operation.has_kernel && scatters_rows(index_windows(scatter));
+  const auto& line = choose(kScatters, operation);
+  plan.sums_tables = line.how == ScatterKernel::table_sums;
+  if (plan.sums_tables) plan.kernel = std::move(sums);
+  plan.kernel.label = &line.label;
+  return plan;
 }
 
 }  // namespace tessera::codegen

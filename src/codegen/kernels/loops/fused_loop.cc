@@ -343,7 +343,22 @@ std::int64_t bytes_of_element(const LoopExpr& program) {
   return out;
 }
 
+struct LoopOperation {
+  bool compiled = false;  ///< it runs long enough, and there is code for all that it computes
+};
+enum class LoopKernel : std::uint8_t { code, blocks };
+constexpr KernelLine<LoopOperation, LoopKernel> kLoops[] = {
+    {{"loop/compiled", "long enough that compiling it pays"},
+     [](const LoopOperation& l) { return l.compiled; },
+     LoopKernel::code},
+    {{"loop/blocks", "too short to compile, or without code: interpreted in blocks of elements"},
+     always<LoopOperation>,
+     LoopKernel::blocks},
+};
+
 }  // namespace
+
+KernelFamily loop_family() { return family_of("loop", kLoops); }
 
 KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64_t elements,
                              std::size_t inputs, std::int64_t times) {
@@ -353,7 +368,10 @@ KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64
   kernel.nanoseconds =
       call::kLoop + double(elements) * (program->nanoseconds + element::kInput * double(inputs));
   // The number of elements is the task's.
-  const bool compiled = worth_compiling(kernel.nanoseconds, program.get());
+  const auto& line =
+      choose(kLoops, LoopOperation{worth_compiling(kernel.nanoseconds, program.get())});
+  kernel.label = &line.label;
+  const bool compiled = line.how == LoopKernel::code;
   kernel.nanoseconds =
       call::kLoop + double(elements) * (program->nanoseconds * time_of_code(compiled) +
                                         element::kInput * double(inputs) +

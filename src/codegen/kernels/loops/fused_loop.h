@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/codegen/kernels/code/kernel_compiler.h"
+#include "src/codegen/kernels/kernel_choice.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/codegen/kernels/loops/loop_expr.h"
 #include "src/codegen/kernels/loops/loop_nest.h"
@@ -96,5 +97,6 @@ inline std::shared_ptr<const FusedLoop> make_loop(const std::shared_ptr<const Lo
 /// The kernel that runs a program over so many elements, `times` times before anything reads them.
 KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64_t elements,
                              std::size_t inputs = 0, std::int64_t times = 1);
+KernelFamily loop_family();
 
 }  // namespace tessera::codegen

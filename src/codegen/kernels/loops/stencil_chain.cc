@@ -69,7 +69,10 @@ void run_stencils(const KernelCall& call) {
 }  // namespace
 
 KernelDescriptor stencil_chain_kernel(StencilChain chain) {
+  static constexpr runtime::KernelLabel kLabel = {
+      "chain/stencil", "loops that read neighbouring rows of one another, a block at a time"};
   KernelDescriptor kernel;
+  kernel.label = &kLabel;
   kernel.units = (chain.rows + chain.block - 1) / chain.block;
   kernel.nanoseconds = chain.nanoseconds;
   KeyWriter key("stencil chain");

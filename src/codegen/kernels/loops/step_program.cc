@@ -325,7 +325,11 @@ StepProgram::Block with_places(const StepProgram::Block& steps,
 }
 
 KernelDescriptor step_program_kernel(StepProgram program, double nanoseconds) {
+  static constexpr runtime::KernelLabel kLabel = {
+      "chain/steps",
+      "short steps in a row, or a loop of them: calls would take longer than they do"};
   KernelDescriptor kernel;
+  kernel.label = &kLabel;
   kernel.nanoseconds = nanoseconds;
   KeyWriter key("steps");
   key.add_all(program.inputs, program.outputs, program.scratch);

@@ -457,7 +457,11 @@ void add_to_key(KeyWriter& key, const TiledChain::Link& link) {
 }
 
 KernelDescriptor tiled_chain_kernel(TiledChain chain) {
+  static constexpr runtime::KernelLabel kLabel = {"chain/rows",
+                                                  "steps that go through the same rows, a block at "
+                                                  "a time: what is between them stays in cache"};
   KernelDescriptor kernel;
+  kernel.label = &kLabel;
   std::optional<MaskedColumns> masked = masked_columns(chain);
   chain.by_blocks = chain.by_blocks || masked;
   kernel.units = chain.groups > 0  ? chain.groups * chain.parts

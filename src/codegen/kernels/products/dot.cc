@@ -16,6 +16,7 @@
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/products/dot_table.h"
 #include "src/codegen/kernels/products/gemm.h"
 #include "src/codegen/kernels/products/matrix_vector.h"
 #include "src/codegen/kernels/products/narrow_gemm.h"
@@ -32,8 +33,9 @@ struct DotAttrs {
   bool lhs_transposed = false, rhs_transposed = false;  ///< lhs [k,m]; rhs [k,n] if not, else [n,k]
   bool split_columns = false;  ///< units are columns of the result, else rows
   BatchMatrices lhs = {}, rhs = {};
+  DotKernel kernel = DotKernel::blas;  ///< by the table
 
-  bool in_turns() const { return lhs.inner > 1 || rhs.inner > 1; }
+  bool interleaved() const { return lhs.inner > 1 || rhs.inner > 1; }
 };
 
 /// A block of the result: rows [m0, m0+m) and columns [n0, n0+n) of one batch, as sums over [k0,
@@ -55,8 +57,8 @@ void for_each_block(const DotAttrs& a, std::int64_t begin, std::int64_t end, F&&
 }
 
 template <class T>
-using Gemm = void(CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, int m, int n, int k, const T* a, int lda,
-                  const T* b, int ldb, T* c, int ldc);
+using GemmFunction = void(CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, int m, int n, int k, const T* a,
+                          int lda, const T* b, int ldb, T* c, int ldc);
 
 template <class T>
 void multiply_block(const DotAttrs& a, const Block& block, const T* lhs, const T* rhs, T* out) {
@@ -72,13 +74,10 @@ void multiply_block(const DotAttrs& a, const Block& block, const T* lhs, const T
   };
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
     // Blocks depend on the number of threads, which results shouldn't.
-    if (packed_gemm_pays(a.m, a.n, a.k)) return multiply(&multiply_packed<T>);
-    const auto tb = a.rhs_transposed ? CblasTrans : CblasNoTrans;
-    if (std::min(a.m, a.n) > kMostVectors && batch_gemm_pays(tb, int(a.m), int(a.n), int(a.k))) {
-      return multiply(&multiply_ourselves<T>);
-    }
+    if (a.kernel == DotKernel::packed) return multiply(&multiply_packed<T>);
+    if (a.kernel == DotKernel::unpacked) return multiply(&multiply_unpacked<T>);
   }
-  multiply(static_cast<Gemm<T>*>(&gemm));
+  multiply(static_cast<GemmFunction<T>*>(&gemm));
 }
 
 template <class T>
@@ -89,13 +88,13 @@ void run_gemm(const KernelCall& call) {
   T* out = reinterpret_cast<T*>(call.outputs[0]);
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
     // A call for each of many small products would take longer than they do.
-    const bool small = !a.in_turns() && a.k <= kSmallDepth;
-    if (small && a.n == 1 && a.m <= kSmallDepth) {
+    const bool small = a.kernel == DotKernel::small;
+    if (small && a.n == 1) {
       const bool turned = a.lhs_transposed;
       return multiply_small<T>(
           {lhs, rhs, out, call.begin, call.end, a.m, a.k, turned ? 1 : a.k, turned ? a.m : 1});
     }
-    if (small && a.m == 1 && a.n <= kSmallDepth) {
+    if (small) {
       const bool turned = !a.rhs_transposed;
       const std::int64_t of_unit = a.split_columns ? 1 : a.n;
       return multiply_small<T>({rhs, lhs, out, call.begin * of_unit, call.end * of_unit, a.n, a.k,
@@ -324,10 +323,10 @@ std::int64_t product(const Dims& dims, const Dims& which) {
 }
 
 /// Batch dims first, then the free ones and the contracted ones, in either order: all contiguous
-/// groups, so that BLAS's flags do the rest. Or, `in_turns`, with one of the latter two in front of
-/// some batch dims.
+/// groups, so that BLAS's flags do the rest. Or, `interleaved`, with one of the latter two in front
+/// of some batch dims.
 DotSide side(const Dims& dims, const Dims& batch, const Dims& contracting, bool contracted_first,
-             bool either, bool in_turns) {
+             bool either, bool interleaved) {
   Dims free;
   for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
     if (!contains(batch, d) && !contains(contracting, d)) free.push_back(d);
@@ -349,7 +348,7 @@ DotSide side(const Dims& dims, const Dims& batch, const Dims& contracting, bool 
     }
   }
   for (const bool contracted : {contracted_first, !contracted_first}) {
-    if (!in_turns || (!either && contracted != contracted_first)) continue;
+    if (!interleaved || (!either && contracted != contracted_first)) continue;
     const Dims& lines = contracted ? contracting : free;
     const Dims& line = contracted ? free : contracting;
     if (product(dims, line) < kShortestLine) continue;
@@ -386,7 +385,8 @@ std::int64_t free_product(const Dims& dims, const Dims& batch, const Dims& contr
   return out;
 }
 
-runtime::KernelFunction dot_function(DType t) {
+/// Of floats, complex numbers and integers.
+runtime::KernelFunction gemm_function(DType t) {
   switch (t) {
     case DType::f32:
       return run_gemm<float>;
@@ -396,10 +396,6 @@ runtime::KernelFunction dot_function(DType t) {
       return run_gemm<std::complex<float>>;
     case DType::c128:
       return run_gemm<std::complex<double>>;
-    case DType::f16:
-      return run_half<DType::f16>;
-    case DType::bf16:
-      return has_bf16_gemm() ? run_bf16 : run_half<DType::bf16>;
     case DType::s8:
       return run_gemm<std::int8_t>;
     case DType::s16:
@@ -414,12 +410,65 @@ runtime::KernelFunction dot_function(DType t) {
       return run_gemm<std::uint16_t>;
     case DType::u32:
       return run_gemm<std::uint32_t>;
-    case DType::u64:
+    default:
       return run_gemm<std::uint64_t>;
-    case DType::pred:
+  }
+}
+
+runtime::KernelFunction zeros_function(std::size_t bytes) {
+  switch (bytes) {
+    case 1:
+      return run_empty<1>;
+    case 2:
+      return run_empty<2>;
+    case 4:
+      return run_empty<4>;
+    case 8:
+      return run_empty<8>;
+    default:
+      return run_empty<16>;
+  }
+}
+
+/// Of a line of the table.
+runtime::KernelFunction function_of(DotKernel kernel, const DotOperation& d) {
+  switch (kernel) {
+    case DotKernel::none:
+      return nullptr;
+    case DotKernel::nothing:
+      return run_zero;
+    case DotKernel::zeros:
+      return zeros_function(byte_size(d.result));
+    case DotKernel::narrow:
+      return d.lhs == DType::s8   ? narrow_function<DType::s8>(d.rhs)
+             : d.lhs == DType::u8 ? narrow_function<DType::u8>(d.rhs)
+                                  : run_narrow<DType::bf16, DType::bf16>;
+    case DotKernel::bf16:
+      return run_bf16;
+    case DotKernel::halves:
+      return d.result == DType::f16 ? run_half<DType::f16> : run_half<DType::bf16>;
+    case DotKernel::predicates:
       return run_pred;
     default:
-      return nullptr;
+      return gemm_function(d.result);
+  }
+}
+
+/// Of a product of two elements.
+double price_of(DotKernel kernel, const DotOperation& d) {
+  using namespace prices::product;
+  switch (kernel) {
+    case DotKernel::narrow:
+      return d.lhs == DType::bf16 ? kBf16 : kF32;
+    case DotKernel::bf16:
+      return kBf16;
+    case DotKernel::halves:
+      return d.result == DType::f16 && lifts_halves_fast() ? kF16 : kBlas;
+    case DotKernel::predicates:
+    case DotKernel::integers:
+      return kLoop;
+    default:
+      return d.result == DType::f32 ? kF32 : d.result == DType::f64 ? kF64 : kBlas;
   }
 }
 
@@ -437,44 +486,33 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
   const Shape& r = dot.operand(1)->shape;
   const DType t = dot.shape.dtype;
   DotPlan plan;
-  const bool narrow = dot_takes_narrow(l.dtype, r.dtype, t);
-  if (!narrow && (l.dtype != t || r.dtype != t)) return plan;
-  runtime::KernelFunction function = !narrow                ? dot_function(t)
-                                     : l.dtype == DType::s8 ? narrow_function<DType::s8>(r.dtype)
-                                     : l.dtype == DType::u8 ? narrow_function<DType::u8>(r.dtype)
-                                                            : run_narrow<DType::bf16, DType::bf16>;
-  if (function == nullptr) return plan;
-  keep_blas_to_one_thread();
-
   // Loops run along rows of the right side; BLAS, and what packs its operands, take either.
-  const bool blas = is_floating(t) || is_complex(t);
+  const bool either = is_floating(t) || is_complex(t) || dot_takes_narrow(l.dtype, r.dtype, t);
   DotAttrs a;
   a.batch = product(l.dims, attrs.lhs_batch);
   a.k = product(l.dims, attrs.lhs_contracting);
   a.m = free_product(l.dims, attrs.lhs_batch, attrs.lhs_contracting);
   a.n = free_product(r.dims, attrs.rhs_batch, attrs.rhs_contracting);
-  const auto in_turns = [&](const Shape& shape, std::int64_t others) {
+  const auto interleaved = [&](const Shape& shape, std::int64_t others) {
     return t != DType::pred && others <= kFewRows && shape.element_count() >= kLargeSide;
   };
-  plan.lhs = side(l.dims, attrs.lhs_batch, attrs.lhs_contracting, false, true, in_turns(l, a.n));
+  plan.lhs = side(l.dims, attrs.lhs_batch, attrs.lhs_contracting, false, true, interleaved(l, a.n));
   plan.rhs =
-      side(r.dims, attrs.rhs_batch, attrs.rhs_contracting, true, blas || narrow, in_turns(r, a.m));
+      side(r.dims, attrs.rhs_batch, attrs.rhs_contracting, true, either, interleaved(r, a.m));
   a.lhs_transposed = plan.lhs.transposed;
   a.rhs_transposed = !plan.rhs.transposed;
   a.lhs = a.lhs_transposed ? matrices_of(plan.lhs, a.k, a.m) : matrices_of(plan.lhs, a.m, a.k);
   a.rhs = a.rhs_transposed ? matrices_of(plan.rhs, a.n, a.k) : matrices_of(plan.rhs, a.k, a.n);
   a.split_columns = a.m < 64 && a.n > a.m && a.batch == 1;
+  const DotOperation operation{l.dtype,          r.dtype,        t, a.batch, a.m, a.n, a.k,
+                               a.rhs_transposed, a.interleaved()};
+  const auto& line = choose_dot(operation);
+  a.kernel = line.how;
+  if (a.kernel == DotKernel::none) return plan;
+  keep_blas_to_one_thread();
   KernelDescriptor& kernel = plan.kernel;
-  const auto bytes = byte_size(t);
-  if (dot.shape.element_count() == 0) {
-    function = run_zero;
-  } else if (a.k == 0) {
-    function = bytes == 1   ? run_empty<1>
-               : bytes == 2 ? run_empty<2>
-               : bytes == 4 ? run_empty<4>
-               : bytes == 8 ? run_empty<8>
-                            : run_empty<16>;
-  } else {
+  kernel.label = &line.label;
+  if (a.kernel != DotKernel::nothing && a.kernel != DotKernel::zeros) {
     const std::int64_t limit = std::int64_t(1) << 31;
     if (std::max({a.m, a.n, a.k}) >= limit) {
       throw CompileError("dot " + dot.describe() + " has a dim of 2^31 or more, which BLAS lacks",
@@ -483,31 +521,25 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
     kernel.units = a.split_columns ? a.batch * a.n : a.batch * a.m;
     kernel.shares_outputs = !a.split_columns;
     kernel.shares_inputs = {!a.lhs_transposed && a.lhs.inner == 1, false};
-    // Those that stand in turns aren't a share.
+    // Those that are interleaved aren't a share.
     kernel.batch = a.batch / std::max(a.lhs.inner, a.rhs.inner);
     kernel.rereads_per_call = true;
     kernel.parts = parts_of(a, l.dtype, t);
-    if (!a.in_turns()) {
+    if (!a.interleaved()) {
       kernel.row_sums = row_sums(l.dtype, r.dtype, t,
                                  {a.batch, a.k, a.m, a.n, {a.lhs_transposed, !a.rhs_transposed}});
     }
-    kernel.rereads_at_no_cost =
-        (t == DType::f32 || t == DType::f64) && packed_gemm_pays(a.m, a.n, a.k);
-    const double rate = l.dtype == DType::bf16 && has_bf16_gemm() ? prices::product::kBf16
-                        : t == DType::f32 || narrow               ? prices::product::kF32
-                        : t == DType::f64                         ? prices::product::kF64
-                        : t == DType::f16 && lifts_halves_fast()  ? prices::product::kF16
-                        : blas                                    ? prices::product::kBlas
-                                                                  : prices::product::kLoop;
+    kernel.rereads_at_no_cost = a.kernel == DotKernel::packed;
     // A few rows or columns are read as fast as memory gives them.
     const auto read = double(byte_size(l.dtype)) * double(a.k) * double(a.m + a.n);
-    kernel.nanoseconds = prices::call::kDot +
-                         double(a.batch) * std::max(rate * double(a.m) * double(a.n) * double(a.k),
-                                                    prices::byte::kMultiplied * read);
+    kernel.nanoseconds =
+        prices::call::kDot + double(a.batch) * std::max(price_of(a.kernel, operation) *
+                                                            double(a.m) * double(a.n) * double(a.k),
+                                                        prices::byte::kMultiplied * read);
   }
   kernel.key = kernel_key("dot", t, l.dtype, r.dtype, a.batch, a.m, a.n, a.k, a.lhs_transposed,
                           a.rhs_transposed, a.split_columns, a.lhs.inner, a.rhs.inner);
-  kernel.make = kernel_maker(function, a);
+  kernel.make = kernel_maker(function_of(a.kernel, operation), a);
   return plan;
 }
 

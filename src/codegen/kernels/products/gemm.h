@@ -33,9 +33,18 @@ inline bool batch_gemm_pays(CBLAS_TRANSPOSE tb, int m, int n, int k) {
   return instruction_set() == InstructionSet::avx512 && products > 2e5 &&
          (products < 4e8 || !is_intel()) && (tb == CblasNoTrans || m >= 8);
 }
+/// What multiplies matrices of f32 and f64.
+enum class Gemm : std::uint8_t { vectors, packed, unpacked, blas };
+inline Gemm gemm_for(CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t n, std::int64_t k) {
+  // A side of few rows or columns is read with the other one, once.
+  if (std::min(m, n) <= kMostVectors && m != 0 && n != 0 && k != 0) return Gemm::vectors;
+  if (packed_gemm_pays(m, n, k)) return Gemm::packed;
+  return batch_gemm_pays(tb, int(m), int(n), int(k)) ? Gemm::unpacked : Gemm::blas;
+}
+
 template <class T>
-void multiply_ourselves(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
-                        int lda, const T* b, int ldb, T* c, int ldc) {
+void multiply_unpacked(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
+                       int lda, const T* b, int ldb, T* c, int ldc) {
   const typename BatchGemm<T>::Term term{a, b, k};
   BatchGemm<T> job;
   job.terms = &term;
@@ -69,11 +78,9 @@ void multiply_packed(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k
   packed_gemm(job);
 }
 
-/// A side of few rows or columns is read with the other one, once; false if there is none.
 template <class T>
-bool multiply_vectors(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
+void multiply_vectors(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
                       int lda, const T* b, int ldb, T* c, int ldc) {
-  if (std::min(m, n) > kMostVectors || m == 0 || n == 0 || k == 0) return false;
   MatrixVectors<T> job;
   job.depth = k;
   job.y = c;
@@ -101,26 +108,27 @@ bool multiply_vectors(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int 
     job.y_row = 1;
   }
   multiply(job);
-  return true;
 }
 
-inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float* a,
-                 int lda, const float* b, int ldb, float* c, int ldc) {
-  if (multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc)) return;
-  if (packed_gemm_pays(m, n, k)) return multiply_packed(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
-  if (batch_gemm_pays(tb, m, n, k)) {
-    return multiply_ourselves(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
+template <class T>
+requires std::is_floating_point_v<T>
+void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
+          const T* b, int ldb, T* c, int ldc) {
+  switch (gemm_for(tb, m, n, k)) {
+    case Gemm::vectors:
+      return multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
+    case Gemm::packed:
+      return multiply_packed(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
+    case Gemm::unpacked:
+      return multiply_unpacked(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
+    case Gemm::blas:
+      break;
   }
-  cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
-}
-inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const double* a,
-                 int lda, const double* b, int ldb, double* c, int ldc) {
-  if (multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc)) return;
-  if (packed_gemm_pays(m, n, k)) return multiply_packed(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
-  if (batch_gemm_pays(tb, m, n, k)) {
-    return multiply_ourselves(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
+  if constexpr (std::is_same_v<T, float>) {
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
+  } else {
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
   }
-  cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
 }
 inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k,
                  const std::complex<float>* a, int lda, const std::complex<float>* b, int ldb,

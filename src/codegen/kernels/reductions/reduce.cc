@@ -13,7 +13,9 @@
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/reductions/combine.h"
 #include "src/codegen/kernels/reductions/compiled_reduce.h"
+#include "src/codegen/kernels/reductions/reduce_table.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -365,38 +367,6 @@ void run_general_made(const KernelCall& call) {
   }
 }
 
-/// The op of a reducer that combines two scalars of that type by one block function.
-BlockFunction single_op(const ir::Computation& reducer, DType held) {
-  const auto op = ir::as_binary_reducer(reducer);
-  return op ? binary_block(*op, held) : nullptr;
-}
-
-DType held_type(DType t) { return t == DType::f16 || t == DType::bf16 ? DType::f32 : t; }
-
-// -- Combining in collectives ---------------------------------------------------------------------
-
-struct CombineAttrs {
-  BlockFunction op = nullptr;
-  std::shared_ptr<const FusedLoop> program;
-};
-
-void combine_op(const void* attributes, std::byte* into, const std::byte* value,
-                std::int64_t count) {
-  const std::byte* in[] = {into, value};
-  static_cast<const CombineAttrs*>(attributes)->op({nullptr, into, in, 0, count});
-}
-
-void combine_program(const void* attributes, std::byte* into, const std::byte* value,
-                     std::int64_t count) {
-  const std::byte* in[] = {into, value};
-  std::byte* out[] = {into};
-  static_cast<const CombineAttrs*>(attributes)->program->run(in, out, 0, count);
-}
-
-}  // namespace
-
-namespace {
-
 /// [a kept, reduced, b kept] if the dims stand so, else the reduced ones last.
 ReduceShape shape_of(const ir::Instruction& reduce, Dims* transpose) {
   const auto& reduced = reduce.get<ir::DimensionsAttrs>().dims;
@@ -460,91 +430,116 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce) {
   return reduce_kernel(reduce, operands, int(k));
 }
 
-ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<ReduceOperand>& operands,
-                         int first_init) {
-  const std::size_t k = reduce.operands().size() / 2;
-  const Shape& operand = reduce.operand(0)->shape;
-  ReducePlan plan;
-  const ReduceShape shape = shape_of(reduce, &plan.transpose);
-  const auto elements = double(shape.a) * double(shape.reduced) * double(shape.b);
-  double making = 0;
-  for (const ReduceOperand& o : operands) {
-    if (o.program) making += elements * o.program->nanoseconds;
+namespace {
+
+/// What reduce_kernel makes a kernel of.
+struct Reduction {
+  const ir::Instruction& reduce;
+  const std::vector<ReduceOperand>& operands;
+  int first_init;
+  ReduceShape shape;
+  std::shared_ptr<const LoopExpr> reducer;  ///< null of one op
+
+  const Shape& array() const { return reduce.operand(0)->shape; }
+  double elements() const { return double(shape.a) * double(shape.reduced) * double(shape.b); }
+  /// Of the elements, by programs.
+  double making() const {
+    double out = 0;
+    for (const ReduceOperand& o : operands) {
+      if (o.program) out += elements() * o.program->nanoseconds;
+    }
+    return out;
   }
-  KernelDescriptor& kernel = plan.kernel;
-  const auto operand_keys = [&] {
+  double interpreted() const {
+    if (reducer == nullptr) {
+      const auto bytes = double(byte_size(array().dtype));
+      return prices::call::kReduce + elements() * bytes * prices::byte::kReducedByBlocks + making();
+    }
+    return prices::call::kGeneralReduce +
+           elements() * (reducer->nanoseconds + double(operands.size())) + making();
+  }
+  bool is_compiled() const {
+    if (reducer == nullptr) return worth_compiling(interpreted(), operands[0].program.get());
+    return std::any_of(operands.begin(), operands.end(), [&](const ReduceOperand& o) {
+      return worth_compiling(interpreted(), o.program.get());
+    });
+  }
+  std::string operand_keys() const {
     KeyWriter key("operands");
     for (const ReduceOperand& o : operands) {
       key.add_all(o.first_input, o.program ? o.program->key() : std::string());
     }
     return key.take();
-  };
-  if (is_single(reduce)) {
-    SingleAttrs s;
-    s.shape = shape;
-    s.dtype = operand.dtype;
-    s.held = held_type(operand.dtype);
-    s.op = single_op(*reduce.called()[0], s.held);
-    s.by_rows = shape.b == 1 || shape.a >= 8;
-    s.operand.first_input = operands[0].first_input;
-    s.init = first_init;
-    // Short runs are no use to a program.
-    if (operands[0].program) s.columns = std::min<std::int64_t>(shape.b, 64);
-    kernel.units = s.by_rows ? shape.a : shape.b / s.columns;
-    kernel.shares_outputs = s.by_rows;
-    kernel.nanoseconds = prices::call::kReduce +
-                         elements * double(byte_size(s.dtype)) * prices::byte::kReducedByBlocks +
-                         making;
-    const bool compiled = worth_compiling(kernel.nanoseconds, operands[0].program.get());
-    kernel.nanoseconds = std::max(kernel.nanoseconds * time_of_code(compiled),
-                                  elements * double(byte_size(s.dtype)) * prices::byte::kReduced);
-    kernel.key = kernel_key("reduce", shape.a, shape.reduced, shape.b, s.dtype,
-                            *ir::as_binary_reducer(*reduce.called()[0]), s.by_rows, s.columns,
-                            operand_keys(), s.init, compiled);
-    const Opcode op = *ir::as_binary_reducer(*reduce.called()[0]);
-    kernel.takes_largest = op == Opcode::maximum && shape.b == 1 && is_floating(operand.dtype);
-    kernel.make = [s, program = operands[0].program, op, compiled] {
-      if (compiled) {
-        const ReduceOperand operand = {s.operand.first_input, program};
-        auto kernel =
-            compiled_reduce(s.shape, s.by_rows ? 0 : s.columns, operand, s.dtype,
-                            {.kind = BlockOp::Kind::binary, .opcode = op, .type = s.held}, s.init);
-        if (kernel) return *std::move(kernel);
-      }
-      auto made = std::make_shared<SingleAttrs>(s);
-      made->operand.program = make_loop(program, compiled);
-      return runtime::Kernel{run_single, std::move(made)};
-    };
-    return plan;
   }
-  const std::shared_ptr<const LoopExpr> reducer = program_of(*reduce.called()[0]);
-  if (!reducer) return plan;
+};
+
+/// Sums of another type than the elements would need a conversion first.
+bool keeps_types(const ir::Instruction& reduce) {
+  for (std::size_t i = 0; i < reduce.operands().size() / 2; ++i) {
+    const Shape& out = reduce.shape.is_tuple ? reduce.shape.elements[i] : reduce.shape;
+    if (out.dtype != reduce.operand(i)->shape.dtype) return false;
+  }
+  return true;
+}
+
+KernelDescriptor op_kernel(const Reduction& r, bool compiled) {
+  KernelDescriptor kernel;
+  const ReduceShape& shape = r.shape;
+  const std::shared_ptr<const LoopExpr>& program = r.operands[0].program;
+  const Opcode op = *ir::as_binary_reducer(*r.reduce.called()[0]);
+  SingleAttrs s;
+  s.shape = shape;
+  s.dtype = r.array().dtype;
+  s.held = held_type(s.dtype);
+  s.op = single_op(*r.reduce.called()[0], s.held);
+  s.by_rows = shape.b == 1 || shape.a >= 8;
+  s.operand.first_input = r.operands[0].first_input;
+  s.init = r.first_init;
+  // Short runs are no use to a program.
+  if (program) s.columns = std::min<std::int64_t>(shape.b, 64);
+  kernel.units = s.by_rows ? shape.a : shape.b / s.columns;
+  kernel.shares_outputs = s.by_rows;
+  kernel.nanoseconds = std::max(r.interpreted() * time_of_code(compiled),
+                                r.elements() * double(byte_size(s.dtype)) * prices::byte::kReduced);
+  kernel.key = kernel_key("reduce", shape.a, shape.reduced, shape.b, s.dtype, op, s.by_rows,
+                          s.columns, r.operand_keys(), s.init, compiled);
+  kernel.takes_largest = op == Opcode::maximum && shape.b == 1 && is_floating(s.dtype);
+  kernel.make = [s, program, op, compiled] {
+    if (compiled) {
+      const ReduceOperand operand = {s.operand.first_input, program};
+      auto kernel =
+          compiled_reduce(s.shape, s.by_rows ? 0 : s.columns, operand, s.dtype,
+                          {.kind = BlockOp::Kind::binary, .opcode = op, .type = s.held}, s.init);
+      if (kernel) return *std::move(kernel);
+    }
+    auto made = std::make_shared<SingleAttrs>(s);
+    made->operand.program = make_loop(program, compiled);
+    return runtime::Kernel{run_single, std::move(made)};
+  };
+  return kernel;
+}
+
+KernelDescriptor program_kernel(const Reduction& r, bool compiled) {
+  KernelDescriptor kernel;
+  const ReduceShape& shape = r.shape;
   GeneralAttrs g;
   std::vector<DType> types;
-  for (std::size_t i = 0; i < k; ++i) {
-    const DType t = reduce.operand(i)->shape.dtype;
-    // Sums of another type than the elements would need a conversion first.
-    const Shape& out = reduce.shape.is_tuple ? reduce.shape.elements[i] : reduce.shape;
-    if (out.dtype != t) return plan;
-    g.bytes.push_back(std::int64_t(byte_size(t)));
-    types.push_back(t);
+  for (std::size_t i = 0; i < r.operands.size(); ++i) {
+    types.push_back(r.reduce.operand(i)->shape.dtype);
+    g.bytes.push_back(std::int64_t(byte_size(types.back())));
   }
   g.shape = shape;
-  g.init = first_init;
-  const bool made_here = std::any_of(operands.begin(), operands.end(),
+  g.init = r.first_init;
+  const bool made_here = std::any_of(r.operands.begin(), r.operands.end(),
                                      [](const ReduceOperand& o) { return o.program != nullptr; });
   kernel.units = made_here ? shape.a : std::max<std::int64_t>(1, shape.a * shape.b);
   if (shape.a * shape.b == 0) kernel.units = 0;
   kernel.shares_outputs = made_here || shape.b == 1;
-  kernel.nanoseconds =
-      prices::call::kGeneralReduce + elements * (reducer->nanoseconds + double(k)) + making;
-  const bool compiled = std::any_of(operands.begin(), operands.end(), [&](const ReduceOperand& o) {
-    return worth_compiling(kernel.nanoseconds, o.program.get());
-  });
+  kernel.nanoseconds = r.interpreted();
   kernel.key = kernel_key("general-reduce", shape.a, shape.reduced, shape.b, g.bytes, made_here,
-                          reducer->key(), operand_keys(), g.init, compiled);
-  kernel.make = [g = std::move(g), reducer, operands, types = std::move(types), made_here,
-                 compiled] {
+                          r.reducer->key(), r.operand_keys(), g.init, compiled);
+  kernel.make = [g = std::move(g), reducer = r.reducer, operands = r.operands,
+                 types = std::move(types), made_here, compiled] {
     auto made = std::make_shared<GeneralAttrs>(g);
     if (compiled) {
       auto kernel = compiled_reduce(g.shape, made_here, operands, types, reducer, g.init);
@@ -556,6 +551,27 @@ ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<Reduce
     }
     return runtime::Kernel{made_here ? run_general_made : run_general, std::move(made)};
   };
+  return kernel;
+}
+
+}  // namespace
+
+ReducePlan reduce_kernel(const ir::Instruction& reduce, const std::vector<ReduceOperand>& operands,
+                         int first_init) {
+  ReducePlan plan;
+  Reduction r{reduce, operands, first_init, shape_of(reduce, &plan.transpose), nullptr};
+  ReduceOperation operation;
+  operation.one_op = is_single(reduce);
+  if (!operation.one_op) {
+    r.reducer = program_of(*reduce.called()[0]);
+    operation.has_loop = r.reducer != nullptr && keeps_types(reduce);
+  }
+  operation.compiled = (operation.one_op || operation.has_loop) && r.is_compiled();
+  const auto& line = choose_reduce(operation);
+  if (line.how == ReduceKernel::none) return plan;
+  plan.kernel = line.how == ReduceKernel::op ? op_kernel(r, operation.compiled)
+                                             : program_kernel(r, operation.compiled);
+  plan.kernel.label = &line.label;
   return plan;
 }
 
@@ -563,23 +579,6 @@ KernelDescriptor map_kernel(const ir::Instruction& map) {
   auto program = program_of(*map.called()[0]);
   if (!program || map.shape.is_tuple) return {};
   return loop_kernel(std::move(program), map.shape.element_count());
-}
-
-CombineDescriptor combine_function(const ir::Computation& reducer) {
-  const DType t = reducer.parameters().at(0)->shape.dtype;
-  if (const BlockFunction op = held_type(t) == t ? single_op(reducer, t) : nullptr) {
-    return {kernel_key("combine", t, *ir::as_binary_reducer(reducer)), [op] {
-              return runtime::Combiner{
-                  combine_op, std::make_shared<const CombineAttrs>(CombineAttrs{op, nullptr})};
-            }};
-  }
-  std::shared_ptr<const LoopExpr> program = program_of(reducer);
-  if (!program) return {};
-  return {kernel_key("combine-by", program->key()), [program] {
-            return runtime::Combiner{
-                combine_program,
-                std::make_shared<const CombineAttrs>(CombineAttrs{nullptr, make_loop(program)})};
-          }};
 }
 
 }  // namespace tessera::codegen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions, and the combining functions of collectives.
+// Reductions.
 #pragma once
 
 #include <memory>
@@ -40,15 +40,5 @@ Dims reduce_order(const ir::Instruction& reduce);
 bool reduce_takes_programs(const ir::Instruction& reduce);
 /// Inputs: as many arrays as the mapped computation has parameters.
 KernelDescriptor map_kernel(const ir::Instruction& map);
-
-/// Of a combining function, as KernelDescriptor of a kernel.
-struct CombineDescriptor {
-  std::string key;
-  std::function<runtime::Combiner()> make;
-
-  explicit operator bool() const { return make != nullptr; }
-};
-/// into = reducer(into, value), element by element. Empty if there are no block functions for it.
-CombineDescriptor combine_function(const ir::Computation& reducer);
 
 }  // namespace tessera::codegen

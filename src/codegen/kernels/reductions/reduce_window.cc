@@ -16,6 +16,7 @@
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/reductions/reduce_table.h"
 #include "src/codegen/kernels/reductions/reducer_windows.h"
 #include "src/codegen/kernels/reductions/window_offsets.h"
 #include "src/ir/rewrite/builder.h"
@@ -498,24 +499,14 @@ bool reduce_window_takes_programs(const ir::Instruction& in) {
   return op && !scan(in, *op) && in.operand(0)->shape.element_count() > 0;
 }
 
-KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
-                                      std::shared_ptr<const LoopExpr> program, int inputs) {
-  const auto op = window_op(in);
-  if (!op) return reducer_window_kernel(in);
-  if (auto running = scan(in, *op)) {
-    // What is exact may be done in any type, and where rows are gone along, many at a time.
-    const bool rounds = *op == Opcode::add || *op == Opcode::multiply;
-    const RunningDim along =
-        running_dim(in.operand(0)->shape, in.shape.dims, in.get<ir::WindowAttrs>().dims);
-    if (!rounds && along.dim + 1 == in.shape.rank()) {
-      if (KernelDescriptor rows = reducer_window_kernel(in)) return rows;
-    }
-    return *running;
-  }
+namespace {
+
+KernelDescriptor windows_kernel(const ir::Instruction& in, Opcode op,
+                                std::shared_ptr<const LoopExpr> program, int inputs) {
   const Shape& shape = in.operand(0)->shape;
   const auto& window = in.get<ir::WindowAttrs>().dims;
-  WindowAttrs attrs(*op, shape.dtype);
-  attrs.op = binary_block(*op, accumulator_type(*op, shape.dtype));
+  WindowAttrs attrs(op, shape.dtype);
+  attrs.op = binary_block(op, accumulator_type(op, shape.dtype));
   // Dims without windows that come last are done as one, unless that leaves too few rows.
   std::size_t rank = window.size();
   constexpr std::int64_t kEnoughRows = 32;
@@ -534,7 +525,7 @@ KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
   attrs.strides.assign(strides.begin(), strides.begin() + taken);
   attrs.window.assign(window.begin(), window.begin() + taken);
   attrs.init = std::size_t(inputs);
-  if (attrs.inner == 1) attrs.loops = window_loops_of(*op, attrs.types.element, attrs.types.held);
+  if (attrs.inner == 1) attrs.loops = window_loops_of(op, attrs.types.element, attrs.types.held);
   KernelDescriptor kernel;
   const std::int64_t length = attrs.inner * attrs.out_dims.back();
   kernel.units = in.shape.element_count() == 0 ? 0 : in.shape.element_count() / length;
@@ -548,13 +539,49 @@ KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
   }
   kernel.nanoseconds = prices::call::kWindows + each * taps * double(in.shape.element_count());
   kernel.key =
-      kernel_key("reduce-window", shape.dtype, *op, attrs.dims, attrs.out_dims, attrs.window,
+      kernel_key("reduce-window", shape.dtype, op, attrs.dims, attrs.out_dims, attrs.window,
                  attrs.inner, program ? program->key() : std::string(), attrs.init);
   kernel.make = [attrs = std::move(attrs), program = std::move(program)] {
     auto made = std::make_shared<WindowAttrs>(attrs);
     made->program = make_loop(program);
     return runtime::Kernel{run_windows, std::move(made)};
   };
+  return kernel;
+}
+
+}  // namespace
+
+KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
+                                      std::shared_ptr<const LoopExpr> program, int inputs) {
+  const auto op = window_op(in);
+  auto running = op ? scan(in, *op) : std::nullopt;
+  const RunningDim along = running_dim(in.operand(0)->shape, flatten(in.shape).at(0).dims,
+                                       in.get<ir::WindowAttrs>().dims);
+  ReduceWindowOperation operation;
+  operation.one_op = op.has_value();
+  operation.scans = running.has_value();
+  // What is exact may be done in any type, and where rows are gone along, many at a time.
+  operation.rounds = op == Opcode::add || op == Opcode::multiply;
+  operation.runs = along.dim >= 0;
+  operation.in_rows = along.dim + 1 == in.operand(0)->shape.rank();
+  const bool may_be_lanes = !op || (running && !operation.rounds && operation.in_rows);
+  operation.has_lanes = may_be_lanes && has_reducer_window_kernel(in);
+  const auto& line = choose_reduce_window(operation);
+  KernelDescriptor kernel;
+  switch (line.how) {
+    case ReduceWindowKernel::none:
+      return kernel;
+    case ReduceWindowKernel::lanes:
+      kernel = reducer_window_kernel(in);
+      break;
+    case ReduceWindowKernel::scan:
+      kernel = *std::move(running);
+      break;
+    case ReduceWindowKernel::windows:
+      kernel = windows_kernel(in, *op, std::move(program), inputs);
+      break;
+  }
+  kernel.label = &line.label;
   return kernel;
 }
 

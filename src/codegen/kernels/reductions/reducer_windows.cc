@@ -363,21 +363,30 @@ KernelDescriptor windows(const Shape& array, const Dims& out, const std::vector<
 
 }  // namespace
 
-KernelDescriptor reducer_window_kernel(const ir::Instruction& in) {
+bool has_reducer_window_kernel(const ir::Instruction& in) {
   const std::size_t arrays = in.operands().size() / 2;
+  const Shape& array = in.operand(0)->shape;
+  const std::vector<Shape> results = flatten(in.shape);
+  if (array.rank() == 0 || array.element_count() == 0 || results.at(0).element_count() == 0) {
+    return false;
+  }
+  for (const WindowDim& w : in.get<ir::WindowAttrs>().dims) {
+    if (w.reversal || w.size == 0) return false;
+  }
+  for (std::size_t k = 0; k < arrays; ++k) {
+    if (in.operand(k)->shape.dtype != results.at(k).dtype) return false;
+  }
+  return program_of(*in.called().at(0)) != nullptr;
+}
+
+KernelDescriptor reducer_window_kernel(const ir::Instruction& in) {
   const Shape& array = in.operand(0)->shape;
   const auto& window = in.get<ir::WindowAttrs>().dims;
   const std::vector<Shape> results = flatten(in.shape);
   const Dims& out = results.at(0).dims;
-  if (array.rank() == 0 || array.element_count() == 0 || element_count(out) == 0) return {};
-  for (const WindowDim& w : window) {
-    if (w.reversal || w.size == 0) return {};
-  }
   LaneReducer reducer;
   reducer.program = program_of(*in.called().at(0));
-  if (!reducer.program) return {};
-  for (std::size_t k = 0; k < arrays; ++k) {
-    if (in.operand(k)->shape.dtype != results.at(k).dtype) return {};
+  for (std::size_t k = 0; k < in.operands().size() / 2; ++k) {
     reducer.bytes.push_back(std::int64_t(byte_size(results[k].dtype)));
   }
   const double each = 1 + reducer.program->nanoseconds * time_of_code(true);

@@ -245,37 +245,64 @@ std::optional<Direction> as_comparison(const ir::Computation& c) {
   }
 }
 
+runtime::KernelFunction function_of(DType t, Direction direction) {
+  switch (t) {
+    case DType::f32:
+      return select_and_scatter_function<float>(direction);
+    case DType::f64:
+      return select_and_scatter_function<double>(direction);
+    case DType::f16:
+      return select_and_scatter_function<Half>(direction);
+    case DType::bf16:
+      return select_and_scatter_function<BFloat16>(direction);
+    case DType::s32:
+      return select_and_scatter_function<std::int32_t>(direction);
+    case DType::s64:
+      return select_and_scatter_function<std::int64_t>(direction);
+    default:
+      return nullptr;
+  }
+}
+
+bool has_plain_windows(const ir::Instruction& in) {
+  const auto& window = in.get<ir::WindowAttrs>().dims;
+  return std::all_of(window.begin(), window.end(), [](const ir::WindowDim& w) {
+    return w.size != 0 && w.lhs_dilation == 1 && w.rhs_dilation == 1 && !w.reversal;
+  });
+}
+
+struct SelectAndScatterOperation {
+  bool compares = false;       ///< the selection, numbers that there is a loop for
+  bool adds = false;           ///< the updates
+  bool plain_windows = false;  ///< neither dilated nor reversed nor empty
+};
+enum class SelectAndScatterKernel : std::uint8_t { none, windows };
+constexpr KernelLine<SelectAndScatterOperation, SelectAndScatterKernel> kSelectAndScatters[] = {
+    {kOnEvaluator,
+     [](const SelectAndScatterOperation& s) { return !s.compares || !s.adds || !s.plain_windows; },
+     SelectAndScatterKernel::none},
+    {{"select-and-scatter/windows", "a comparison of numbers whose updates are added"},
+     always<SelectAndScatterOperation>,
+     SelectAndScatterKernel::windows},
+};
+
 }  // namespace
+
+KernelFamily select_and_scatter_family() {
+  return family_of("select-and-scatter", kSelectAndScatters);
+}
 
 KernelDescriptor select_and_scatter_kernel(const ir::Instruction& in) {
   KernelDescriptor kernel;
-  runtime::KernelFunction function = nullptr;
   const auto direction = as_comparison(*in.called().at(0));
-  const auto combine = ir::as_binary_reducer(*in.called().at(1));
-  if (!direction || combine != ir::Opcode::add) return kernel;
-  switch (in.shape.dtype) {
-    case DType::f32:
-      function = select_and_scatter_function<float>(*direction);
-      break;
-    case DType::f64:
-      function = select_and_scatter_function<double>(*direction);
-      break;
-    case DType::f16:
-      function = select_and_scatter_function<Half>(*direction);
-      break;
-    case DType::bf16:
-      function = select_and_scatter_function<BFloat16>(*direction);
-      break;
-    case DType::s32:
-      function = select_and_scatter_function<std::int32_t>(*direction);
-      break;
-    case DType::s64:
-      function = select_and_scatter_function<std::int64_t>(*direction);
-      break;
-    default:
-      break;
-  }
-  if (!function) return kernel;
+  const auto function = direction ? function_of(in.shape.dtype, *direction) : nullptr;
+  SelectAndScatterOperation operation;
+  operation.compares = function != nullptr;
+  operation.adds = ir::as_binary_reducer(*in.called().at(1)) == ir::Opcode::add;
+  operation.plain_windows = has_plain_windows(in);
+  const auto& line = choose(kSelectAndScatters, operation);
+  if (line.how == SelectAndScatterKernel::none) return kernel;
+  kernel.label = &line.label;
   const Shape& source = in.operand(1)->shape;
   const Dims in_strides = row_major_strides(in.shape.dims);
   const Dims out_strides = row_major_strides(source.dims);
@@ -287,7 +314,6 @@ KernelDescriptor select_and_scatter_kernel(const ir::Instruction& in) {
   kernel.units = ceil_div(a.lanes, kLanes);
   for (std::size_t d = 0; d < rank; ++d) {
     const ir::WindowDim& w = window[d];
-    if (w.lhs_dilation != 1 || w.rhs_dilation != 1 || w.reversal) return {};
     if (w == ir::WindowDim()) {
       a.unit_dims.push_back(in.shape.dims[d]);
       a.unit_in_strides.push_back(in_strides[d]);
@@ -306,7 +332,6 @@ KernelDescriptor select_and_scatter_kernel(const ir::Instruction& in) {
       }
     }
   }
-  if (taps == 0) return {};
   if (in.shape.element_count() == 0) kernel.units = 0;
   kernel.nanoseconds =
       prices::call::kWindows +

@@ -453,7 +453,27 @@ void run_sort(const KernelCall& call) {
   if (attrs.n > kMostKept) s = Scratch();
 }
 
+struct SortOperation {
+  bool has_loop = false;  ///< the comparator
+  std::int64_t n = 1;     ///< elements of a row
+  bool by_keys = false;   ///< it compares numbers that are computed of each element alone
+};
+enum class SortKernel : std::uint8_t { none, sort };
+constexpr KernelLine<SortOperation, SortKernel> kSorts[] = {
+    {kOnEvaluator,
+     [](const SortOperation& s) { return !s.has_loop || s.n > std::int64_t(UINT32_MAX); },
+     SortKernel::none},
+    {{"sort/radix", "the comparator compares keys: these are sorted as integers, digit by digit"},
+     [](const SortOperation& s) { return s.by_keys; },
+     SortKernel::sort},
+    {{"sort/merge", "any comparator: it is called for pairs"},
+     always<SortOperation>,
+     SortKernel::sort},
+};
+
 }  // namespace
+
+KernelFamily sort_family() { return family_of("sort", kSorts); }
 
 KernelDescriptor sort_kernel(const ir::Instruction& sort) {
   KernelDescriptor kernel;
@@ -466,8 +486,11 @@ KernelDescriptor sort_kernel(const ir::Instruction& sort) {
     attrs.bytes.push_back(std::int64_t(byte_size(o->shape.dtype)));
   }
   std::shared_ptr<const LoopExpr> comparator = program_of(*sort.called().at(0));
-  if (!comparator || attrs.n > std::int64_t(UINT32_MAX)) return kernel;
   attrs.order = order_of(*sort.called()[0]);
+  const auto& line =
+      choose(kSorts, SortOperation{comparator != nullptr, attrs.n, attrs.order.has_value()});
+  if (line.how == SortKernel::none) return kernel;
+  kernel.label = &line.label;
   const double n = double(std::max<std::int64_t>(2, attrs.n));
   kernel.units = attrs.n == 0 ? 0 : first.element_count() / attrs.n;
   kernel.nanoseconds =

@@ -82,14 +82,31 @@ void run_topk(const KernelCall& call) {
   }
 }
 
+struct TopKOperation {
+  DType type = DType::f32;
+  std::size_t rank = 1;
+};
+enum class TopKKernel : std::uint8_t { none, partial_sort };
+constexpr KernelLine<TopKOperation, TopKKernel> kTopKs[] = {
+    {kOnEvaluator,
+     [](const TopKOperation& t) {
+       return t.rank == 0 || is_complex(t.type) || (is_floating(t.type) && byte_size(t.type) == 1);
+     },
+     TopKKernel::none},
+    {{"topk/partial-sort", "numbers with keys of their order: the first k are sorted"},
+     always<TopKOperation>,
+     TopKKernel::partial_sort},
+};
+
 }  // namespace
+
+KernelFamily topk_family() { return family_of("topk", kTopKs); }
 
 KernelDescriptor topk_kernel(const ir::Instruction& topk) {
   const Shape& x = topk.operand(0)->shape;
   const auto& attrs = topk.get<ir::TopKAttrs>();
-  if (x.dims.empty() || is_complex(x.dtype) || (is_floating(x.dtype) && byte_size(x.dtype) == 1)) {
-    return {};
-  }
+  const auto& line = choose(kTopKs, TopKOperation{x.dtype, x.dims.size()});
+  if (line.how == TopKKernel::none) return {};
   TopKRun run;
   run.n = x.dims.back();
   run.k = attrs.k;
@@ -109,6 +126,7 @@ KernelDescriptor topk_kernel(const ir::Instruction& topk) {
       double(x.element_count()) *
           (prices::other::kTopK +
            prices::other::kTopKLevel * std::log2(double(std::max<std::int64_t>(2, run.k))));
+  kernel.label = &line.label;
   kernel.key = kernel_key("topk", x.dtype, run.n, run.k, run.largest);
   if (function != nullptr) kernel.make = kernel_maker(function, run);
   return kernel;

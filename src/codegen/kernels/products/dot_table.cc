@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of dots, those for special cases first.
+#include "src/codegen/kernels/products/dot_table.h"
+
+#include "src/codegen/kernels/products/dot.h"
+#include "src/codegen/kernels/products/gemm.h"
+#include "src/codegen/kernels/products/narrow_gemm.h"
+
+namespace tessera::codegen {
+namespace {
+
+using Line = KernelLine<DotOperation, DotKernel>;
+
+bool has_wider_sums(const DotOperation& d) { return dot_takes_narrow(d.lhs, d.rhs, d.result); }
+
+bool has_no_kernel(const DotOperation& d) {
+  if (has_wider_sums(d)) return false;
+  if (d.lhs != d.result || d.rhs != d.result) return true;
+  switch (d.result) {
+    case DType::pred:
+    case DType::s8:
+    case DType::s16:
+    case DType::s32:
+    case DType::s64:
+    case DType::u8:
+    case DType::u16:
+    case DType::u32:
+    case DType::u64:
+    case DType::f16:
+    case DType::bf16:
+    case DType::f32:
+    case DType::f64:
+    case DType::c64:
+    case DType::c128:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// Of f32 and f64.
+bool is_multiplied_by(Gemm gemm, const DotOperation& d) {
+  if (d.result != DType::f32 && d.result != DType::f64) return false;
+  return gemm_for(d.rhs_transposed ? CblasTrans : CblasNoTrans, d.m, d.n, d.k) == gemm;
+}
+
+bool are_small_matrices(const DotOperation& d) {
+  return (d.result == DType::f32 || d.result == DType::f64) && !d.interleaved &&
+         d.k <= kSmallDepth &&
+         ((d.n == 1 && d.m <= kSmallDepth) || (d.m == 1 && d.n <= kSmallDepth));
+}
+
+constexpr Line kDots[] = {
+    {kOnEvaluator, has_no_kernel, DotKernel::none},
+    {{"dot/nothing", "the result has no elements"},
+     [](const DotOperation& d) { return d.batch * d.m * d.n == 0; },
+     DotKernel::nothing},
+    {{"dot/zeros", "nothing is contracted: all sums are empty"},
+     [](const DotOperation& d) { return d.k == 0; },
+     DotKernel::zeros},
+    {{"dot/narrow",
+      "sums are wider than factors, as instructions for 8-bit integers and bf16 make them"},
+     has_wider_sums,
+     DotKernel::narrow},
+    {{"dot/bf16", "the processor has instructions for products of bf16; sums are rounded once"},
+     [](const DotOperation& d) { return d.result == DType::bf16 && has_bf16_gemm(); },
+     DotKernel::bf16},
+    {{"dot/halves",
+      "16-bit floats without instructions of their own: multiplied as f32, rounded once"},
+     [](const DotOperation& d) { return d.result == DType::f16 || d.result == DType::bf16; },
+     DotKernel::halves},
+    {{"dot/predicates", "truth values: any of the pairs is true"},
+     [](const DotOperation& d) { return d.result == DType::pred; },
+     DotKernel::predicates},
+    {{"dot/integers", "integers with sums of their own type: a loop, as no library has them"},
+     [](const DotOperation& d) { return !is_floating(d.result) && !is_complex(d.result); },
+     DotKernel::integers},
+    {{"dot/small", "small matrices, each by one vector: a call for each would take longer"},
+     are_small_matrices,
+     DotKernel::small},
+    {{"dot/vectors",
+      "a few rows or columns: the other operand is read once, and is what takes the time"},
+     [](const DotOperation& d) { return is_multiplied_by(Gemm::vectors, d); },
+     DotKernel::vectors},
+    {{"dot/packed", "large enough that packing both operands pays; with AVX-512"},
+     [](const DotOperation& d) { return is_multiplied_by(Gemm::packed, d); },
+     DotKernel::packed},
+    {{"dot/unpacked", "too small or narrow to pack, where ours is faster than BLAS; with AVX-512"},
+     [](const DotOperation& d) { return is_multiplied_by(Gemm::unpacked, d); },
+     DotKernel::unpacked},
+    {{"dot/blas", "no kernel of ours is faster for this type, size and processor"},
+     always<DotOperation>,
+     DotKernel::blas},
+};
+
+}  // namespace
+
+const KernelLine<DotOperation, DotKernel>& choose_dot(const DotOperation& dot) {
+  return choose(kDots, dot);
+}
+
+KernelFamily dot_family() { return family_of("dot", kDots); }
+
+}  // namespace tessera::codegen
