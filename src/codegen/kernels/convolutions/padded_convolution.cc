@@ -101,16 +101,7 @@ class PaddedWork {
     const std::int64_t image = a_.copies ? std::int64_t(planes_.size()) * plane : c.input.batch;
     const ScratchMemory memory(a_.copies ? std::size_t(images * image) * sizeof(T) : 0);
     T* const copied = reinterpret_cast<T*>(memory.data());
-    if (a_.copies) {
-      for (std::int64_t b = 0; b < images; ++b) {
-        for (std::size_t p = 0; p < planes_.size(); ++p) {
-          for (std::int64_t y = 0; y < seen; ++y) {
-            copy_line(from + b * c.input.batch + planes_[p].input, top + y, shift,
-                      copied + b * image + std::int64_t(p) * plane + y * line);
-          }
-        }
-      }
-    }
+    if (a_.copies) copy_planes(from, images, top, seen, shift, copied);
 
     BatchGemm<T> gemm;
     gemm.n = std::min(a_.column_block, c.columns - column);
@@ -154,6 +145,18 @@ class PaddedWork {
   struct Plane {
     std::int64_t input, filter;  ///< where it begins, and the elements of the filter that see it
   };
+
+  /// Lines [top, top + seen) of all planes of each image, one after the other.
+  void copy_planes(const T* from, std::int64_t images, std::int64_t top, std::int64_t seen,
+                   std::int64_t shift, T* copied) const {
+    for (std::int64_t b = 0; b < images; ++b) {
+      for (const Plane& plane : planes_) {
+        for (std::int64_t y = 0; y < seen; ++y, copied += a_.line_size()) {
+          copy_line(from + b * a_.c.input.batch + plane.input, top + y, shift, copied);
+        }
+      }
+    }
+  }
 
   std::int64_t place(std::size_t dim, std::int64_t tap) const {
     const ir::WindowDim& w = a_.c.window[dim];
