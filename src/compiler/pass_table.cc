@@ -14,34 +14,34 @@
 #include "src/passes/control/expand_scans.h"
 #include "src/passes/control/inline_calls.h"
 #include "src/passes/control/join_async.h"
-#include "src/passes/control/loop_carries.h"
+#include "src/passes/control/merge_loop_carries.h"
 #include "src/passes/control/separate_bodies.h"
-#include "src/passes/dim_orders.h"
 #include "src/passes/eliminate_common.h"
 #include "src/passes/expand_batch_norms.h"
 #include "src/passes/expand_derivative_ops.h"
+#include "src/passes/indexed/expand_window_scatters.h"
 #include "src/passes/indexed/flatten_gathers.h"
 #include "src/passes/indexed/flatten_scatters.h"
 #include "src/passes/indexed/separate_gathers.h"
-#include "src/passes/indexed/single_scatters.h"
 #include "src/passes/indexed/strength_reduce_gathers.h"
-#include "src/passes/indexed/window_scatters.h"
+#include "src/passes/indexed/update_single_scatters.h"
 #include "src/passes/products/channels_last.h"
-#include "src/passes/products/convolution_dots.h"
+#include "src/passes/products/convolutions_as_dots.h"
+#include "src/passes/products/drop_unit_windows.h"
 #include "src/passes/products/fold_pads.h"
-#include "src/passes/products/late_divisions.h"
-#include "src/passes/products/late_transposes.h"
-#include "src/passes/products/shared_factors.h"
+#include "src/passes/products/fold_transposes.h"
+#include "src/passes/products/share_factors.h"
+#include "src/passes/products/sink_divisions.h"
+#include "src/passes/products/sink_transposes.h"
 #include "src/passes/products/strength_reduce_dots.h"
 #include "src/passes/products/swap_convolutions.h"
-#include "src/passes/products/transposed_dots.h"
-#include "src/passes/products/unit_windows.h"
 #include "src/passes/products/unroll_dots.h"
 #include "src/passes/reductions/share_reducers.h"
 #include "src/passes/reductions/split_reductions.h"
 #include "src/passes/reductions/unroll_reductions.h"
 #include "src/passes/schedule_placements.h"
 #include "src/passes/simplify.h"
+#include "src/passes/unify_dim_orders.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/dedupe_collectives.h"
 #include "src/spmd/manual/manual.h"
@@ -190,12 +190,12 @@ constexpr Pass kPasses[] = {
      counted<passes::keep_last_dims>},
     {"swap-transposed-dots", "Swap the operands of dots that are only read transposed",
      counted<passes::swap_transposed_dots>},
-    {"transpose-late", "Transpose what dots read of elementwise ops, not what these read",
-     counted<passes::transpose_late>},
+    {"sink-transposes", "Transpose what dots read of elementwise ops, not what these read",
+     counted<passes::sink_transposes>},
     {"unify-dim-orders", "Have what is between dots in one order of dims, if less is moved then",
      counted<passes::unify_dim_orders>},
-    {"late-divisions", "Divide what dots make of softmaxes instead of these",
-     counted<passes::divide_late>},
+    {"sink-divisions", "Divide what dots make of softmaxes instead of these",
+     counted<passes::sink_divisions>},
     {"eliminate-common", "Compute equal things once", counted<passes::eliminate_common>},
     {"eliminate-dead", "Drop what nothing needs", counted<passes::eliminate_dead>},
     {"dedupe-collectives", "Make one collective of several with the same operands",
@@ -259,9 +259,9 @@ constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
      "eliminate-dead,drop-unit-windows,fold-pads,channels-last,convolutions-as-dots,"
      "share-factors,separate-gathers,strength-reduce-dots,strength-reduce-gathers,simplify<4>,"
-     "transpose-late,fold-transposes,keep-last-dims,swap-transposed-dots,unify-dim-orders?("
+     "sink-transposes,fold-transposes,keep-last-dims,swap-transposed-dots,unify-dim-orders?("
      "simplify<1>,fold-transposes),"
-     "late-divisions"},
+     "sink-divisions"},
     {"common", "Compute equal things once, and nothing that nobody needs",
      "eliminate-common,eliminate-dead"},
     {"cpu-stencils", "Stencils of one device in tiles", "tile-stencil-loops?(cpu-simplify,common)"},

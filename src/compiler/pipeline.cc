@@ -26,7 +26,7 @@
 #include "src/passes/control/inline_calls.h"
 #include "src/passes/control/separate_bodies.h"
 #include "src/passes/eliminate_common.h"
-#include "src/passes/indexed/window_scatters.h"
+#include "src/passes/indexed/expand_window_scatters.h"
 #include "src/passes/simplify.h"
 #include "src/spmd/auto_sharding/auto_sharding.h"
 #include "src/spmd/collectives/optimize.h"

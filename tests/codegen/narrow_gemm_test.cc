@@ -120,7 +120,7 @@ TEST_F(NarrowGemmTest, HoldsASideForManyBlocks) {
     (by_columns ? whole.b_column : whole.b_row) = by_columns ? k : n;
     (by_columns ? whole.b_row : whole.b_column) = 1;
     const auto a = numbers(DType::bf16, m * k), b = numbers(DType::bf16, k * n);
-    HeldSide held;
+    PackedSide held;
     for (int block = 0; block < 6; ++block) {
       NarrowGemm job = whole;
       const std::int64_t n0 = below(int((n + 15) / 16)) * 16, k0 = below(int((k + 31) / 32)) * 32;
@@ -137,7 +137,7 @@ TEST_F(NarrowGemmTest, HoldsASideForManyBlocks) {
       std::vector<std::byte> c(std::size_t(job.m * job.c_row * 4), std::byte{0x5a});
       job.c = c.data();
       {
-        const HeldSide::Scope scope(below(4) == 0 ? nullptr : &held);
+        const PackedSide::Scope scope(below(4) == 0 ? nullptr : &held);
         narrow_gemm(job);
       }
       for (std::int64_t i = 0; i < job.m; ++i) {

@@ -3,7 +3,7 @@
 #include "src/base/threads/task_pool.h"
 #include "src/codegen/kernels/code/kernel_compiler.h"
 #include "src/codegen/kernels/products/packed_gemm.h"
-#include "src/passes/products/transposed_dots.h"
+#include "src/passes/products/fold_transposes.h"
 #include "src/passes/reductions/split_reductions.h"
 #include "tests/codegen/attention/attention_case.h"
 

@@ -10,7 +10,7 @@
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/shared_inputs.h"
 #include "src/codegen/kernels/moves/concatenation.h"
-#include "src/codegen/kernels/moves/view_turns.h"
+#include "src/codegen/kernels/moves/view_segments.h"
 #include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {
@@ -280,13 +280,13 @@ Value Loop::selected(const ir::Instruction& concatenate) {
 namespace {
 
 /// Nearly all of it is one array's, and what is at the ends is padding or of that array, too.
-bool is_shift(const ComposedView& m, const ViewTurns& view) {
-  constexpr std::size_t kMostTurns = 3;
+bool is_shift(const ComposedView& m, const ViewSegments& view) {
+  constexpr std::size_t kMostSegments = 3;
   constexpr std::int64_t kEnds = 8;  // of all one part
   std::int64_t longest = 0;
-  for (const ViewTurns::Turn& t : view.turns) longest = std::max(longest, t.end - t.begin);
+  for (const ViewSegments::Segment& t : view.segments) longest = std::max(longest, t.end - t.begin);
   const std::int64_t extent = m.dims[std::size_t(view.dim)];
-  return view.turns.size() <= kMostTurns && (extent - longest) * kEnds <= extent &&
+  return view.segments.size() <= kMostSegments && (extent - longest) * kEnds <= extent &&
          std::all_of(m.pieces.begin(), m.pieces.end(),
                      [&](const ComposedView::Piece& p) { return p.input == m.pieces[0].input; });
 }
@@ -295,14 +295,14 @@ bool is_shift(const ComposedView& m, const ViewTurns& view) {
 
 bool Loop::can_select(const ComposedView& m) const {
   if (!has_kernel_compiler() || (m.pieces.size() == 1 && m.fill < 0)) return false;
-  const ViewTurns view = turns_of(m);
+  const ViewSegments view = segments_of(m);
   if (view.dim < 0) return false;
   const bool is_short = row_from(m.dims, view.dim) < kLongRow;
   return chosen_ == Chosen::shifts ? !is_short && is_shift(m, view) : is_short;
 }
 
 Value Loop::selected(DType t, const ComposedView& m) {
-  ViewTurns view = turns_of(m);
+  ViewSegments view = segments_of(m);
   const Value column = builder_.iota(DType::s32, m.dims, std::int64_t(view.dim));
   Value fill;
   if (m.fill >= 0) {
@@ -317,11 +317,11 @@ Value Loop::selected(DType t, const ComposedView& m) {
     out =
         out.reg < 0 || begin == extent ? v : builder_.select(builder_.below(column, begin), v, out);
   };
-  for (std::size_t k = view.turns.size(); k-- > 0;) {
-    ViewTurns::Turn& turn = view.turns[k];
-    if (turn.end < begin) before(fill), begin = turn.end;
-    before(read(t, std::move(turn.part)));
-    begin = turn.begin;
+  for (std::size_t k = view.segments.size(); k-- > 0;) {
+    ViewSegments::Segment& segment = view.segments[k];
+    if (segment.end < begin) before(fill), begin = segment.end;
+    before(read(t, std::move(segment.part)));
+    begin = segment.begin;
   }
   if (begin > 0) before(fill);
   has_selected_parts_ = true;

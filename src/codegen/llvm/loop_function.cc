@@ -8,7 +8,7 @@
 
 #include "src/base/arrays/small_floats.h"
 #include "src/codegen/llvm/conversions.h"
-#include "src/codegen/llvm/elementwise.h"
+#include "src/codegen/llvm/elementwise_ops.h"
 
 namespace tessera::codegen {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/codegen/llvm/conversions.h"
-#include "src/codegen/llvm/elementwise.h"
+#include "src/codegen/llvm/elementwise_ops.h"
 
 namespace tessera::codegen {
 namespace {

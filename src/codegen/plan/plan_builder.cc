@@ -13,9 +13,9 @@
 #include "src/codegen/plan/liveness.h"
 #include "src/codegen/plan/memory_kinds.h"
 #include "src/codegen/plan/plan_time.h"
-#include "src/codegen/steps/late_updates.h"
+#include "src/codegen/steps/in_place_updates.h"
 #include "src/codegen/steps/multi_axis_gathers.h"
-#include "src/codegen/steps/remade_rows.h"
+#include "src/codegen/steps/rematerialize_rows.h"
 #include "src/codegen/steps/short_loops.h"
 #include "src/codegen/steps/short_steps.h"
 #include "src/codegen/steps/stencil_chains.h"
@@ -44,7 +44,7 @@ void tile(BuiltPlan* built, KernelTable* kernels, bool remake) {
   if (chains.empty()) return;
   std::swap(plan.entry, steps);
   std::swap(plan.slots, slots);
-  const std::set<SlotId> remade = remake_rows(&plan, *kernels, chains);
+  const std::set<SlotId> remade = rematerialize_rows(&plan, *kernels, chains);
   built->holds_rows = !remade.empty();
   if (built->holds_rows && remake) {
     tile_chains(&plan, kernels, remade);
@@ -86,7 +86,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   plan.results = emitter.run(parameters);
   assign_memory(&plan, memory);
   merge_all_gathers(&plan);
-  update_late(&plan);
+  schedule_in_place_updates(&plan);
   built.kernels = kernels_of(plan.entry);
   join_stencils(&plan, kernels);
   tile(&built, kernels, remake);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/codegen/kernels/loops/hidden_columns.h"
-#include "src/passes/products/transposed_dots.h"
+#include "src/passes/products/fold_transposes.h"
 #include "tests/codegen/attention/attention_case.h"
 
 namespace tessera::testing {

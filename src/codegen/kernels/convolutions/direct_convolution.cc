@@ -62,8 +62,8 @@ class DirectWork {
   struct Product {
     BatchGemm<T> gemm;
     Terms terms;
-    T* to = nullptr;        ///< of what is turned, where it belongs
-    std::vector<T> turned;  ///< gemm.c
+    T* to = nullptr;            ///< of what is transposed, where it belongs
+    std::vector<T> transposed;  ///< gemm.c
   };
 
   static std::size_t parts_of(const Product& p) {
@@ -138,15 +138,16 @@ class DirectWork {
     std::swap(g.m, g.n);
     std::swap(g.a_row, g.b_column);
     std::swap(g.a_column, g.b_row);
-    p->turned.resize(std::size_t(g.m * g.n));
-    g.c = p->turned.data();
+    p->transposed.resize(std::size_t(g.m * g.n));
+    g.c = p->transposed.data();
     g.c_row = g.n;
   }
   void turn_back(const Product& p) const {
     const ConvolutionProblem& c = a_.c;
     for (std::int64_t n = 0; n < p.gemm.n; ++n) {
       for (std::int64_t m = 0; m < p.gemm.m; ++m) {
-        p.to[n * c.result.batch + m * c.result.feature] = p.turned[std::size_t(m * p.gemm.n + n)];
+        p.to[n * c.result.batch + m * c.result.feature] =
+            p.transposed[std::size_t(m * p.gemm.n + n)];
       }
     }
   }

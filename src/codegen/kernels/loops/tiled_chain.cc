@@ -157,7 +157,7 @@ class Run {
   void run(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end, std::int64_t part) {
     place(link, part);
     if (!link.holds_second) return run_placed(link, begin, end);
-    const HeldSide::Scope scope(&held_[std::size_t(&link - a_.links.data())]);
+    const PackedSide::Scope scope(&held_[std::size_t(&link - a_.links.data())]);
     run_placed(link, begin, end);
   }
   void run_placed(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
@@ -411,7 +411,7 @@ class Run {
   std::vector<std::byte*> scratch_;
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
-  std::vector<HeldSide> held_;  ///< by link
+  std::vector<PackedSide> held_;  ///< by link
   // Of a block of rows of which a mask hides columns:
   ColumnRange shown_;
   bool hides_any_ = false;

@@ -90,15 +90,15 @@ void run_gemm(const KernelCall& call) {
     // A call for each of many small products would take longer than they do.
     const bool small = a.kernel == DotKernel::small;
     if (small && a.n == 1) {
-      const bool turned = a.lhs_transposed;
-      return multiply_small<T>(
-          {lhs, rhs, out, call.begin, call.end, a.m, a.k, turned ? 1 : a.k, turned ? a.m : 1});
+      const bool transposed = a.lhs_transposed;
+      return multiply_small<T>({lhs, rhs, out, call.begin, call.end, a.m, a.k, transposed ? 1 : a.k,
+                                transposed ? a.m : 1});
     }
     if (small) {
-      const bool turned = !a.rhs_transposed;
+      const bool transposed = !a.rhs_transposed;
       const std::int64_t of_unit = a.split_columns ? 1 : a.n;
       return multiply_small<T>({rhs, lhs, out, call.begin * of_unit, call.end * of_unit, a.n, a.k,
-                                turned ? 1 : a.k, turned ? a.n : 1});
+                                transposed ? 1 : a.k, transposed ? a.n : 1});
     }
   }
   for_each_block(a, call.begin, call.end,

@@ -72,14 +72,14 @@ RowsOfA rows_of_a(const Panel& a, std::byte* scratch) {
   return {scratch, kTileRowBytes, kTileBytes, (a.depth + deep - 1) / deep * kTileBytes};
 }
 
-thread_local HeldSide* held_side = nullptr;
+thread_local PackedSide* held_side = nullptr;
 
 }  // namespace
 
-HeldSide::Scope::Scope(HeldSide* side) { held_side = side; }
-HeldSide::Scope::~Scope() { held_side = nullptr; }
+PackedSide::Scope::Scope(PackedSide* side) { held_side = side; }
+PackedSide::Scope::~Scope() { held_side = nullptr; }
 
-void HeldSide::hold(const NarrowGemm& job) {
+void PackedSide::hold(const NarrowGemm& job) {
   const NarrowGemm::Whole& whole = job.whole;
   const std::int64_t deep = tile_depth(2);
   const std::int64_t along = (whole.k + deep - 1) / deep;
@@ -92,7 +92,7 @@ void HeldSide::hold(const NarrowGemm& job) {
   packed_.assign(std::size_t(across * along), false);
 }
 
-const std::byte* HeldSide::tiles(const NarrowGemm& job) {
+const std::byte* PackedSide::tiles(const NarrowGemm& job) {
   const NarrowGemm::Whole& whole = job.whole;
   if (of_ != whole.b) hold(job);
   const std::int64_t deep = tile_depth(2), along = line_ / kTileBytes;

@@ -25,8 +25,8 @@ struct NarrowGemm {
   std::int64_t c_row = 0;
   bool accumulate = false;  ///< to f32 alone: what c holds is added
   bool c_is_bf16 = false;   ///< of bf16: sums are rounded. For k up to kMostRounded
-  /// Of bf16: the matrix of which b is rows from k0 on and columns from n0 on. A HeldSide keeps it
-  /// packed. Of the products that are left out some may be made after all, up to whole tiles.
+  /// Of bf16: the matrix of which b is rows from k0 on and columns from n0 on. A PackedSide keeps
+  /// it packed. Of the products that are left out some may be made after all, up to whole tiles.
   struct Whole {
     const std::byte* b = nullptr;
     std::int64_t n = 0, k = 0, n0 = 0, k0 = 0;
@@ -37,7 +37,7 @@ inline constexpr std::int64_t kMostRounded = 512;
 
 /// The second side of products with many blocks of rows: what of it is read is packed once, while
 /// no one writes to it.
-class HeldSide {
+class PackedSide {
  public:
   /// Its tiles in these ranges of `job.whole`, and how far apart columns of tiles are.
   const std::byte* tiles(const NarrowGemm& job);
@@ -46,7 +46,7 @@ class HeldSide {
   /// For the products of this thread, one after the other; nothing is held for null.
   class Scope {
    public:
-    explicit Scope(HeldSide* side);
+    explicit Scope(PackedSide* side);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;

@@ -240,7 +240,7 @@ TESSERA_INLINE void run_block(const BlockJob<T>& job) {
   const std::int64_t depth = even_part(g.k, kDepth, kStep);
   const std::int64_t width = even_part(g.n, P::kWidth, P::kLanes);
   const std::int64_t tiles = (job.rows + kRows - 1) / kRows;
-  const bool turned = g.b_row == 1 && g.b_column != 1;  // packed by squares of a vector's lanes
+  const bool transposed = g.b_row == 1 && g.b_column != 1;  // packed by squares of a vector's lanes
   T *b = job.b, *next_b = job.next_b;
   Strip strip{0, std::min(depth, g.k), 0, std::min(width, g.n)};
   P::pack(g, strip, 0, strip.depth, b);
@@ -259,7 +259,7 @@ TESSERA_INLINE void run_block(const BlockJob<T>& job) {
     next.columns = std::min(width, g.n - next.column);
     // Behind each tile a share of the next strip is packed, which was asked for meanwhile.
     const std::int64_t share = (next.depth + tiles - 1) / tiles;
-    const std::int64_t step = turned ? (share + P::kLanes - 1) / P::kLanes * P::kLanes : share;
+    const std::int64_t step = transposed ? (share + P::kLanes - 1) / P::kLanes * P::kLanes : share;
     for (std::int64_t tile = 0, packed = 0; tile < tiles; ++tile) {
       const std::int64_t end = std::min(packed + step, next.depth);
       const T* from = g.b + (next.first_k + packed) * g.b_row + next.column * g.b_column;
@@ -273,10 +273,10 @@ TESSERA_INLINE void run_block(const BlockJob<T>& job) {
                       strip.first_k > 0,
                       from,
                       packed == end ? 0
-                      : turned      ? P::kLanes
+                      : transposed  ? P::kLanes
                                     : end - packed,
-                      turned ? g.b_column : g.b_row,
-                      turned ? P::kLanes * g.b_column : P::kLanes};
+                      transposed ? g.b_column : g.b_row,
+                      transposed ? P::kLanes * g.b_column : P::kLanes};
       P::multiply(t, P::vectors_of(strip));
       if (packed < end) P::pack(g, next, packed, end, next_b);
       packed = end;

@@ -128,9 +128,9 @@ std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, bool by
                                                const std::shared_ptr<const LoopExpr>& reducer,
                                                int init) {
   // Short rows become columns.
-  const bool turned =
+  const bool transposed =
       !has_code(shape) && shape.b == 1 && shape.reduced < kLongRow && shape.a >= kFewColumns;
-  if (turned) {
+  if (transposed) {
     std::vector<ReduceOperand> columns = operands;
     for (std::size_t k = 0; k < operands.size(); ++k) {
       columns[k].program = permuted_loop(*elements_of(operands[k], types[k]),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of the dot are positions of the result, and its sums go along a row of the filter: input
 // features and taps, in the order in which they stand there.
-#include "src/passes/products/convolution_dots.h"
+#include "src/passes/products/convolutions_as_dots.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves transposes from the operands of elementwise ops to their result.
-#include "src/passes/products/late_transposes.h"
+#include "src/passes/products/sink_transposes.h"
 
 #include <algorithm>
 #include <vector>
@@ -92,9 +92,9 @@ Instruction* transposed_late(const Instruction& i, ir::Builder& b) {
 
 }  // namespace
 
-std::size_t transpose_late(ir::Module* module) {
+std::size_t sink_transposes(ir::Module* module) {
   static const auto& patterns =
-      ir::keep(ir::PatternSet("transpose-late").add_if(ir::is_elementwise, transposed_late));
+      ir::keep(ir::PatternSet("sink-transposes").add_if(ir::is_elementwise, transposed_late));
   return ir::walk_and_apply_patterns(module, patterns);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the outermost dim along which pieces take turns.
-#include "src/codegen/kernels/moves/view_turns.h"
+// Finds the outermost dim along which pieces are segments.
+#include "src/codegen/kernels/moves/view_segments.h"
 
 #include <algorithm>
 #include <map>
@@ -25,7 +25,7 @@ bool are_fixed(const ComposedView& m) {
   return true;
 }
 
-/// The part of one turn. Empty pieces if loops can't read it.
+/// The part of one segment. Empty pieces if loops can't read it.
 ComposedView part_of(const ComposedView& m, std::vector<ComposedView::Piece> pieces,
                      std::size_t dim) {
   ComposedView out = m;
@@ -46,7 +46,7 @@ ComposedView part_of(const ComposedView& m, std::vector<ComposedView::Piece> pie
 
 }  // namespace
 
-ViewTurns turns_of(const ComposedView& m) {
+ViewSegments segments_of(const ComposedView& m) {
   if (m.pieces.empty() || !are_fixed(m)) return {};
   for (std::size_t d = 0; d < m.dims.size(); ++d) {
     std::map<std::pair<std::int64_t, std::int64_t>, std::vector<ComposedView::Piece>> groups;
@@ -56,14 +56,14 @@ ViewTurns turns_of(const ComposedView& m) {
     if (groups.size() == 1 &&
         groups.begin()->first == std::pair<std::int64_t, std::int64_t>(0, m.dims[d]))
       continue;
-    ViewTurns out;
+    ViewSegments out;
     out.dim = int(d);
     std::int64_t end = 0;
     for (auto& [range, pieces] : groups) {
       if (range.first < end) return {};
       end = range.second;
-      out.turns.push_back({range.first, range.second, part_of(m, std::move(pieces), d)});
-      if (out.turns.back().part.pieces.empty()) return {};
+      out.segments.push_back({range.first, range.second, part_of(m, std::move(pieces), d)});
+      if (out.segments.back().part.pieces.empty()) return {};
     }
     return out;
   }

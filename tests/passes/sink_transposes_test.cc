@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transposes move behind elementwise ops that only dots read.
-#include "src/passes/products/late_transposes.h"
+#include "src/passes/products/sink_transposes.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ std::size_t moved(const std::string& body) {
       "  k = f32[5,3] iota(), iota_dimension=1\n  x = f32[5,3] subtract(i, k)\n"
       "  w = f32[5] iota(), iota_dimension=0\n  y = f32[5,2] iota(), iota_dimension=0\n" +
       body + "\n}\n");
-  const std::size_t count = testing::keeps_results(module.get(), {}, transpose_late);
+  const std::size_t count = testing::keeps_results(module.get(), {}, sink_transposes);
   for (const auto& i : module->entry()->instructions()) {
     if (count == 0 || !ir::is_elementwise(i->opcode)) continue;
     for (const ir::Instruction* o : i->operands()) EXPECT_FALSE(o->is(ir::Opcode::transpose));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scatters of one small window become updates of slices.
-#include "src/passes/indexed/single_scatters.h"
+#include "src/passes/indexed/update_single_scatters.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // Loop carries that are always equal become one: assumed equal if they are before the loop, parted
 // where the body, computing with that assumption, gives them different values, until none is (as
 // values are numbered over cycles by Alpern, Wegman and Zadeck, 1988).
-#include "src/passes/control/loop_carries.h"
+#include "src/passes/control/merge_loop_carries.h"
 
 #include <algorithm>
 #include <initializer_list>

@@ -14,6 +14,6 @@ namespace tessera::passes {
 /// quotients are never made. Returns how many quotients went.
 ///
 ///     dot(e / broadcast(t), v) = dot(e, v) / broadcast(t)
-std::size_t divide_late(ir::Module* module);
+std::size_t sink_divisions(ir::Module* module);
 
 }  // namespace tessera::passes

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves divisions of exponentials by numbers of rows past the dots that read them. Of floats of 32
 // bits and more: narrower quotients keep more of small numbers than narrower exponentials.
-#include "src/passes/products/late_divisions.h"
+#include "src/passes/products/sink_divisions.h"
 
 #include <algorithm>
 #include <map>
@@ -142,7 +142,7 @@ std::size_t divide_late_in(ir::Computation* c) {
 
 }  // namespace
 
-std::size_t divide_late(ir::Module* module) {
+std::size_t sink_divisions(ir::Module* module) {
   std::size_t n = 0;
   for (const auto& c : module->computations()) n += divide_late_in(c.get());
   return n;

@@ -2,7 +2,7 @@
 // A scatter of one window to a place that the program's text names, as `a.at[1:-1, 1:-1].add(b)`
 // is, or to every so many elements, as `a.at[::2, 1::2].set(b)`, is an elementwise op with the
 // padded window: computed where the array is, from halos.
-#include "src/passes/indexed/window_scatters.h"
+#include "src/passes/indexed/expand_window_scatters.h"
 
 #include <algorithm>
 #include <optional>
@@ -262,7 +262,7 @@ Instruction* spread(ir::Builder& b, Instruction* x, const Grid& g, const Dims& d
 }
 
 /// Whether an element is at a place of the grid.
-Instruction* is_inside(ir::Builder& b, const Grid& g, const Dims& dims) {
+Instruction* are_in_array(ir::Builder& b, const Grid& g, const Dims& dims) {
   Instruction* inside = nullptr;
   const auto also = [&](Instruction* here) {
     inside = inside ? b.binary(Opcode::and_, inside, here) : here;
@@ -363,12 +363,12 @@ Instruction* elementwise(const Instruction& scatter, ir::Builder& b, bool always
   if (mostly || is_alike) {
     std::unordered_map<Instruction*, Instruction*> known;  // looked up, never walked
     moved = spread(b, updates, *g, dims, 0, &known);
-    if (op) moved = b.select(is_inside(b, *g, dims), moved, b.splat(fill, dims));
+    if (op) moved = b.select(are_in_array(b, *g, dims), moved, b.splat(fill, dims));
   } else {
     moved = b.pad(updates, fill, g->around);
   }
   if (op) return b.binary(*op, array, moved);
-  return b.select(is_inside(b, *g, dims), moved, array);
+  return b.select(are_in_array(b, *g, dims), moved, array);
 }
 
 }  // namespace

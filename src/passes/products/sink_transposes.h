@@ -15,6 +15,6 @@ namespace tessera::passes {
 ///     dot(transpose(x) * w, x)  =>  dot(transpose(x * w), x)
 ///
 /// Returns how many.
-std::size_t transpose_late(ir::Module* module);
+std::size_t sink_transposes(ir::Module* module);
 
 }  // namespace tessera::passes

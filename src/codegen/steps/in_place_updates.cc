@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds updates that stand in front of other readers of what they could overwrite.
-#include "src/codegen/steps/late_updates.h"
+#include "src/codegen/steps/in_place_updates.h"
 
 #include <algorithm>
 #include <optional>
@@ -50,6 +50,6 @@ void order(Block* block, bool in_loop) {
 
 }  // namespace
 
-void update_late(Plan* plan) { order(&plan->entry, false); }
+void schedule_in_place_updates(Plan* plan) { order(&plan->entry, false); }
 
 }  // namespace tessera::codegen

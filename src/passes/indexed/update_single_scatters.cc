@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A window that isn't wholly inside of the array isn't written: what is there is written again, at
 // the place that updates of slices move such a window to.
-#include "src/passes/indexed/single_scatters.h"
+#include "src/passes/indexed/update_single_scatters.h"
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large arrays that chains make row by row, made again for the steps behind that read them.
-// Also called: rematerialisation.
+// Rematerialisation of large arrays that chains make row by row, for the steps behind that read
+// them.
 #pragma once
 
 #include <set>
@@ -17,7 +17,7 @@ namespace tessera::codegen {
 /// are added in front of the first reader that make them again from what the chain was made from;
 /// tile_chains then has them go by rows on both sides. `plan`: as it was before these chains were
 /// found. Returns what the new steps make.
-std::set<runtime::SlotId> remake_rows(runtime::Plan* plan, const KernelTable& kernels,
-                                      const std::vector<JoinedChain>& chains);
+std::set<runtime::SlotId> rematerialize_rows(runtime::Plan* plan, const KernelTable& kernels,
+                                             const std::vector<JoinedChain>& chains);
 
 }  // namespace tessera::codegen

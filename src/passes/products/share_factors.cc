@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dot(x[b, m, k], broadcast(w[k, n])[b, k, n]) over the batch b is dot(x[b, m, k], w[k, n]).
-#include "src/passes/products/shared_factors.h"
+#include "src/passes/products/share_factors.h"
 
 #include <algorithm>
 #include <utility>

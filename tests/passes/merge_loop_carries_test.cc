@@ -5,7 +5,7 @@
 #include "src/base/arrays/literal_util.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/passes/control/loop_carries.h"
+#include "src/passes/control/merge_loop_carries.h"
 #include "tests/support/against_evaluator.h"
 
 namespace tessera::passes {

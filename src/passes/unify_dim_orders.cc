@@ -2,7 +2,7 @@
 // Layout assignment, as transposes: dims of arrays that depend on each other element by element
 // are given numbers, and an order of these numbers is looked for in which dots make and take the
 // arrays as they stand. Dims of one are nowhere in it: they are put in front.
-#include "src/passes/dim_orders.h"
+#include "src/passes/unify_dim_orders.h"
 
 #include <algorithm>
 #include <numeric>

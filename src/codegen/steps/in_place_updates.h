@@ -14,6 +14,6 @@ namespace tessera::codegen {
 ///     o = r c             →     c' = c * w + k v^T, in the memory of c
 ///
 /// Before steps are joined.
-void update_late(runtime::Plan* plan);
+void schedule_in_place_updates(runtime::Plan* plan);
 
 }  // namespace tessera::codegen

@@ -6,7 +6,7 @@
 // elements along that dim are moved together. What else is computed from one reads it transposed as
 // it is. A dot of a transposed array is the dot of the array with
 // other dims named, where kernels take that as it stands.
-#include "src/passes/products/transposed_dots.h"
+#include "src/passes/products/fold_transposes.h"
 
 #include <algorithm>
 #include <array>

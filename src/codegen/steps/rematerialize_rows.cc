@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies the steps that make what is read far behind them.
-#include "src/codegen/steps/remade_rows.h"
+#include "src/codegen/steps/rematerialize_rows.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -25,9 +25,9 @@ constexpr double kNanosecondsOfByte = 1.7;
 /// Steps that make one array.
 constexpr std::size_t kMostRemade = 8;
 
-class Remaker {
+class Rematerializer {
  public:
-  Remaker(Plan* plan, const KernelTable& kernels, const std::vector<JoinedChain>& chains)
+  Rematerializer(Plan* plan, const KernelTable& kernels, const std::vector<JoinedChain>& chains)
       : plan_(*plan), kernels_(kernels), chains_(chains), readers_(*plan) {}
 
   const std::set<SlotId>& made() const { return made_; }
@@ -145,11 +145,11 @@ class Remaker {
 
 }  // namespace
 
-std::set<SlotId> remake_rows(Plan* plan, const KernelTable& kernels,
-                             const std::vector<JoinedChain>& chains) {
-  Remaker remaker(plan, kernels, chains);
-  remaker.run(&plan->entry);
-  return remaker.made();
+std::set<SlotId> rematerialize_rows(Plan* plan, const KernelTable& kernels,
+                                    const std::vector<JoinedChain>& chains) {
+  Rematerializer rematerializer(plan, kernels, chains);
+  rematerializer.run(&plan->entry);
+  return rematerializer.made();
 }
 
 }  // namespace tessera::codegen

@@ -4,7 +4,7 @@
 
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/passes/indexed/window_scatters.h"
+#include "src/passes/indexed/expand_window_scatters.h"
 #include "tests/support/against_evaluator.h"
 
 namespace tessera::passes {

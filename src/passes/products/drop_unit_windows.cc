@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions without dims along which nothing is convolved.
-#include "src/passes/products/unit_windows.h"
+#include "src/passes/products/drop_unit_windows.h"
 
 #include <initializer_list>
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // LLVM IR of each elementwise op: by family of types.
-#include "src/codegen/llvm/elementwise.h"
+#include "src/codegen/llvm/elementwise_ops.h"
 
 #include <llvm/Analysis/VectorUtils.h>
 
