@@ -23,8 +23,8 @@ PARTS = [
                 "custom-calls", "threads", "serving", "examples"]),
     ("Understand", ["concepts", "sharding-guide", "derivatives", "accuracy", "performance"]),
     ("Look up", ["reference/index", "reference/ops", "cli", "environment", "reference/errors", "compatibility"]),
-    ("Take part", ["project/contributing", "architecture", "glossary", "internals", "adding-an-op", "writing-a-pass", "building",
-                   "dependencies", "releases", "project/changes", "project/security"]),
+    ("Take part", ["project/contributing", "architecture", "glossary", "internals", "adding-an-op", "adding-a-kernel",
+                   "writing-a-pass", "building", "dependencies", "releases", "project/changes", "project/security"]),
 ]
 COMPATIBILITY = [("reference/parity", "The public names of JAX, module by module, and which there are."),
                  ("reference/behaviours", "What JAX's sharding system does in detail, and which of it holds here."),
