@@ -63,7 +63,8 @@ const std::vector<Device>& load(const std::string& file, const PluginOptions& op
   try {
     factory(file, values, shared, &client);
   } catch (const PluginFailure& failure) {
-    throw RuntimeError("PJRT plugin " + file + ": " + failure.function + ": " + failure.what());
+    throw RuntimeError("PJRT plugin " + file + ": " + failure.function + ": " + failure.what() +
+                       (shared == nullptr ? "" : hint_of_processes()));
   }
   if (client->devices().empty()) {
     throw RuntimeError("PJRT plugin " + file + ": PJRT_Client_AddressableDevices: platform '" +

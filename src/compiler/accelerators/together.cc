@@ -204,6 +204,14 @@ KeyValues* join_processes(const std::string& platform, Values* options) {
   return new_store(all);
 }
 
+std::string hint_of_processes() {
+  return "; this is one of " + std::to_string(process_count()) +
+         " processes that run a program together, whose devices it is to join (node_id, "
+         "num_nodes); valid where it can't: one process, which has all devices of its machine, or "
+         "the plugin's option num_nodes=1, by which each process has devices of its own that no "
+         "array spans";
+}
+
 void check_joined(const Client& client, const std::string& file) {
   const Processes* const all = processes();
   std::set<std::int64_t> found;
@@ -215,15 +223,13 @@ void check_joined(const Client& client, const std::string& file) {
   const bool joined =
       here && std::int64_t(found.size()) == all->count() && *found.rbegin() == all->count() - 1;
   if (joined) return;
-  throw RuntimeError(
-      "PJRT plugin " + file + ": PJRT_Client_Create: this is process " +
-      std::to_string(all->index()) + " of " + std::to_string(all->count()) +
-      " that run a program together, and the plugin has devices of " +
-      std::to_string(found.size()) + (found.size() == 1 ? " process" : " processes") +
-      (here ? "" : ", which it numbers otherwise") +
-      ": it doesn't join those of others; valid: one process, which has all devices of its "
-      "machine, or the plugin's option num_nodes=1, by which each process has devices of its own "
-      "that no array spans");
+  throw RuntimeError("PJRT plugin " + file + ": PJRT_Client_Create: this is process " +
+                     std::to_string(all->index()) + " of " + std::to_string(all->count()) +
+                     " that run a program together, and the plugin has devices of " +
+                     std::to_string(found.size()) +
+                     (found.size() == 1 ? " process" : " processes") +
+                     (here ? "" : ", which it numbers otherwise") +
+                     ": it doesn't join those of others" + hint_of_processes());
 }
 
 std::vector<int> processes_of(const Client& client, const std::vector<std::size_t>& devices) {

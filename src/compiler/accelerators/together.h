@@ -19,6 +19,8 @@ namespace tessera::compiler::accelerators {
 /// alone, or is to have a client of its own (option num_nodes=1). RuntimeError if the others load
 /// something else. `platform`: its name here, which may be empty.
 KeyValues* join_processes(const std::string& platform, Values* options);
+/// What to do where a plugin can't, for messages.
+std::string hint_of_processes();
 /// RuntimeError if the plugin has not done so.
 void check_joined(const Client& client, const std::string& file);
 
