@@ -40,7 +40,8 @@ void check(const char* what, const F& f, const Array& a, float tolerance = 1e-5f
 TEST(OneDevice, IsKnown) {
   std::cout << device().to_string() << ": " << device_kind(device());
   try {
-    std::cout << ", " << memory_stats(device()).current << " bytes in use";
+    const std::int64_t bytes = memory_stats(device()).current;
+    std::cout << ", " << bytes << " bytes in use";
   } catch (const NotImplementedError&) {
     std::cout << ", bytes in use unknown";  // XLA for CPUs doesn't count them
   }
