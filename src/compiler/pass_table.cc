@@ -36,12 +36,14 @@
 #include "src/passes/products/strength_reduce_dots.h"
 #include "src/passes/products/swap_convolutions.h"
 #include "src/passes/products/unroll_dots.h"
+#include "src/passes/reductions/expand_selections.h"
 #include "src/passes/reductions/share_reducers.h"
 #include "src/passes/reductions/split_reductions.h"
 #include "src/passes/reductions/unroll_reductions.h"
 #include "src/passes/schedule_placements.h"
 #include "src/passes/simplify.h"
 #include "src/passes/unify_dim_orders.h"
+#include "src/passes/widen_small_types.h"
 #include "src/spmd/collectives/optimize.h"
 #include "src/spmd/dedupe_collectives.h"
 #include "src/spmd/manual/manual.h"
@@ -172,6 +174,10 @@ constexpr Pass kPasses[] = {
      counted<passes::strength_reduce_gathers>},
     {"separate-gathers", "Gather by rows, then by columns, where all of both are combined",
      counted<passes::separate_gathers>},
+    {"expand-selections", "Write select-and-scatters without a kernel as windows and scatters",
+     counted<passes::expand_selections>},
+    {"widen-small-types", "Compute in wider types what has no kernel for numbers of a byte or less",
+     counted<passes::widen_small_types>},
     {"simplify<N>", "Take out what does nothing, until nothing changes, in N rounds at most",
      [](ModulePtr& m, Argument n) {
        std::size_t changes = 0;
@@ -257,7 +263,8 @@ constexpr Pass kPasses[] = {
 
 constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
-     "eliminate-dead,drop-unit-windows,fold-pads,channels-last,convolutions-as-dots,"
+     "eliminate-dead,expand-selections,widen-small-types,drop-unit-windows,fold-pads,channels-last,"
+     "convolutions-as-dots,"
      "share-factors,separate-gathers,strength-reduce-dots,strength-reduce-gathers,simplify<4>,"
      "sink-transposes,fold-transposes,keep-last-dims,swap-transposed-dots,unify-dim-orders?("
      "simplify<1>,fold-transposes),"

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "src/base/arrays/small_floats.h"
 #include "src/evaluator/ops.h"
 #include "src/evaluator/scalar_function.h"
 #include "src/evaluator/strided.h"
@@ -98,10 +99,14 @@ std::vector<std::int64_t> ordered_keys(const Literal& x) {
     return keys;
   }
   const std::size_t size = byte_size(x.dtype());
+  // The highest bit is the sign, of those that have one.
+  const int width = x.dtype() == DType::f8e8m0fnu ? 9
+                    : is_small_float(x.dtype())   ? small_float_width(x.dtype())
+                                                  : int(8 * size);
   std::vector<std::uint64_t> bits(std::size_t(x.element_count()));
   load_bits(size, x.bytes(), x.element_count(), bits.data());
   for (std::uint64_t v : bits) {
-    const std::int64_t s = std::int64_t(v << (64 - 8 * size));
+    const std::int64_t s = std::int64_t(v << (64 - width));
     keys.push_back(s >= 0 ? s : s ^ std::numeric_limits<std::int64_t>::max());
   }
   return keys;

@@ -477,14 +477,13 @@ TEST(Compile, OpsWithoutAKernelAreListedWithTheirLine) {
   const Result r = check(R"(
 HloModule m
 ENTRY main {
-  x = f32[3,3] parameter(0)
-  t = f32[3,3] transpose(x), dimensions={1,0}
-  s = f32[3,3] dot(x, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  h = f16[3,3] convert(s)
-  ROOT c = f16[3,3] cholesky(h), lower=true, metadata={op_name="cholesky" source_file="model.cc" source_line=12}
+  x = pred[1,3,1] parameter(0)
+  f = pred[2,1,1] parameter(1)
+  ROOT c = pred[1,2,1] convolution(x, f), window={size=2}, dim_labels=b0f_0io->b0f, metadata={op_name="convolution" source_file="model.cc" source_line=12}
 }
 )",
-                         {make_literal<float>(DType::f32, {3, 3}, {1, 0, 0, 2, 3, 0, 4, 5, 6})});
+                         {make_literal<int>(DType::pred, {1, 3, 1}, {1, 0, 1}),
+                          make_literal<int>(DType::pred, {2, 1, 1}, {0, 1})});
   ASSERT_EQ(r.executable->evaluator_ops().size(), 1u);
   EXPECT_NE(r.executable->evaluator_ops()[0].find("model.cc:12"), std::string::npos)
       << r.executable->evaluator_ops()[0];

@@ -312,8 +312,10 @@ bool Emitter::emit_structure(const ir::Instruction& i) {
       break;
   }
   // The same bytes: arrays are row-major, whatever layout a text gives.
-  const bool same_bytes = i.is(Opcode::bitcast_convert) && is_loop(i) && !inlined(*i.operand(0)) &&
-                          i.operand(0)->shape.byte_count() == i.shape.byte_count();
+  const bool same_bytes =
+      i.is(Opcode::bitcast_convert) && !inlined(*i.operand(0)) &&
+      i.operand(0)->shape.byte_count() == i.shape.byte_count() &&
+      (is_loop(i) || byte_size(i.shape.dtype) != byte_size(i.operand(0)->shape.dtype));
   if (!ir::is_alias(i.opcode) && !same_bytes) return false;
   alias(i, slots(*i.operand(0)));
   return true;

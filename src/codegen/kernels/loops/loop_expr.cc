@@ -20,6 +20,28 @@ using ir::Opcode;
 /// Types that are computed with in f32.
 bool is_lifted(DType t) { return t == DType::f16 || t == DType::bf16 || is_small_float(t); }
 
+/// Of integers of fewer than 8 bits; 0 for other types.
+int few_bits(DType t) {
+  switch (t) {
+    case DType::s1:
+    case DType::u1:
+      return 1;
+    case DType::s2:
+    case DType::u2:
+      return 2;
+    case DType::s4:
+    case DType::u4:
+      return 4;
+    default:
+      return 0;
+  }
+}
+/// The type of a byte that has such an integer; other types stay.
+DType byte_of(DType t) {
+  if (few_bits(t) == 0) return t;
+  return is_signed_integer(t) ? DType::s8 : DType::u8;
+}
+
 bool has_blocks(DType t) {
   switch (t) {
     case DType::pred:
@@ -252,8 +274,70 @@ LoopBuilder::Value LoopBuilder::raw(Value v) {
 
 std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& instruction,
                                                      const std::vector<Value>& operands) {
+  const DType result = instruction.shape.dtype;
+  const auto has_few_bits = [](const Value& v) { return few_bits(v.dtype) > 0; };
+  if (few_bits(result) > 0 || std::any_of(operands.begin(), operands.end(), has_few_bits)) {
+    return apply_to_bits(instruction, operands);
+  }
+  return apply(instruction, operands, result);
+}
+
+LoopBuilder::Value LoopBuilder::with_number(Opcode op, Value v, int number) {
+  Literal n(Shape(v.dtype, {}));
+  *n.mutable_bytes() = std::byte(number);
+  return emit({.kind = BlockOp::Kind::binary, .opcode = op, .type = v.dtype}, {v, constant(n)},
+              v.dtype, false, prices::element::kSimple);
+}
+
+LoopBuilder::Value LoopBuilder::wrapped(Value v, DType t) {
+  const int bits = few_bits(t);
+  v.dtype = byte_of(t);
+  if (is_signed_integer(t)) {
+    v = with_number(Opcode::shift_left, v, 8 - bits);
+    v = with_number(Opcode::shift_right_arithmetic, v, 8 - bits);
+  } else {
+    v = with_number(Opcode::and_, v, (1 << bits) - 1);
+  }
+  return {v.reg, t, false};
+}
+
+std::optional<LoopBuilder::Value> LoopBuilder::apply_to_bits(const ir::Instruction& instruction,
+                                                             const std::vector<Value>& operands) {
   const Opcode op = instruction.opcode;
   const DType result = instruction.shape.dtype;
+  const int bits = few_bits(operands.empty() ? result : operands[0].dtype);
+  std::vector<Value> bytes = operands;
+  for (Value& v : bytes) v.dtype = byte_of(v.dtype);
+  switch (op) {
+    case Opcode::bitcast_convert:
+      if (bits != few_bits(result)) return std::nullopt;
+      return wrapped(bytes[0], result);
+    case Opcode::shift_right_logical:
+    case Opcode::popcnt:
+    case Opcode::count_leading_zeros:
+      // Without the bits of the sign.
+      bytes[0] = with_number(Opcode::and_, bytes[0], (1 << bits) - 1);
+      break;
+    case Opcode::shift_right_arithmetic:
+      if (!is_signed_integer(result))
+        bytes[0] = with_number(Opcode::shift_left, bytes[0], 8 - bits);
+      break;
+    default:
+      break;
+  }
+  std::optional<Value> out = apply(instruction, bytes, byte_of(result));
+  if (!out) return out;
+  if (op == Opcode::count_leading_zeros) *out = with_number(Opcode::subtract, *out, 8 - bits);
+  if (op == Opcode::shift_right_arithmetic && !is_signed_integer(result)) {
+    *out = with_number(Opcode::shift_right_logical, *out, 8 - bits);
+  }
+  return few_bits(result) > 0 ? wrapped(*out, result) : *out;
+}
+
+std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& instruction,
+                                                     const std::vector<Value>& operands,
+                                                     DType result) {
+  const Opcode op = instruction.opcode;
   if (!instruction.shape.is_array() || !has_operations(result) || operands.empty())
     return std::nullopt;
   for (const Value& v : operands) {

@@ -143,6 +143,14 @@ class LoopBuilder {
   int input_count() const { return inputs_; }
 
  private:
+  /// With a result of that type.
+  std::optional<Value> apply(const ir::Instruction& instruction, const std::vector<Value>& operands,
+                             DType result);
+  /// Of integers of fewer than 8 bits, which have a byte each: as bytes, wrapped again.
+  std::optional<Value> apply_to_bits(const ir::Instruction& instruction,
+                                     const std::vector<Value>& operands);
+  Value wrapped(Value v, DType t);
+  Value with_number(ir::Opcode op, Value v, int number);
   Value add_register(LoopExpr::Register r, DType t, bool lifted = false);
   Value emit(const BlockOp& op, const std::vector<Value>& operands, DType result, bool lifted,
              double nanoseconds);
