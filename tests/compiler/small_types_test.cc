@@ -3,6 +3,7 @@
 // that the evaluator gives.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,22 @@ std::string with(std::string text, const std::string& key, const std::string& va
   return text;
 }
 
+Literal numbers(std::mt19937_64* engine, DType type, const Dims& dims) {
+  if (!is_small_float(type)) {
+    std::vector<double> values(std::size_t(element_count(dims)));
+    for (double& v : values) v = random_number(engine, type);
+    // Wrapped.
+    return make_literal(type, dims, values);
+  }
+  Literal out(Shape(type, dims));
+  for (std::size_t n = 0; n < out.byte_count(); ++n) {
+    double v = random_number(engine, DType::f32);
+    if (type == DType::f8e8m0fnu) v = std::abs(v) + 0.5;  // it has nothing else
+    out.mutable_bytes()[n] = std::byte(small_float_bits(type, v));
+  }
+  return out;
+}
+
 void check(const std::string& form, DType type, const std::string& op = "add") {
   const std::string text =
       with(with("HloModule m\n" + form, "$T", std::string(name(type))), "$R", op);
@@ -42,7 +59,7 @@ void check(const std::string& form, DType type, const std::string& op = "add") {
   auto module = ir::parse_hlo(text);
   std::vector<Literal> arguments;
   for (const ir::Instruction* p : module->entry()->parameters()) {
-    arguments.push_back(random_literal(&engine, p->shape.dtype, p->shape.dims));
+    arguments.push_back(numbers(&engine, p->shape.dtype, p->shape.dims));
   }
   const Literal want = evaluator::evaluate(*module, arguments);
   const auto executable = compiler::compile(std::move(module));
@@ -71,7 +88,7 @@ TEST(SmallTypes, AreComputedWithElementByElement) {
     for (const char* to : {"f32", "s64", "u8", "pred", "bf16", "c64", "s4", "f8e4m3fn"}) {
       check("ENTRY e { a = $T[4,6] parameter(0)\n ROOT r = $R[4,6] convert(a) }", t, to);
     }
-    for (const char* from : {"f32", "s64", "u8", "pred", "f16", "c64", "u4", "f8e5m2"}) {
+    for (const char* from : {"f32", "s64", "u8", "pred", "f16", "u4", "f8e5m2"}) {
       check("ENTRY e { a = $R[4,6] parameter(0)\n ROOT r = $T[4,6] convert(a) }", t, from);
     }
     check(

@@ -301,6 +301,22 @@ LoopBuilder::Value LoopBuilder::wrapped(Value v, DType t) {
   return {v.reg, t, false};
 }
 
+/// Of a byte that is as near to the number as bytes are.
+LoopBuilder::Value LoopBuilder::saturated(Value v, DType t) {
+  const int bits = few_bits(t);
+  const bool is_signed = is_signed_integer(t);
+  const auto number = [&](int n) {
+    Literal out(Shape(byte_of(t), {}));
+    *out.mutable_bytes() = std::byte(n);
+    return constant(out);
+  };
+  const int most = (1 << (is_signed ? bits - 1 : bits)) - 1;
+  const BlockOp op = {.kind = BlockOp::Kind::clamp, .opcode = Opcode::clamp, .type = byte_of(t)};
+  v = emit(op, {number(is_signed ? -most - 1 : 0), v, number(most)}, byte_of(t), false,
+           prices::element::kSimple);
+  return {v.reg, t, false};
+}
+
 std::optional<LoopBuilder::Value> LoopBuilder::apply_to_bits(const ir::Instruction& instruction,
                                                              const std::vector<Value>& operands) {
   const Opcode op = instruction.opcode;
@@ -327,6 +343,9 @@ std::optional<LoopBuilder::Value> LoopBuilder::apply_to_bits(const ir::Instructi
   }
   std::optional<Value> out = apply(instruction, bytes, byte_of(result));
   if (!out) return out;
+  if (op == Opcode::convert && few_bits(result) > 0 && is_floating(operands[0].dtype)) {
+    return saturated(*out, result);
+  }
   if (op == Opcode::count_leading_zeros) *out = with_number(Opcode::subtract, *out, 8 - bits);
   if (op == Opcode::shift_right_arithmetic && !is_signed_integer(result)) {
     *out = with_number(Opcode::shift_right_logical, *out, 8 - bits);

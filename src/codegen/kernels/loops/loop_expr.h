@@ -150,6 +150,7 @@ class LoopBuilder {
   std::optional<Value> apply_to_bits(const ir::Instruction& instruction,
                                      const std::vector<Value>& operands);
   Value wrapped(Value v, DType t);
+  Value saturated(Value v, DType t);
   Value with_number(ir::Opcode op, Value v, int number);
   Value add_register(LoopExpr::Register r, DType t, bool lifted = false);
   Value emit(const BlockOp& op, const std::vector<Value>& operands, DType result, bool lifted,
