@@ -199,8 +199,11 @@ def environment(backend, plugin, scratch):
 
 
 def child(backend, args, name, variant, scratch, out=""):
-  done = subprocess.run([sys.executable, __file__, "--child", name, variant, out], text=True, timeout=600,
-                        capture_output=True, env=environment(backend, args.plugin, scratch))
+  try:
+    done = subprocess.run([sys.executable, __file__, "--child", name, variant, out], text=True, timeout=300,
+                          capture_output=True, env=environment(backend, args.plugin, scratch))
+  except subprocess.TimeoutExpired:
+    raise RuntimeError(f"{backend}: takes longer than 300 s") from None
   if done.returncode != 0:
     raise RuntimeError(f"{backend}: " + (done.stderr.strip().splitlines() or ["no message"])[-1])
   return json.loads(done.stdout.splitlines()[-1])
@@ -269,7 +272,7 @@ def main():
       try:
         rows.append(compare(args, name, variant, scratch))
         write(rows[-1])
-      except (RuntimeError, subprocess.TimeoutExpired) as error:
+      except RuntimeError as error:
         failed += 1
         print(f"{name + '/' + variant:28} FAILED: {error}", flush=True)
   if rows:
