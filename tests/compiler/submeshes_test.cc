@@ -186,6 +186,35 @@ func.func private @joined(%arg0: tensor<2xf32>) -> tensor<2xf32> {
                  {floats({4}, {1, 2, 3, 4}), floats({8}, eight), floats({16}, ones), permuted});
 }
 
+TEST(Submeshes, ABodyIsSharedByPerDeviceCodeOnSomeOfTheDevices) {
+  const auto call = [](const std::string& name, const std::string& x, const std::string& size,
+                       const std::string& mesh) {
+    const std::string s = "[<mesh<" + mesh + ">, [{\"x\"}]>]";
+    return "  " + name + " = f32[" + size + "] custom-call(" + x +
+           R"(), custom_call_target="tessera.ManualComputation", to_apply=body, in_shardings=)" +
+           s + ", out_shardings=" + s + ", manual_axes=[\"x\"]\n";
+  };
+  expect_results(R"(HloModule m, num_partitions=8
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+body {
+  p = f32[2] parameter(0)
+  ROOT r = f32[2] all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add
+}
+ENTRY e {
+  x = f32[4] parameter(0)
+)" + call("a", "x", "4", R"(["x"=2])") +
+                     call("b", "x", "4", R"(["x"=2], device_ids=[1,0])") +
+                     R"(  ROOT r = (f32[4], f32[4]) tuple(a, b)
+}
+)",
+                 {floats({4}, {1, 2, 3, 4})},
+                 {floats({4}, {4, 6, 4, 6}), floats({4}, {4, 6, 4, 6})});
+}
+
 TEST(Submeshes, OneDeviceMayBeNamedInAProgramOfOne) {
   expect_results(R"(sdy.mesh @on_0 = <[], device_ids=[0]>
 func.func public @main(%arg0: tensor<2xf32> {sdy.sharding = #sdy.sharding<@on_0, []>}) -> (tensor<2xf32> {sdy.sharding = #sdy.sharding<@on_0, []>}) {
