@@ -9,6 +9,7 @@
 
 #include "src/base/contains.h"
 #include "src/ir/analysis/device_computations.h"
+#include "src/ir/post_order.h"
 #include "src/ir/process_groups.h"
 #include "src/ir/rewrite/rewriter.h"
 #include "src/spmd/bits.h"
@@ -70,14 +71,21 @@ class Extender {
   explicit Extender(ir::Module* module) : module_(module), devices_(module->num_partitions) {}
 
   void run() {
-    // A body is extended for the mesh of one call: each has its own. (What is imported comes last.)
+    std::vector<ir::Computation*> all;
+    for (const auto& c : module_->computations()) all.push_back(c.get());
+    // A body is extended for the mesh of one call: each has its own.
     std::unordered_set<const ir::Computation*> taken;
-    for (std::size_t k = 0; k < module_->computations().size(); ++k) {
-      for (const auto& i : module_->computations()[k]->instructions()) {
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      for (const auto& i : all[k]->instructions()) {
         extend(&i->sharding);
         if (!ir::is_manual_computation(*i)) continue;
         ir::Computation* body = i->called()[0];
-        if (!taken.insert(body).second) i->set_called(0, import(body));
+        if (taken.insert(body).second) continue;
+        ir::Computation* copy = import(body);
+        i->set_called(0, copy);
+        taken.insert(copy);
+        const std::vector<ir::Computation*> copied = ir::post_order({copy});
+        all.insert(all.end(), copied.begin(), copied.end());
       }
     }
     visit(module_->entry());
