@@ -35,7 +35,7 @@ std::string with(std::string text, const std::string& key, const std::string& va
   return text;
 }
 
-Literal numbers(std::mt19937_64* engine, DType type, const Dims& dims) {
+Literal random_numbers(std::mt19937_64* engine, DType type, const Dims& dims) {
   if (!is_small_float(type)) {
     std::vector<double> values(std::size_t(element_count(dims)));
     for (double& v : values) v = random_number(engine, type);
@@ -59,7 +59,7 @@ void check(const std::string& form, DType type, const std::string& op = "add") {
   auto module = ir::parse_hlo(text);
   std::vector<Literal> arguments;
   for (const ir::Instruction* p : module->entry()->parameters()) {
-    arguments.push_back(numbers(&engine, p->shape.dtype, p->shape.dims));
+    arguments.push_back(random_numbers(&engine, p->shape.dtype, p->shape.dims));
   }
   const Literal want = evaluator::evaluate(*module, arguments);
   const auto executable = compiler::compile(std::move(module));
