@@ -195,8 +195,11 @@ PJRT_Error* to_host(PJRT_Buffer_ToHostBuffer_Args* args) {
                     "the host's memory has " + std::to_string(args->dst_size) + " bytes; " +
                         buffer->shape.to_string() + " takes " + std::to_string(size));
     }
+    // Without a layout the client gets the array in its own.
     const HostLayout requested =
-        held_as(buffer->shape, strides_of_layout(buffer->shape, args->host_layout));
+        args->host_layout == nullptr
+            ? HostLayout{buffer->shape.dtype, Box::entire(stored(buffer->shape).dims), {}}
+            : held_as(buffer->shape, strides_of_layout(buffer->shape, args->host_layout));
     args->event = new PJRT_Event{
         with_data(buffer, [engine = buffer->device()->client->engine, requested,
                            to = static_cast<std::byte*>(args->dst)](const DeviceBuffer& data) {

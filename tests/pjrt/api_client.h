@@ -176,9 +176,11 @@ class Client {
   std::vector<PJRT_Device*> devices_;
 };
 
-inline std::vector<float> get(const Buffer& buffer) {
+/// In the layout of the buffer, unless there is one.
+inline std::vector<float> get(const Buffer& buffer, PJRT_Buffer_MemoryLayout* layout = nullptr) {
   auto args = make<PJRT_Buffer_ToHostBuffer_Args>();
   args.src = buffer.get();
+  args.host_layout = layout;
   EXPECT_TRUE(answer(api().PJRT_Buffer_ToHostBuffer(&args)).ok());
   std::vector<float> out(args.dst_size / sizeof(float));
   args.dst = out.data();

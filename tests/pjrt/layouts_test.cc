@@ -80,6 +80,12 @@ PJRT_Buffer_MemoryLayout order(const std::vector<std::int64_t>& minor_to_major) 
   return out;
 }
 
+std::vector<float> by_rows(const Buffer& buffer) {
+  const std::vector<std::int64_t> rows = {1, 0};
+  PJRT_Buffer_MemoryLayout layout = order(rows);
+  return get(buffer, &layout);
+}
+
 Answer put(const Client& client, const std::vector<float>& values,
            const std::vector<std::int64_t>& dims, PJRT_Buffer_MemoryLayout* layout, Buffer* out) {
   auto args = make<PJRT_Client_BufferFromHostBuffer_Args>();
@@ -139,7 +145,8 @@ TEST(PjrtLayouts, BuffersStandInTheOrderThatTheClientAsksFor) {
   ASSERT_TRUE(put(client, kRows, {2, 3}, &layout, &b).ok());
   EXPECT_EQ(layout_of(b), "{0,1}");
   EXPECT_EQ(raw(b, 6), kColumns);
-  EXPECT_EQ(get(b), kRows);
+  EXPECT_EQ(get(b), kColumns);
+  EXPECT_EQ(by_rows(b), kRows);
   const std::vector<std::int64_t> wrong = {0, 0};
   layout = order(wrong);
   EXPECT_EQ(put(client, kRows, {2, 3}, &layout, &b).code, PJRT_Error_Code_INVALID_ARGUMENT);
@@ -163,7 +170,8 @@ TEST(PjrtLayouts, ProgramsTakeAndGiveTheOrdersThatTheyState) {
   EXPECT_EQ(layout_of(out[0][1]), "{0,1}");
   EXPECT_EQ(get(out[0][0]), kRows);
   EXPECT_EQ(raw(out[0][0], 6), kRows);
-  EXPECT_EQ(get(out[0][1]), (std::vector<float>{0, 6, 2, 8, 4, 10}));
+  EXPECT_EQ(get(out[0][1]), (std::vector<float>{0, 2, 4, 6, 8, 10}));
+  EXPECT_EQ(by_rows(out[0][1]), (std::vector<float>{0, 6, 2, 8, 4, 10}));
   EXPECT_EQ(raw(out[0][1], 6), (std::vector<float>{0, 2, 4, 6, 8, 10}));
   // An argument of another layout would be read wrongly.
   const Buffer rows = client.put(kRows, {2, 3});

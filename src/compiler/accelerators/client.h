@@ -156,7 +156,7 @@ class KeyValues {
                                          std::chrono::milliseconds time) = 0;
   /// Nothing if it isn't known here yet.
   virtual std::optional<std::string> try_get(const std::string& key) = 0;
-  /// False if this process has put another value there.
+  /// False if a process has put another value there.
   virtual bool put(const std::string& key, const std::string& value) = 0;
 };
 

@@ -63,7 +63,7 @@ PJRT_Error* put(PJRT_KeyValuePutCallback_Args* args) {
   const std::string key = key_of(*args);
   const std::string value(static_cast<const char*>(args->value), args->value_size);
   if (static_cast<KeyValues*>(args->user_arg)->put(key, value)) return nullptr;
-  return refuse(*args, kAlreadyExists, "this process has said something else of '" + key + "'");
+  return refuse(*args, kAlreadyExists, "a process has said something else of '" + key + "'");
 }
 
 }  // namespace
