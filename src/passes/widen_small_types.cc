@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/arrays/few_bits.h"
 #include "src/base/arrays/small_floats.h"
 #include "src/ir/cloner.h"
 #include "src/ir/rewrite/patterns.h"
@@ -20,22 +21,7 @@ using ir::Computation;
 using ir::Instruction;
 using ir::Opcode;
 
-int bits_below_8(DType t) {
-  switch (t) {
-    case DType::s1:
-    case DType::u1:
-      return 1;
-    case DType::s2:
-    case DType::u2:
-      return 2;
-    case DType::s4:
-    case DType::u4:
-      return 4;
-    default:
-      return 0;
-  }
-}
-bool is_narrow(DType t) { return bits_below_8(t) > 0 || is_small_float(t); }
+bool is_narrow(DType t) { return few_bits(t) > 0 || is_small_float(t); }
 bool has_narrow(const Shape& s) {
   if (s.is_tuple) return std::any_of(s.elements.begin(), s.elements.end(), has_narrow);
   return is_narrow(s.dtype);
@@ -43,7 +29,7 @@ bool has_narrow(const Shape& s) {
 
 /// `sums`: rounded once.
 DType wide(DType t, bool sums = false) {
-  if (bits_below_8(t) > 0) return is_signed_integer(t) ? DType::s8 : DType::u8;
+  if (few_bits(t) > 0) return byte_of(t);
   if (is_small_float(t)) return sums ? DType::f64 : DType::f32;
   return t;
 }
@@ -113,7 +99,7 @@ Instruction* scattered(const Instruction& i, ir::Builder& b) {
   if (c.root() == c.parameters().back() && c.parameters().size() == 2) return nullptr;
   const std::optional<Opcode> op =
       i.operands().size() == 3 ? ir::as_binary_reducer(c) : std::nullopt;
-  const bool exact = op && (!rounds(*op) || bits_below_8(i.shape.dtype) > 0);
+  const bool exact = op && (!rounds(*op) || few_bits(i.shape.dtype) > 0);
   Computation* combiner =
       exact ? ir::scalar_computation(b.module(), *op, wide(i.shape.dtype)) : around(c, b.module());
   return narrowed_to(b, b.emit(i.opcode, widened(b, i), i.attrs, {combiner}), i.shape);
@@ -154,7 +140,7 @@ Instruction* largest(const Instruction& i, ir::Builder& b) {
 /// Dots and convolutions. Those of floats of 8 bits with wider results have kernels.
 Instruction* product(const Instruction& i, ir::Builder& b) {
   const bool of_integers =
-      bits_below_8(i.operand(0)->shape.dtype) > 0 || bits_below_8(i.operand(1)->shape.dtype) > 0;
+      few_bits(i.operand(0)->shape.dtype) > 0 || few_bits(i.operand(1)->shape.dtype) > 0;
   const bool to_small = i.is(Opcode::dot) && is_small_float(i.shape.dtype);
   if ((!of_integers && !to_small) || !i.control_predecessors().empty()) return nullptr;
   Instruction* out = b.emit_shaped(i.opcode, wide_shape(i.shape), widened(b, i), i.attrs);
@@ -196,10 +182,9 @@ Instruction* imaginary(const Instruction& i, ir::Builder& b) {
 /// Elements of fewer bits than a byte, of bytes and wider ones: the first has the lowest bits.
 Instruction* cut(const Instruction& i, ir::Builder& b) {
   Instruction* x = i.operand(0);
-  const int bits = bits_below_8(i.shape.dtype);
+  const int bits = few_bits(i.shape.dtype);
   const DType from = x->shape.dtype;
-  if (bits == 0 || bits_below_8(from) > 0 || is_complex(from) || from == DType::pred)
-    return nullptr;
+  if (bits == 0 || few_bits(from) > 0 || is_complex(from) || from == DType::pred) return nullptr;
   Dims dims = x->shape.dims;
   const Dims none;
   if (byte_size(from) > 1) dims.push_back(std::int64_t(byte_size(from)));

@@ -7,6 +7,7 @@
 #include <limits>
 #include <unordered_map>
 
+#include "src/base/arrays/few_bits.h"
 #include "src/base/arrays/literal_util.h"
 #include "src/base/arrays/small_floats.h"
 #include "src/codegen/kernels/kernel_key.h"
@@ -19,28 +20,6 @@ using ir::Opcode;
 
 /// Types that are computed with in f32.
 bool is_lifted(DType t) { return t == DType::f16 || t == DType::bf16 || is_small_float(t); }
-
-/// Of integers of fewer than 8 bits; 0 for other types.
-int few_bits(DType t) {
-  switch (t) {
-    case DType::s1:
-    case DType::u1:
-      return 1;
-    case DType::s2:
-    case DType::u2:
-      return 2;
-    case DType::s4:
-    case DType::u4:
-      return 4;
-    default:
-      return 0;
-  }
-}
-/// The type of a byte that has such an integer; other types stay.
-DType byte_of(DType t) {
-  if (few_bits(t) == 0) return t;
-  return is_signed_integer(t) ? DType::s8 : DType::u8;
-}
 
 bool has_blocks(DType t) {
   switch (t) {
