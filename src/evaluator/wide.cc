@@ -14,27 +14,6 @@ Domain domain_of(DType t) {
   return Domain::integer;
 }
 
-int bit_width(DType t) {
-  switch (t) {
-    case DType::pred:
-    case DType::s1:
-    case DType::u1:
-      return 1;
-    case DType::s2:
-    case DType::u2:
-      return 2;
-    case DType::s4:
-    case DType::u4:
-    case DType::f4e2m1fn:
-      return 4;
-    case DType::f6e2m3fn:
-    case DType::f6e3m2fn:
-      return 6;
-    default:
-      return int(byte_size(t) * 8);
-  }
-}
-
 namespace {
 
 template <class T>

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/base/arrays/bit_width.h"
 #include "src/base/arrays/literal.h"
 
 namespace tessera::evaluator {
@@ -24,8 +25,6 @@ struct Bytes16 {
 enum class Domain : std::uint8_t { integer, real, complex };
 /// pred counts as an integer.
 Domain domain_of(DType);
-/// Bits that carry the value: 1 for pred, 4 for s4.
-int bit_width(DType);
 
 /// Integers and pred; signed ones are sign-extended.
 void load(DType, const std::byte* from, std::int64_t n, std::uint64_t* to);

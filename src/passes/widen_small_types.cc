@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/arrays/few_bits.h"
+#include "src/base/arrays/bit_width.h"
 #include "src/base/arrays/small_floats.h"
 #include "src/ir/cloner.h"
 #include "src/ir/rewrite/patterns.h"

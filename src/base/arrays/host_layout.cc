@@ -5,28 +5,17 @@
 #include <cstring>
 #include <type_traits>
 
+#include "src/base/arrays/bit_width.h"
 #include "src/base/arrays/small_elements.h"
 #include "src/base/check.h"
 
 namespace tessera {
 namespace {
 
-/// Of a packed type, 8 for all others.
+/// Of a packed type, 8 for all others: only widths that divide a byte are packed.
 int packed_width(DType t) {
-  switch (t) {
-    case DType::s1:
-    case DType::u1:
-      return 1;
-    case DType::s2:
-    case DType::u2:
-      return 2;
-    case DType::s4:
-    case DType::u4:
-    case DType::f4e2m1fn:
-      return 4;
-    default:
-      return 8;
-  }
+  const int bits = bit_width(t);
+  return t != DType::pred && (bits == 1 || bits == 2 || bits == 4) ? bits : 8;
 }
 
 bool shares_bytes(const HostLayout& layout) {

@@ -2,6 +2,7 @@
 // Elementwise operations: equal dims in, the same dims out.
 #include <algorithm>
 
+#include "src/base/arrays/bit_width.h"
 #include "src/ir/shapes/inference_site.h"
 
 namespace tessera::ir::inference {
@@ -68,27 +69,6 @@ void check_comparison_type(const Site& site) {
   }
   if (is_complex(t) && attrs.direction != Direction::eq && attrs.direction != Direction::ne) {
     site.dtype_error("complex numbers have no order; valid directions: EQ, NE");
-  }
-}
-
-// bits of one element as the type means it (s4 is stored in a byte and means four bits).
-std::int64_t bit_width(DType t) {
-  switch (t) {
-    case DType::s1:
-    case DType::u1:
-      return 1;
-    case DType::s2:
-    case DType::u2:
-      return 2;
-    case DType::s4:
-    case DType::u4:
-    case DType::f4e2m1fn:
-      return 4;
-    case DType::f6e2m3fn:
-    case DType::f6e3m2fn:
-      return 6;
-    default:
-      return std::int64_t(byte_size(t)) * 8;
   }
 }
 

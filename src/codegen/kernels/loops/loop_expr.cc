@@ -7,7 +7,7 @@
 #include <limits>
 #include <unordered_map>
 
-#include "src/base/arrays/few_bits.h"
+#include "src/base/arrays/bit_width.h"
 #include "src/base/arrays/literal_util.h"
 #include "src/base/arrays/small_floats.h"
 #include "src/codegen/kernels/kernel_key.h"
