@@ -13,8 +13,8 @@
 #include "src/base/contains.h"
 #include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/patterns.h"
+#include "src/passes/indexed/drop_invariant_dims.h"
 #include "src/passes/indexed/index_numbers.h"
-#include "src/passes/indexed/narrowed.h"
 
 namespace tessera::passes {
 namespace {
@@ -148,7 +148,7 @@ class Separator {
       } else if (o->shape.rank() == 0) {
         operands.push_back(o);
       } else {
-        Instruction* same = narrower_.narrowed(b, o, others);
+        Instruction* same = invariant_dims_.dropped(b, o, others);
         if (same == nullptr) return nullptr;
         operands.push_back(b.broadcast(same, dims, others));
       }
@@ -159,7 +159,7 @@ class Separator {
 
   /// Drops pointers to what a driver of patterns has removed.
   void forget_removed(const ir::Computation& c) {
-    narrower_ = {};
+    invariant_dims_ = {};
     inside_.clear();
     std::set<const Instruction*> there;
     for (const auto& i : c.instructions()) there.insert(i.get());
@@ -194,7 +194,7 @@ class Separator {
       for (std::int64_t p = 0; p < std::int64_t(count) && numbers == nullptr; ++p) {
         if (contains(used, p)) continue;
         const std::int64_t in_indices = p < dims.vector_dim ? p : p + 1;
-        numbers = narrower_.narrowed(b, indices, {in_indices}, fixed);
+        numbers = invariant_dims_.dropped(b, indices, {in_indices}, fixed);
         if (numbers != nullptr) used.push_back(p);
       }
       if (numbers == nullptr) return {};
@@ -249,7 +249,7 @@ class Separator {
                      std::vector<Line>* lines, ir::Builder& b);
   Instruction* weighted_sum(Instruction* x, const Line& line, ir::Builder& b);
 
-  Narrower narrower_;
+  InvariantDims invariant_dims_;
   std::map<std::pair<Instruction*, std::int64_t>, Instruction*> inside_;
   std::map<const Instruction*, std::pair<std::int64_t, Instruction*>> takes_;
 };
@@ -271,7 +271,7 @@ bool Separator::weigh(Instruction* weights, const std::vector<Dims>& kept, std::
   if (weights->is(Opcode::dot)) return weigh_product(*weights, kept, lines, b);
   for (std::size_t k = 0; k < lines->size(); ++k) {
     if (kept[k].empty()) continue;
-    Instruction* own = narrower_.narrowed(b, weights, kept[k]);
+    Instruction* own = invariant_dims_.dropped(b, weights, kept[k]);
     if (own == nullptr) continue;
     Instruction*& all = (*lines)[k].weights;
     all = all == nullptr ? own : b.binary(Opcode::multiply, all, own);

@@ -11,15 +11,14 @@
 namespace tessera::passes {
 
 /// Remembers what it made, so that equal requests get the same instruction. For one computation.
-class Narrower {
+class InvariantDims {
  public:
   /// The array along the dims `kept`, in that order; null where that isn't known to be all of it.
   /// `fixed`, for each dim: its only index that is wanted, or -1: all, along which the array must
   /// not vary unless the dim is kept.
-  ir::Instruction* narrowed(ir::Builder& b, ir::Instruction* x, const Dims& kept,
-                            const Dims& fixed);
-  ir::Instruction* narrowed(ir::Builder& b, ir::Instruction* x, const Dims& kept) {
-    return narrowed(b, x, kept, Dims(x->shape.dims.size(), -1));
+  ir::Instruction* dropped(ir::Builder& b, ir::Instruction* x, const Dims& kept, const Dims& fixed);
+  ir::Instruction* dropped(ir::Builder& b, ir::Instruction* x, const Dims& kept) {
+    return dropped(b, x, kept, Dims(x->shape.dims.size(), -1));
   }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Goes from an array to what it is computed of, as long as that is one element from one element.
-#include "src/passes/indexed/narrowed.h"
+#include "src/passes/indexed/drop_invariant_dims.h"
 
 #include <algorithm>
 #include <cstring>
@@ -27,7 +27,7 @@ Dims sizes_of(const Shape& shape, const Dims& dims) {
 }
 
 struct Request {
-  Narrower* narrower;
+  InvariantDims* invariant_dims;
   ir::Builder& b;
   Instruction* x;
   const Dims& kept;
@@ -82,7 +82,7 @@ struct Request {
   }
 
   Instruction* of(Instruction* operand, const Dims& k, const Dims& f) const {
-    return narrower->narrowed(b, operand, k, f);
+    return invariant_dims->dropped(b, operand, k, f);
   }
 
   Instruction* of_broadcast() const {
@@ -230,8 +230,8 @@ struct Request {
 
 }  // namespace
 
-Instruction* Narrower::narrowed(ir::Builder& b, Instruction* x, const Dims& kept,
-                                const Dims& fixed) {
+Instruction* InvariantDims::dropped(ir::Builder& b, Instruction* x, const Dims& kept,
+                                    const Dims& fixed) {
   Dims all(x->shape.dims.size());
   std::iota(all.begin(), all.end(), 0);
   if (kept == all) return x;
