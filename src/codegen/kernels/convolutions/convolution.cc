@@ -80,11 +80,21 @@ void run(const KernelCall& call) {
   const T* filter = reinterpret_cast<const T*>(call.inputs[1]);
   T* out = reinterpret_cast<T*>(call.outputs[0]);
   const std::int64_t width = a.taps * a.per_group, columns = a.out_features / a.groups;
+  std::int64_t positions = 1;
+  for (const std::int64_t d : a.out) positions *= d;
+  const std::int64_t rows = a.whole_rows ? a.batch * positions : a.rows;
   const auto multiply = [&](const T* patches, std::int64_t lda, std::int64_t row,
                             std::int64_t count, std::int64_t group) {
-    gemm(CblasNoTrans, CblasNoTrans, int(count), int(columns), int(width), patches, int(lda),
-         filter + group * columns, int(a.out_features),
-         out + row * a.out_features + group * columns, int(a.out_features));
+    const T* of_group = filter + group * columns;
+    T* to = out + row * a.out_features + group * columns;
+    if constexpr (std::is_floating_point_v<T>) {
+      gemm_part(gemm_for(CblasNoTrans, rows, columns, width), CblasNoTrans, CblasNoTrans,
+                int(count), int(columns), int(width), patches, int(lda), of_group,
+                int(a.out_features), to, int(a.out_features));
+    } else {
+      gemm(CblasNoTrans, CblasNoTrans, int(count), int(columns), int(width), patches, int(lda),
+           of_group, int(a.out_features), to, int(a.out_features));
+    }
   };
   if (width == 0) {
     std::fill_n(out + call.begin * a.out_features, (call.end - call.begin) * a.out_features, T(0));
@@ -94,8 +104,6 @@ void run(const KernelCall& call) {
     return multiply(input + call.begin * a.features, a.features, call.begin, call.end - call.begin,
                     0);
   }
-  std::int64_t positions = 1;
-  for (const std::int64_t d : a.out) positions *= d;
   const std::int64_t most = a.rows;
   std::vector<T> patches(std::size_t(std::min(most, call.end - call.begin) * width));
   Dims position(a.out.size()), tap(a.out.size());

@@ -85,7 +85,7 @@ constexpr Line kDots[] = {
     {{"dot/packed", "large enough that packing both operands pays; with AVX-512"},
      [](const DotOperation& d) { return is_multiplied_by(Gemm::packed, d); },
      DotKernel::packed},
-    {{"dot/unpacked", "too small or narrow to pack, where ours is faster than BLAS; with AVX-512"},
+    {{"dot/unpacked", "too small or narrow to pack, where ours is faster than BLAS"},
      [](const DotOperation& d) { return is_multiplied_by(Gemm::unpacked, d); },
      DotKernel::unpacked},
     {{"dot/blas", "no kernel of ours is faster for this type, size and processor"},

@@ -25,13 +25,20 @@ inline void keep_blas_to_one_thread() {
 }
 
 /// Whether our own product without packing is the faster one: measured, by 5 to 200 % where this
-/// holds and packed_gemm_pays doesn't. OpenBLAS has kernels of its own for small matrices, better
-/// ones for AVX2, and for large matrices on Intel's processors (Sapphire Rapids, by up to 20 %; not
-/// so on AMD's Zen 4).
-inline bool batch_gemm_pays(CBLAS_TRANSPOSE tb, int m, int n, int k) {
-  const double products = double(m) * n * k;
-  return instruction_set() == InstructionSet::avx512 && products > 2e5 &&
-         (products < 4e8 || !is_intel()) && (tb == CblasNoTrans || m >= 8);
+/// holds and packed_gemm_pays doesn't. With AVX-512, OpenBLAS has kernels of its own for small
+/// matrices, and better ones for large matrices on Intel's processors (Sapphire Rapids, by up to
+/// 20 %; not so on AMD's Zen 4). With AVX2 it packs small matrices as well, which takes longer than
+/// a few rows do (AMD, by 20 to 190 % up to 16 rows).
+inline bool batch_gemm_pays(CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t n, std::int64_t k) {
+  const double products = double(m) * double(n) * double(k);
+  switch (instruction_set()) {
+    case InstructionSet::avx512:
+      return products > 2e5 && (products < 4e8 || !is_intel()) && (tb == CblasNoTrans || m >= 8);
+    case InstructionSet::avx2:
+      return products < 4e6;
+    default:
+      return false;
+  }
 }
 /// What multiplies matrices of f32 and f64.
 enum class Gemm : std::uint8_t { vectors, packed, unpacked, blas };
@@ -39,7 +46,7 @@ inline Gemm gemm_for(CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t n, std::in
   // A side of few rows or columns is read with the other one, once.
   if (std::min(m, n) <= kMostVectors && m != 0 && n != 0 && k != 0) return Gemm::vectors;
   if (packed_gemm_pays(m, n, k)) return Gemm::packed;
-  return batch_gemm_pays(tb, int(m), int(n), int(k)) ? Gemm::unpacked : Gemm::blas;
+  return batch_gemm_pays(tb, m, n, k) ? Gemm::unpacked : Gemm::blas;
 }
 
 template <class T>
@@ -110,11 +117,13 @@ void multiply_vectors(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int 
   multiply(job);
 }
 
+/// Of a part of a product. What multiplies it is chosen for the whole: parts depend on the number
+/// of threads, which results shouldn't.
 template <class T>
 requires std::is_floating_point_v<T>
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
-          const T* b, int ldb, T* c, int ldc) {
-  switch (gemm_for(tb, m, n, k)) {
+void gemm_part(Gemm by, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
+               int lda, const T* b, int ldb, T* c, int ldc) {
+  switch (by) {
     case Gemm::vectors:
       return multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
     case Gemm::packed:
@@ -129,6 +138,12 @@ void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* 
   } else {
     cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
   }
+}
+template <class T>
+requires std::is_floating_point_v<T>
+void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
+          const T* b, int ldb, T* c, int ldc) {
+  gemm_part(gemm_for(tb, m, n, k), ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
 }
 inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k,
                  const std::complex<float>* a, int lda, const std::complex<float>* b, int ldb,
