@@ -2,7 +2,10 @@
 # Tests of the plugin by JAX programs, where there is a Python with JAX.
 
 set(TESSERA_JAX_PYTHON "$ENV{TESSERA_JAX_PYTHON}" CACHE STRING
-    "A Python with jax, jaxlib and pypjrt, for tests of the plugin; empty: python3, if it has them")
+    "A Python with jax, jaxlib and pypjrt, for tests of the plugin; empty: python3, if it has them; OFF: none")
+if("${TESSERA_JAX_PYTHON}" STREQUAL "OFF")
+  return()
+endif()
 set(tessera_jax_python "${TESSERA_JAX_PYTHON}")
 if(NOT tessera_jax_python)
   set(tessera_jax_python python3)
@@ -14,7 +17,7 @@ if(tessera_no_jax)
   return()
 endif()
 set(tessera_jax_tests conform garbage package programs callbacks asynchronous partitioning process
-    training libraries lifetimes layouts)
+    training libraries lifetimes layouts wheel)
 execute_process(COMMAND "${tessera_jax_python}" -c "
 import importlib.util as u
 raise SystemExit(not (u.find_spec('numpyro') or u.find_spec('diffrax')))"
