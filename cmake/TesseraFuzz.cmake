@@ -24,7 +24,13 @@ add_library(tessera_part_pjrt OBJECT "${PROJECT_SOURCE_DIR}/src/pjrt/compile_opt
   "${PROJECT_SOURCE_DIR}/src/pjrt/dtypes.cc" "${PROJECT_SOURCE_DIR}/src/pjrt/op_sharding.cc"
   "${PROJECT_SOURCE_DIR}/src/pjrt/proto.cc" "${PROJECT_SOURCE_DIR}/src/pjrt/stored_program.cc"
   "${PROJECT_SOURCE_DIR}/src/pjrt/stored_topology.cc")
-foreach(part IN ITEMS rule flags facts pjrt)
+# The rest of the plugin, but for what puts off the destructors of its static objects.
+file(GLOB_RECURSE tessera_plugin_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/pjrt/*.cc")
+get_target_property(tessera_read_alone tessera_part_pjrt SOURCES)
+list(REMOVE_ITEM tessera_plugin_sources ${tessera_read_alone}
+  "${PROJECT_SOURCE_DIR}/src/pjrt/keep_statics.cc")
+add_library(tessera_part_plugin OBJECT EXCLUDE_FROM_ALL ${tessera_plugin_sources})
+foreach(part IN ITEMS rule flags facts pjrt plugin)
   target_link_libraries(tessera_part_${part} PRIVATE tessera_build_flags ${tessera_private_deps}
     CLI11::CLI11 nlohmann_json::nlohmann_json)
   target_compile_options(tessera_part_${part} PRIVATE ${tessera_fuzz_options})
@@ -62,3 +68,5 @@ tessera_fuzzer(bytecode base sharding ir text)
 tessera_fuzzer(partition base sharding ir cost text evaluator spmd)
 tessera_fuzzer(stored base sharding ir cost text evaluator spmd transforms passes runtime codegen
   compiler frontend)
+tessera_fuzzer(layouts base sharding ir cost text evaluator spmd transforms passes runtime codegen
+  compiler part_pjrt part_plugin)

@@ -55,9 +55,17 @@ Dims read_order(std::string_view mode, const Shape& shape, const std::string& wh
   return checked_layout(shape, std::move(out));
 }
 
-/// Nothing: the program leaves it open.
+/// Nothing: the program leaves it open. Where there is no mode, the shape itself says the layout,
+/// as in HLO text.
 std::optional<Dims> read_mode(std::string_view mode, const Shape& shape, const std::string& whose) {
-  if (mode.empty() || mode == "default" || !shape.is_array()) return Dims();
+  if (!shape.is_array()) {
+    for (const Shape& leaf : flatten(shape)) {
+      if (leaf.is_array() && !leaf.layout.empty()) fail_mode(join(leaf.layout), leaf, whose);
+    }
+    return Dims();
+  }
+  if (mode.empty()) return shape.layout;
+  if (mode == "default") return Dims();
   if (mode == "auto") return std::nullopt;
   return read_order(mode, shape, whose);
 }
@@ -166,7 +174,10 @@ class Origin {
 /// What one result is computed by; null if it can't be told.
 const Instruction* result_of(const Instruction& root, std::size_t k) {
   if (!root.shape.is_tuple) return &root;
-  return root.is(Opcode::tuple) ? root.operand(k) : nullptr;
+  const auto& elements = root.shape.elements;
+  const bool flat = std::none_of(elements.begin(), elements.end(),
+                                 [](const Shape& element) { return element.is_tuple; });
+  return root.is(Opcode::tuple) && flat ? root.operand(k) : nullptr;
 }
 
 void transpose_parameter(Instruction* p, const Dims& layout) {
@@ -194,7 +205,18 @@ Instruction* transposed_result(Instruction* value, const Dims& layout) {
   return b.transpose(value, ir::memory_order(given));
 }
 
-TensorSharding stored_result(TensorSharding sharding, const Dims& layout) {
+/// The sharding of a result as it is stored. If it is to be sharded like others, these are like the
+/// array as it is seen.
+TensorSharding stored_result(TensorSharding sharding, const Dims& layout, Instruction* seen) {
+  if (sharding.shard_group >= 0) {
+    if (seen->sharding.empty()) {
+      seen->sharding = {TensorSharding::open_on(sharding.mesh, seen->shape.rank())};
+    }
+    if (seen->sharding[0].shard_group < 0) {
+      seen->sharding[0].shard_group = sharding.shard_group;
+      seen->sharding[0].shard_like = sharding.shard_like;
+    }
+  }
   sharding.shard_group = -1;
   return stored(std::move(sharding), layout);
 }
@@ -204,18 +226,21 @@ void transpose_results(ir::Computation* entry, const std::vector<Dims>& layouts)
   if (!root->shape.is_tuple) {
     Instruction* t = transposed_result(root, layouts[0]);
     if (!root->sharding.empty()) {
-      t->sharding = {stored_result(root->sharding[0], layouts[0])};
-      if (root->sharding[0].fully_open()) root->sharding.clear();
+      t->sharding = {stored_result(root->sharding[0], layouts[0], root)};
+      if (root->sharding[0].fully_open() && root->sharding[0].shard_group < 0) {
+        root->sharding.clear();
+      }
     }
     return entry->set_root(t);
   }
   for (std::size_t k = 0; k < layouts.size(); ++k) {
     if (layouts[k].empty()) continue;
-    Instruction* t = transposed_result(root->operand(k), layouts[k]);
+    Instruction* const value = root->operand(k);
+    Instruction* t = transposed_result(value, layouts[k]);
     root->set_operand(k, t);
     root->shape.elements[k] = t->shape;
     if (k < root->sharding.size()) {
-      root->sharding[k] = stored_result(root->sharding[k], layouts[k]);
+      root->sharding[k] = stored_result(root->sharding[k], layouts[k], value);
     }
   }
 }
@@ -229,6 +254,11 @@ void settle_aliases(ir::Module* module, const EntryLayouts& layouts) {
     module->buffer_donor.emplace_back(a.parameter, a.parameter_index);
     return true;
   });
+}
+
+void clear_layouts(Shape* shape) {
+  shape->layout.clear();
+  for (Shape& element : shape->elements) clear_layouts(&element);
 }
 
 bool any(const std::vector<Dims>& layouts) {
@@ -247,12 +277,21 @@ EntryLayouts settle_layouts(ir::Module* module) {
   }
   const std::vector<std::string> modes = take_result_modes(module);
   const std::vector<Shape> results = flatten(entry->root()->shape);
+  // Bitcasts are of the layouts that are dropped now.
+  ir::normalize_layouts(module);
+  for (Instruction* p : entry->parameters()) clear_layouts(&p->shape);
+  clear_layouts(&entry->root()->shape);
   for (std::size_t k = 0; k < results.size(); ++k) {
     const std::string mode = k < modes.size() ? modes[k] : "";
     std::optional<Dims> layout = read_mode(mode, results[k], "result " + std::to_string(k));
     const Instruction* value = result_of(*entry->root(), k);
     if (!layout && value != nullptr) layout = Origin(value, out.parameters).layout();
-    out.results.push_back(value == nullptr ? Dims() : layout.value_or(Dims()));
+    out.results.push_back(layout.value_or(Dims()));
+    if (value == nullptr && !out.results.back().empty()) {
+      throw Failure(PJRT_Error_Code_UNIMPLEMENTED,
+                    "the layout {" + join(out.results.back()) + "} of result " + std::to_string(k) +
+                        ", where the program's result is no list of arrays; valid: row-major");
+    }
   }
   if (!any(out.parameters) && !any(out.results)) return out;
   for (std::size_t i = 0; i < out.parameters.size(); ++i) {

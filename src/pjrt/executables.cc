@@ -20,7 +20,7 @@ std::string_view code_of(const PJRT_Program* given) {
   if (format != "mlir" && format != "hlo_text") {
     throw Failure(PJRT_Error_Code_UNIMPLEMENTED,
                   "programs of format '" + std::string(format) +
-                      "'; there is 'mlir': StableHLO as text or bytecode");
+                      "'; there are 'mlir', StableHLO as text or bytecode, and 'hlo_text'");
   }
   return text_of(program.code, program.code_size, "the code of a program");
 }

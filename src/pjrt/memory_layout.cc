@@ -31,7 +31,9 @@ Dims strides_of(const Shape& shape, const Dims& layout) {
   std::int64_t stride = std::int64_t(byte_size(shape.dtype));
   for (const std::int64_t d : layout.empty() ? row_major(out.size()) : layout) {
     out[std::size_t(d)] = stride;
-    stride *= std::max<std::int64_t>(1, shape.dims[std::size_t(d)]);
+    const std::int64_t extent = std::max<std::int64_t>(1, shape.dims[std::size_t(d)]);
+    // Those of an array without elements are never used.
+    if (__builtin_mul_overflow(stride, extent, &stride)) stride = 0;
   }
   return out;
 }

@@ -89,6 +89,23 @@ Dims strides_of_layout(const Shape& shape, const PJRT_Buffer_MemoryLayout* layou
   return seen(byte_strides(stored(there).dims, byte_size(shape.dtype)), there.layout);
 }
 
+/// A Failure unless an array with these strides stands within so many bytes.
+void check_reach(const Shape& shape, const Dims& strides, std::size_t bytes) {
+  if (strides.empty() || shape.element_count() == 0) return;
+  std::int64_t reach = std::int64_t(byte_size(shape.dtype));
+  for (std::size_t d = 0; d < strides.size(); ++d) {
+    std::int64_t step = 0;
+    const bool far = __builtin_mul_overflow(shape.dims[d] - 1, strides[d], &step) || step < 0 ||
+                     __builtin_add_overflow(reach, step, &reach);
+    if (far || std::uint64_t(reach) > bytes) {
+      throw Failure(PJRT_Error_Code_INVALID_ARGUMENT,
+                    "the host's memory has " + std::to_string(bytes) + " bytes; " +
+                        shape.to_string() + " with strides [" + join(strides) +
+                        "] stands outside of them");
+    }
+  }
+}
+
 /// Calls a function of the client's when nobody uses its memory any more.
 std::shared_ptr<const void> owner(std::function<void()> release) {
   return std::shared_ptr<const void>(static_cast<const void*>("held"),
@@ -195,11 +212,13 @@ PJRT_Error* to_host(PJRT_Buffer_ToHostBuffer_Args* args) {
                     "the host's memory has " + std::to_string(args->dst_size) + " bytes; " +
                         buffer->shape.to_string() + " takes " + std::to_string(size));
     }
+    const Dims strides = strides_of_layout(buffer->shape, args->host_layout);
+    check_reach(buffer->shape, strides, args->dst_size);
     // Without a layout the client gets the array in its own.
     const HostLayout requested =
         args->host_layout == nullptr
             ? HostLayout{buffer->shape.dtype, Box::entire(stored(buffer->shape).dims), {}}
-            : held_as(buffer->shape, strides_of_layout(buffer->shape, args->host_layout));
+            : held_as(buffer->shape, strides);
     args->event = new PJRT_Event{
         with_data(buffer, [engine = buffer->device()->client->engine, requested,
                            to = static_cast<std::byte*>(args->dst)](const DeviceBuffer& data) {

@@ -225,6 +225,72 @@ TEST(PjrtLayouts, PartsHaveThemAndShardingsAreOfTheArray) {
   EXPECT_EQ(whole, kRows);
 }
 
+TEST(PjrtLayouts, HloTextStatesThem) {
+  const Client client(1);
+  const std::vector<std::int64_t> columns = {0, 1};
+  PJRT_Buffer_MemoryLayout layout = order(columns);
+  Buffer x;
+  ASSERT_TRUE(put(client, kRows, {2, 3}, &layout, &x).ok());
+  const std::string head =
+      "HloModule m, entry_computation_layout={(f32[2,3]{0,1})->(f32[2,3]{1,0}, f32[3,2]{0,1}, "
+      "f32[6]{0})}\n";
+  // With layouts in the program, in which a bitcast takes the elements as they stand, and without.
+  for (const auto& [at, flat] :
+       {std::pair("{0,1}", kColumns), std::pair("{1,0}", kRows), std::pair("", kRows)}) {
+    const std::string code = head + "ENTRY e {\n  p = f32[2,3]" + at + R"( parameter(0)
+  t = f32[3,2] transpose(p), dimensions={1,0}
+  b = f32[6] bitcast(p)
+  ROOT r = (f32[2,3], f32[3,2], f32[6]) tuple(p, t, b)
+})";
+    const Loaded f = client.compile(code, options_for(1), nullptr, "hlo_text");
+    EXPECT_EQ(parameter_layouts(f), std::vector<std::string>{"{0,1}"});
+    EXPECT_EQ(result_layouts(f), (std::vector<std::string>{"{1,0}", "{0,1}", "{0}"}));
+    std::vector<std::vector<Buffer>> out;
+    ASSERT_TRUE(run(f, {{x.get()}}, 3, &out).ok());
+    EXPECT_EQ(raw(out[0][0], 6), kRows);
+    EXPECT_EQ(raw(out[0][1], 6), kRows);
+    EXPECT_EQ(raw(out[0][2], 6), flat) << at;
+  }
+  const Loaded one = client.compile(
+      "HloModule m, entry_computation_layout={(f32[6]{0})->f32[2,3]{0,1}}\n"
+      "ENTRY e {\n  p = f32[6] parameter(0)\n  ROOT b = f32[2,3] bitcast(p)\n}\n",
+      options_for(1), nullptr, "hlo_text");
+  const Buffer row = client.put(kRows, {6});
+  std::vector<std::vector<Buffer>> out;
+  ASSERT_TRUE(run(one, {{row.get()}}, 1, &out).ok());
+  EXPECT_EQ(raw(out[0][0], 6), kColumns);
+}
+
+TEST(PjrtLayouts, CopiesStayWithinTheMemoryOfTheHost) {
+  const Client client(1);
+  const Buffer b = client.put(kRows, {2, 3});
+  std::vector<float> there(12, -1);
+  const auto copy = [&](std::vector<std::int64_t> strides, std::size_t floats) {
+    auto layout = make<PJRT_Buffer_MemoryLayout>();
+    layout.type = PJRT_Buffer_MemoryLayout_Type_Strides;
+    layout.strides.struct_size = sizeof layout.strides;
+    layout.strides.byte_strides = strides.data();
+    layout.strides.num_byte_strides = strides.size();
+    auto args = make<PJRT_Buffer_ToHostBuffer_Args>();
+    args.src = b.get();
+    args.host_layout = &layout;
+    args.dst = there.data();
+    args.dst_size = floats * sizeof(float);
+    Answer a = answer(api().PJRT_Buffer_ToHostBuffer(&args));
+    if (a.ok()) done(args.event);
+    return a;
+  };
+  EXPECT_TRUE(copy({16, 4}, 7).ok());
+  EXPECT_EQ(there, (std::vector<float>{0, 1, 2, -1, 3, 4, 5, -1, -1, -1, -1, -1}));
+  const Answer beyond = copy({16, 4}, 6);
+  EXPECT_EQ(beyond.code, PJRT_Error_Code_INVALID_ARGUMENT);
+  EXPECT_NE(beyond.message.find("f32[2,3] with strides [16,4] stands outside of them"),
+            std::string::npos)
+      << beyond.message;
+  EXPECT_EQ(copy({-12, 4}, 12).code, PJRT_Error_Code_INVALID_ARGUMENT);
+  EXPECT_EQ(copy({std::int64_t(1) << 62, 4}, 12).code, PJRT_Error_Code_INVALID_ARGUMENT);
+}
+
 TEST(PjrtLayouts, OthersAreRefused) {
   const Client client(1);
   for (const char* mode : {"{1,0:T(8,128)}", "{0,0}", "{0}", "{0,1", "{2,1,0}", "{1,-1}", "{1 0}",

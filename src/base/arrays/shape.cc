@@ -51,7 +51,9 @@ Dims row_major_strides(std::span<const std::int64_t> dims) {
 
 Dims byte_strides(std::span<const std::int64_t> dims, std::size_t element_bytes) {
   Dims strides = row_major_strides(dims);
-  for (std::int64_t& s : strides) s *= std::int64_t(element_bytes);
+  for (std::int64_t& s : strides) {
+    if (__builtin_mul_overflow(s, std::int64_t(element_bytes), &s)) s = 0;
+  }
   return strides;
 }
 

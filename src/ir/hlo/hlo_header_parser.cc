@@ -127,12 +127,61 @@ void HloParser::tables() {
   }
 }
 
+namespace {
+
+/// Takes the layouts that are stated.
+void state_layout(const Shape& stated, Shape* shape) {
+  if (!stated.layout.empty()) shape->layout = stated.layout;
+  for (std::size_t k = 0; k < stated.elements.size(); ++k) {
+    state_layout(stated.elements[k], &shape->elements[k]);
+  }
+}
+
+Instruction* add_copy(Computation* c, Instruction* x, const Shape& shape) {
+  auto copy = std::make_unique<Instruction>();
+  copy->opcode = Opcode::copy;
+  copy->shape = shape;
+  copy->set_operands({x});
+  copy->metadata = x->metadata;
+  return c->add(std::move(copy));
+}
+
+/// Callers have the parameter in that layout. Bitcasts, which depend on layouts, take a copy in the
+/// one that the instruction says.
+void state_parameter(Computation* entry, Instruction* p, const Shape& stated) {
+  const Shape own = p->shape;
+  state_layout(stated, &p->shape);
+  if (!own.is_array() || own.layout == p->shape.layout) return;
+  Instruction* copy = nullptr;
+  const UserList before = p->users();
+  const std::vector<Instruction*> users(before.begin(), before.end());
+  for (Instruction* user : users) {
+    if (!user->is(Opcode::bitcast)) continue;
+    if (copy == nullptr) copy = add_copy(entry, p, own);
+    user->set_operand(0, copy);
+  }
+  if (copy != nullptr) entry->sort_topologically();
+}
+
+void state_result(Computation* entry, const Shape& stated) {
+  Instruction* root = entry->root();
+  Shape seen = root->shape;
+  state_layout(stated, &seen);
+  if (root->is(Opcode::bitcast) && seen.layout != root->shape.layout) {
+    entry->set_root(add_copy(entry, root, seen));
+  } else {
+    root->shape = seen;
+  }
+}
+
+}  // namespace
+
 void HloParser::check_entry_layout() {
   const char* back = in_.position();
   in_.seek(layout_at_.data());
   in_.expect('{', "before the entry's layout");
   in_.expect('(', "before the shapes of the entry's parameters");
-  const Computation& entry = *module_->entry();
+  Computation& entry = *module_->entry();
   std::size_t n = 0;
   auto compare = [&](const Shape& actual, const std::string& what) {
     in_.skip();
@@ -142,6 +191,7 @@ void HloParser::check_entry_layout() {
       in_.fail_at(at, "entry_computation_layout says " + stated.to_string() + " for " + what +
                           ", which is " + actual.to_string());
     }
+    return stated;
   };
   if (!in_.accept(')')) {
     do {
@@ -149,7 +199,8 @@ void HloParser::check_entry_layout() {
         in_.fail("entry_computation_layout has more than the " +
                  std::to_string(entry.parameters().size()) + " parameters of the entry");
       }
-      compare(entry.parameter(n)->shape, "parameter " + std::to_string(n));
+      Instruction* p = entry.parameter(n);
+      state_parameter(&entry, p, compare(p->shape, "parameter " + std::to_string(n)));
       ++n;
     } while (in_.accept(','));
     in_.expect(')', "after the shapes of the entry's parameters");
@@ -159,7 +210,7 @@ void HloParser::check_entry_layout() {
              std::to_string(entry.parameters().size()));
   }
   if (!in_.accept_text("->")) in_.fail("expected '->' in entry_computation_layout");
-  compare(entry.root()->shape, "the result");
+  state_result(&entry, compare(entry.root()->shape, "the result"));
   in_.expect('}', "after the entry's layout");
   in_.seek(back);
 }
