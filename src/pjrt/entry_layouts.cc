@@ -55,8 +55,7 @@ Dims read_order(std::string_view mode, const Shape& shape, const std::string& wh
   return checked_layout(shape, std::move(out));
 }
 
-/// Nothing: the program leaves it open. Where there is no mode, the shape itself says the layout,
-/// as in HLO text.
+/// Nothing: the program leaves it open.
 std::optional<Dims> read_mode(std::string_view mode, const Shape& shape, const std::string& whose) {
   if (!shape.is_array()) {
     for (const Shape& leaf : flatten(shape)) {
@@ -267,20 +266,21 @@ bool any(const std::vector<Dims>& layouts) {
 
 }  // namespace
 
-EntryLayouts settle_layouts(ir::Module* module) {
+EntryLayouts settle_layouts(ir::Module* module, bool by_shapes) {
   ir::Computation* entry = module->entry();
   EntryLayouts out;
   for (std::size_t i = 0; i < entry->parameters().size(); ++i) {
     Instruction* p = entry->parameter(i);
+    if (!by_shapes) clear_layouts(&p->shape);
     out.parameters.push_back(
         read_mode(take_mode(p), p->shape, "argument " + std::to_string(i)).value_or(Dims()));
   }
   const std::vector<std::string> modes = take_result_modes(module);
-  const std::vector<Shape> results = flatten(entry->root()->shape);
-  // Bitcasts are of the layouts that are dropped now.
-  ir::normalize_layouts(module);
-  for (Instruction* p : entry->parameters()) clear_layouts(&p->shape);
-  clear_layouts(&entry->root()->shape);
+  Shape whole = entry->root()->shape;
+  if (!by_shapes) clear_layouts(&whole);
+  const std::vector<Shape> results = flatten(whole);
+  // Bitcasts are of the layouts that are dropped then.
+  if (by_shapes) ir::normalize_layouts(module);
   for (std::size_t k = 0; k < results.size(); ++k) {
     const std::string mode = k < modes.size() ? modes[k] : "";
     std::optional<Dims> layout = read_mode(mode, results[k], "result " + std::to_string(k));
@@ -293,6 +293,8 @@ EntryLayouts settle_layouts(ir::Module* module) {
                         ", where the program's result is no list of arrays; valid: row-major");
     }
   }
+  for (Instruction* p : entry->parameters()) clear_layouts(&p->shape);
+  clear_layouts(&entry->root()->shape);
   if (!any(out.parameters) && !any(out.results)) return out;
   for (std::size_t i = 0; i < out.parameters.size(); ++i) {
     if (!out.parameters[i].empty()) transpose_parameter(entry->parameter(i), out.parameters[i]);

@@ -309,7 +309,8 @@ std::shared_ptr<Program> try_to_compile(PJRT_Client& client, std::string_view so
     for (const auto& [i, sharding] : *settled) module->entry()->root()->sharding[i] = sharding;
     spmd::extend_submeshes(module.get());
   }
-  const EntryLayouts layouts = settle_layouts(module.get());
+  const bool is_hlo = compiler::text_form(source) == compiler::TextForm::hlo;
+  const EntryLayouts layouts = settle_layouts(module.get(), is_hlo);
   for (const ir::Instruction* q : module->entry()->parameters()) {
     p->parameter_memory.push_back(ir::memory_of_parameter(*q));
   }

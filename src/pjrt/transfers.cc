@@ -120,10 +120,11 @@ DeviceBuffer copied_in(const std::byte* bytes, const HostLayout& held, const Sha
   return device.client->engine->copy_in(bytes, held, all, {&device.device, 1}, memory.kind).front();
 }
 
-/// Nothing is held, so that all of it is 0.
+/// Nothing is held, so that all of it is 0; but a scalar, of which no part is nothing.
 DeviceBuffer zeros(const Shape& shape, const PJRT_Memory& memory) {
+  static constexpr std::byte kScalar[16] = {};
   const Dims none(shape.dims.size(), 0);
-  return copied_in(nullptr, {shape.dtype, Box{none, none}}, shape, memory);
+  return copied_in(kScalar, {shape.dtype, Box{none, none}}, shape, memory);
 }
 
 PJRT_Error* from_host(PJRT_Client_BufferFromHostBuffer_Args* args) {

@@ -527,7 +527,9 @@ void run(Choices& c) {
   if (what > 2) return program(c, on, r);
   const Dims order = c.order(dims.size());
   Buffer b = put(c, on, std::size_t(c.below(2)), &r, order);
-  expect(order_of(b.get()) == order, "a buffer has another layout than was asked for");
+  // Strides don't tell where dims of one element stand.
+  expect(r.count() == 0 || same_order(dims, order_of(b.get()), order),
+         "a buffer has another layout than was asked for");
   check(c, b.get(), r);
   if (c.one_in(2)) {
     b = moved(c, on, std::move(b));

@@ -291,6 +291,18 @@ TEST(PjrtLayouts, CopiesStayWithinTheMemoryOfTheHost) {
   EXPECT_EQ(copy({std::int64_t(1) << 62, 4}, 12).code, PJRT_Error_Code_INVALID_ARGUMENT);
 }
 
+TEST(PjrtLayouts, AScalarHasOne) {
+  const Client client(1);
+  auto args = make<PJRT_Client_CreateUninitializedBuffer_Args>();
+  args.client = client.get();
+  args.shape_element_type = PJRT_Buffer_Type_F32;
+  args.device = client.devices()[0];
+  ASSERT_TRUE(answer(api().PJRT_Client_CreateUninitializedBuffer(&args)).ok());
+  const Buffer b(args.buffer);
+  EXPECT_EQ(layout_of(b), "{}");
+  EXPECT_EQ(get(b), std::vector<float>{0});
+}
+
 TEST(PjrtLayouts, OthersAreRefused) {
   const Client client(1);
   for (const char* mode : {"{1,0:T(8,128)}", "{0,0}", "{0}", "{0,1", "{2,1,0}", "{1,-1}", "{1 0}",
