@@ -17,6 +17,7 @@
 #include "src/base/files/module_files.h"
 #include "src/base/log.h"
 #include "src/base/platforms.h"
+#include "src/base/processes/plugin_threads.h"
 #include "src/base/processes/processes.h"
 
 namespace tessera {
@@ -87,6 +88,8 @@ std::optional<std::string> launched() {
 
 constexpr const char* kModule = "libtessera-mpi.so";
 
+std::atomic<bool> plugins_expected = false;
+
 /// The transport by MPI; null, and why there is none.
 Transport* load_mpi(std::string* reasons) {
 #if defined(TESSERA_MPI)
@@ -101,6 +104,8 @@ Transport* load_mpi(std::string* reasons) {
     std::string error = "it has no " + std::string(kMpiTransportFactory);
     auto* factory = reinterpret_cast<TransportFactory*>(dlsym(module, kMpiTransportFactory));
     if (factory != nullptr) {
+      auto* several = reinterpret_cast<MpiOfSeveralThreads*>(dlsym(module, kMpiOfSeveralThreads));
+      if (several != nullptr && plugins_expected) several();
       if (Transport* made = factory(single_copy, &error)) return made;
     }
     *reasons += "\n  " + file + ": " + error;
@@ -247,6 +252,8 @@ void set_num_devices(std::int64_t n, Location location) {
   }
   t.requested = n;
 }
+
+void expect_plugins() { plugins_expected = true; }
 
 void init_processes(Location location) {
   Table& t = table();

@@ -13,6 +13,7 @@
 #include "src/base/files/module_files.h"
 #include "src/base/log.h"
 #include "src/base/platforms.h"
+#include "src/base/processes/plugin_threads.h"
 #include "src/compiler/accelerators/accelerator_engine.h"
 #include "src/compiler/accelerators/together.h"
 #include "src/compiler/engine.h"
@@ -56,6 +57,7 @@ const std::vector<Device>& load(const std::string& file, const PluginOptions& op
     throw ValueError("there is a platform '" + options.platform + "' already; the plugin " + file +
                      " needs another name (PluginOptions::platform)");
   }
+  expect_plugins();
   static ClientFactory* const factory = load_factory();
   std::unique_ptr<Client> client;
   Values values = options.values;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages between processes by MPI: point to point and non-blocking, on communicators of our own;
 // within a machine through memory that its processes share, or by reading from each other's.
+#include <dlfcn.h>
 #include <mpi.h>
 #include <sched.h>
 
@@ -16,6 +17,10 @@
 
 #include "src/base/processes/transport.h"
 #include "src/engines/mpi/shared_rings.h"
+
+extern "C" {
+__attribute__((visibility("default"))) int tessera_users_of_mpi = 0;
+}
 
 namespace tessera {
 namespace {
@@ -482,11 +487,32 @@ class MpiTransport final : public Transport {
   MpiTransfer::Spares spares_;
 };
 
+bool of_several_threads = false;
+
 /// Of its threads. A plugin that programs run on may use MPI as well.
 int wanted_level() {
-  const char* platform = std::getenv("TESSERA_PLATFORM");
-  const bool plugin = platform != nullptr && *platform != 0 && std::strcmp(platform, "cpu") != 0;
+  const auto text = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  const std::string platform = text("TESSERA_PLATFORM");
+  const bool plugin = of_several_threads || (!platform.empty() && platform != "cpu") ||
+                      !text("TESSERA_PJRT_PLUGINS").empty();
   return plugin ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED;
+}
+
+std::string name_of_level(int level) {
+  return level == MPI_THREAD_SINGLE       ? "MPI_THREAD_SINGLE"
+         : level == MPI_THREAD_FUNNELED   ? "MPI_THREAD_FUNNELED"
+         : level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED"
+                                          : "MPI_THREAD_MULTIPLE";
+}
+
+/// How many copies of the library use MPI in this process, of which a plugin may be one: each takes
+/// turns with its own threads only. Modules are loaded with global symbols, so all find the first.
+int* users_of_mpi() {
+  void* first = dlsym(RTLD_DEFAULT, "tessera_users_of_mpi");
+  return first != nullptr ? static_cast<int*>(first) : &tessera_users_of_mpi;
 }
 
 Transport* connect(bool single_copy, std::string* error) {
@@ -508,6 +534,16 @@ Transport* connect(bool single_copy, std::string* error) {
         "MPI_THREAD_SERIALIZED";
     return nullptr;
   }
+  int* const users = users_of_mpi();
+  if (*users > 0 && level < MPI_THREAD_MULTIPLE) {
+    *error = "a plugin that uses MPI beside the program needs MPI_THREAD_MULTIPLE, and MPI has " +
+             name_of_level(level) +
+             "; valid: load_pjrt_plugin before anything that asks for devices or processes, "
+             "TESSERA_PJRT_PLUGINS or TESSERA_PLATFORM in the environment, which name the plugin, "
+             "or, where the program initialises MPI, MPI_Init_thread with MPI_THREAD_MULTIPLE";
+    return nullptr;
+  }
+  ++*users;
   return new MpiTransport(initialized == 0, single_copy);
 }
 
@@ -517,4 +553,8 @@ Transport* connect(bool single_copy, std::string* error) {
 extern "C" __attribute__((visibility("default"))) tessera::Transport* tessera_mpi_transport(
     bool single_copy, std::string* error) {
   return tessera::connect(single_copy, error);
+}
+
+extern "C" __attribute__((visibility("default"))) void tessera_mpi_of_several_threads() {
+  tessera::of_several_threads = true;
 }
