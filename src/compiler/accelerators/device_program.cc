@@ -103,4 +103,19 @@ void check_calls(const ir::Module& module, const std::string& platform, std::siz
   }
 }
 
+void check_feeds(const ir::Module& module, const std::string& platform) {
+  for (const auto& c : module.computations()) {
+    for (const auto& i : c->instructions()) {
+      if (!i->is(Opcode::infeed) && !i->is(Opcode::outfeed) && !i->is(Opcode::send) &&
+          !i->is(Opcode::recv)) {
+        continue;
+      }
+      throw NotImplementedError(i->describe() + ": on platform '" + platform +
+                                    "' nobody would feed or answer the program, which would wait "
+                                    "for ever; valid: parameters and results",
+                                i->location());
+    }
+  }
+}
+
 }  // namespace tessera::compiler::accelerators

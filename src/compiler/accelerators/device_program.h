@@ -27,5 +27,7 @@ std::vector<bool> alias_donated(ir::Module* module);
 /// NotImplementedError that names the op, its line and the platform if there is a custom call that
 /// plugins don't know. `processes`: how many run the program.
 void check_calls(const ir::Module& module, const std::string& platform, std::size_t processes);
+/// The same of what waits for a host that nobody is: infeed, outfeed, send, recv.
+void check_feeds(const ir::Module& module, const std::string& platform);
 
 }  // namespace tessera::compiler::accelerators

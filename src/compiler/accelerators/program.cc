@@ -285,6 +285,7 @@ std::shared_ptr<const Executable> AcceleratorTarget::load(Compilation c,
     return std::make_shared<AcceleratorExecutable>(std::move(c), client_, std::move(work), nullptr,
                                                    std::vector<bool>(), HostCalls());
   }
+  check_feeds(*c.module, platform_);
   // A function of the host's is called by one device for all, which must be of its process.
   const bool calls_host = client_->calls_host() && members.size() == 1;
   const LapackForms forms = calls_host ? LapackForms::of_stablehlo : LapackForms::formulas;
