@@ -56,6 +56,10 @@ if(TESSERA_PJRT)
     "PJRT_TEST_PLUGIN=$<TARGET_FILE:tessera_pjrt>" "PJRT_TEST_FAULT=key values"
     # Of our own executor: what exchanges take, errors on return, functions of the host.
     "GTEST_FILTER=-*.MemoryOfExchanges:*.APartOfAGroupIsAnErrorEverywhere:*.FunctionsOfTheHostAreCalledOnce")
+  tessera_add_process_test(processes_plugins plugins "$<TARGET_FILE:tessera_processes_failures>"
+    "$<TARGET_FILE:tessera_failing_plugin>" "$<TARGET_FILE:tessera_pjrt>")
+  add_dependencies(tessera_processes_failures tessera_pjrt tessera_accelerators
+    tessera_failing_plugin)
 endif()
 if(TESSERA_BUILD_TOOLS AND TESSERA_BUILD_EXAMPLES AND NOT TESSERA_SANITIZE)
   # Hosts that are namespaces: links that go down, a host that is killed, a slow link.

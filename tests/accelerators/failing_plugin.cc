@@ -2,16 +2,20 @@
 // A plugin that is another one, whose file PJRT_TEST_PLUGIN names, but for what
 // PJRT_TEST_FAULT says when it is opened: the name of a function that fails, "no FUNCTION" if there
 // is none, or "no table", "major version", "small table", "no device", "late" (results are errors),
-// "foreign" (of another maker), "key values" (clients first check what processes tell each other).
-// It counts what was made and not destroyed.
+// "foreign" (of another maker), "gpu" (it says that it is for GPUs, of a platform "gpu", and keeps
+// what options it was given), "key values" (the same, and clients first check what processes tell
+// each other). It counts what was made and not destroyed.
 #include <dlfcn.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "src/pjrt/abi/api.h"
 
@@ -69,7 +73,18 @@ void count_event(PJRT_Event* event) {
 template <class Args>
 using Function = PJRT_Error*(Args*);
 
+/// How many calls start programs of several devices at the same time, and at most.
+std::atomic<long> starts, most_starts;
+bool slowly = false;
+
 PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
+  const bool counts = slowly && args->num_devices > 1;
+  if (counts) {
+    const long now = ++starts;
+    if (now > most_starts) most_starts = now;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    --starts;
+  }
   PJRT_Error* const error = real->PJRT_LoadedExecutable_Execute(args);
   if (error != nullptr) return error;
   auto get = PJRT_LoadedExecutable_GetExecutable_Args();
@@ -174,52 +189,141 @@ std::string said_by(long process) {
 }
 std::string key_of(long process) { return "key of:" + std::to_string(process); }
 
-/// What goes wrong; empty if nothing does.
-std::string talk(const PJRT_Client_Create_Args& args) {
+/// What a client was given. Values have their types: "preallocate=b0 memory_fraction=f0.5 ".
+std::string given_options;
+std::string text_of(const PJRT_NamedValue& v) {
+  std::string out(v.name, v.name_size);
+  switch (v.type) {
+    case PJRT_NamedValue_kBool:
+      return out + "=b" + std::to_string(int(v.bool_value)) + " ";
+    case PJRT_NamedValue_kInt64:
+      return out + "=i" + std::to_string(v.int64_value) + " ";
+    case PJRT_NamedValue_kFloat:
+      return out + "=f" + std::to_string(v.float_value) + " ";
+    case PJRT_NamedValue_kString:
+      return out + "=" + std::string(v.string_value, v.value_size) + " ";
+    default:
+      out += "=";
+      for (std::size_t k = 0; k < v.value_size; ++k) {
+        out += "," + std::to_string(v.int64_array_value[k]);
+      }
+      return out + " ";
+  }
+}
+
+/// As a plugin for GPUs takes them; the one behind knows none of these.
+PJRT_Error* create_of_gpus(PJRT_Client_Create_Args* args) {
+  std::vector<PJRT_NamedValue> passed;
+  given_options.clear();
+  for (std::size_t i = 0; i < args->num_options; ++i) {
+    const PJRT_NamedValue& v = args->create_options[i];
+    given_options += text_of(v);
+    const std::string name(v.name, v.name_size);
+    if (name == "node_id" || name == "num_nodes" || name == "cpu_device_count") passed.push_back(v);
+  }
+  PJRT_Client_Create_Args other = *args;
+  other.create_options = passed.data();
+  other.num_options = passed.size();
+  PJRT_Error* const error = real->PJRT_Client_Create(&other);
+  args->client = other.client;
+  return error;
+}
+PJRT_Error* gpu_platform(PJRT_Client_PlatformName_Args* args) {
+  static constexpr char kName[] = "gpu";
+  args->platform_name = kName;
+  args->platform_name_size = sizeof kName - 1;
+  return nullptr;
+}
+void be_for_gpus(PJRT_Api* table) {
+  static PJRT_Extension_Base extension{sizeof extension, PJRT_Extension_Type_Gpu_Custom_Call,
+                                       nullptr};
+  extension.next = table->extension_start;
+  table->extension_start = &extension;
+  table->PJRT_Client_Create = create_of_gpus;
+}
+
+struct Talk {
+  const PJRT_Client_Create_Args& args;
   long process = -1, count = 0;
-  for (std::size_t i = 0; i < args.num_options; ++i) {
-    const std::string name(args.create_options[i].name, args.create_options[i].name_size);
-    if (name == "node_id") process = long(args.create_options[i].int64_value);
-    if (name == "num_nodes") count = long(args.create_options[i].int64_value);
-  }
-  if (process < 0 || count < 2) return "no node_id and num_nodes";
-  if (args.kv_get_callback == nullptr || args.kv_put_callback == nullptr ||
-      args.kv_try_get_callback == nullptr) {
-    return "no callbacks";
-  }
-  PJRT_KeyValueTryGetCallback_Args nothing{};
-  set_key("nobody's", args.kv_try_get_user_arg, &nothing);
-  if (value_of(args.kv_try_get_callback, &nothing).find("code 5: ") != 0) return "no NOT_FOUND";
-  PJRT_KeyValueGetCallback_Args never{};
-  set_key("nobody's", args.kv_get_user_arg, &never);
-  never.timeout_in_ms = 50;
-  if (value_of(args.kv_get_callback, &never).find("code 4: ") != 0) return "no DEADLINE_EXCEEDED";
-  for (const char* last : {"", "", "!"}) {
-    const std::string key = key_of(process);
-    std::string value = said_by(process) + last;
+
+  /// What it fails of; empty if it doesn't.
+  std::string put(const std::string& key, std::string value) const {
     PJRT_KeyValuePutCallback_Args put{};
     set_key(key, args.kv_put_user_arg, &put);
     put.value = value.data();
     put.value_size = value.size();
-    const std::string error = call(args.kv_put_callback, &put);
-    if (*last == 0 ? !error.empty() : error.find("code 6: ") != 0) return "put: " + error;
+    return call(args.kv_put_callback, &put);
   }
-  for (long p = 0; p < count; ++p) {
-    const std::string key = key_of(p);
+  std::string get(const std::string& key, int milliseconds) const {
     PJRT_KeyValueGetCallback_Args get{};
     set_key(key, args.kv_get_user_arg, &get);
-    get.timeout_in_ms = 30000;
-    const std::string got = value_of(args.kv_get_callback, &get);
-    if (got != said_by(p)) return "process " + std::to_string(p) + " said: " + got.substr(0, 80);
-    PJRT_KeyValueTryGetCallback_Args again{};
-    set_key(key, args.kv_try_get_user_arg, &again);
-    if (value_of(args.kv_try_get_callback, &again) != said_by(p)) return "gone after a while";
+    get.timeout_in_ms = milliseconds;
+    return value_of(args.kv_get_callback, &get);
   }
-  return "";
+  std::string try_get(const std::string& key) const {
+    PJRT_KeyValueTryGetCallback_Args get{};
+    set_key(key, args.kv_try_get_user_arg, &get);
+    return value_of(args.kv_try_get_callback, &get);
+  }
+
+  /// All put something else under one key: one of these counts, for all.
+  std::string race(const std::string& key) const {
+    const std::string mine = "of " + std::to_string(process);
+    const std::string error = put(key, mine), won = get(key, 30000);
+    if ((won == mine) != error.empty()) return key + ": " + won + ", and put: " + error;
+    if (!error.empty() && error.find("code 6: ") != 0) return "put: " + error;
+    (void)put(key + " " + mine, won);
+    for (long p = 0; p < count; ++p) {
+      const std::string theirs = get(key + " of " + std::to_string(p), 30000);
+      if (theirs != won) return key + " is " + won + ", and " + theirs;
+    }
+    return "";
+  }
+
+  /// What goes wrong; empty if nothing does.
+  std::string run() const {
+    if (try_get("nobody's").find("code 5: ") != 0) return "no NOT_FOUND";
+    if (get("nobody's", 50).find("code 4: ") != 0) return "no DEADLINE_EXCEEDED";
+    for (const char* last : {"", "", "!"}) {
+      const std::string error = put(key_of(process), said_by(process) + last);
+      if (*last == 0 ? !error.empty() : error.find("code 6: ") != 0) return "put: " + error;
+    }
+    for (long p = 0; p < count; ++p) {
+      const std::string got = get(key_of(p), 30000);
+      if (got != said_by(p)) return "process " + std::to_string(p) + " said: " + got.substr(0, 80);
+      if (try_get(key_of(p)) != said_by(p)) return "gone after a while";
+    }
+    for (int k = 0; k < 20; ++k) {
+      const std::string wrong = race("race " + std::to_string(k));
+      if (!wrong.empty()) return wrong;
+    }
+    return "";
+  }
+};
+
+std::string talk(const PJRT_Client_Create_Args& args) {
+  Talk all{args};
+  std::string given;
+  for (std::size_t i = 0; i < args.num_options; ++i) {
+    const std::string name(args.create_options[i].name, args.create_options[i].name_size);
+    if (name == "node_id") all.process = long(args.create_options[i].int64_value);
+    if (name == "num_nodes") all.count = long(args.create_options[i].int64_value);
+    given += text_of(args.create_options[i]);
+  }
+  if (all.process < 0 || all.count < 2) return "no node_id and num_nodes";
+  // The processes of the tests are on one machine.
+  if (given.find("visible_devices=," + std::to_string(all.process) + " ") == std::string::npos) {
+    return "options: " + given;
+  }
+  if (args.kv_get_callback == nullptr || args.kv_put_callback == nullptr ||
+      args.kv_try_get_callback == nullptr) {
+    return "no callbacks";
+  }
+  return all.run();
 }
 PJRT_Error* create_after_talk(PJRT_Client_Create_Args* args) {
   const std::string wrong = talk(*args);
-  return wrong.empty() ? real->PJRT_Client_Create(args) : made_error("talk: " + wrong);
+  return wrong.empty() ? create_of_gpus(args) : made_error("talk: " + wrong);
 }
 
 PJRT_Error* no_devices(PJRT_Client_AddressableDevices_Args* args) {
@@ -254,7 +358,15 @@ void put_fault(PJRT_Api* table, const std::string& fault) {
   if (fault == "small table") table->struct_size = 64;
   if (fault == "no extensions") table->extension_start = nullptr;
   if (fault == "foreign") table->PJRT_Client_PlatformVersion = version;
-  if (fault == "key values") table->PJRT_Client_Create = create_after_talk;
+  if (fault == "gpu") {
+    be_for_gpus(table);
+    table->PJRT_Client_PlatformName = gpu_platform;
+  }
+  slowly = fault == "gpu";
+  if (fault == "key values") {
+    be_for_gpus(table);
+    table->PJRT_Client_Create = create_after_talk;
+  }
   if (fault == "no device") table->PJRT_Client_AddressableDevices = no_devices;
   if (fault == "late") {
     table->PJRT_Event_OnReady = late_ready;
@@ -264,11 +376,17 @@ void put_fault(PJRT_Api* table, const std::string& fault) {
 
 }  // namespace
 
-/// How many are alive of what: buffers, events, programs, errors.
+/// How many are alive of what: buffers, events, programs, errors; 4: how many programs of several
+/// devices were started at the same time, at most.
 extern "C" __attribute__((visibility("default"))) long failing_plugin_alive(int what) {
   const std::lock_guard lock(mutex);
-  const long all[] = {buffers, events, programs, long(own_errors.size())};
+  const long all[] = {buffers, events, programs, long(own_errors.size()), most_starts};
   return all[what];
+}
+
+/// What the last client was given.
+extern "C" __attribute__((visibility("default"))) const char* failing_plugin_options() {
+  return given_options.c_str();
 }
 
 extern "C" __attribute__((visibility("default"))) const PJRT_Api* GetPjrtApi() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that goes wrong in one of its processes, as its argument says; run.sh looks at how all
 // of them end.
+#include <tessera/accelerators.h>
 #include <tessera/tessera.h>
 
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -78,10 +80,46 @@ int run(const std::string& how, double seconds) {
   return 0;
 }
 
+/// Plugins that processes load together; PLUGIN names the file.
+int run_plugin(const std::string& how) {
+  const std::string file = std::getenv("PLUGIN") == nullptr ? "" : std::getenv("PLUGIN");
+  const auto load = [&](std::map<std::string, PluginOption> values) -> const std::vector<Device>& {
+    values.emplace("cpu_device_count", std::int64_t(2));
+    return load_pjrt_plugin(file, {.platform = "xpu", .values = std::move(values)});
+  };
+  const auto threads = [] {
+    std::size_t count = 0;
+    for (const auto& t : std::filesystem::directory_iterator("/proc/self/task")) {
+      count += t.is_directory();
+    }
+    return count;
+  };
+  if (how == "plugin_first") {
+    const Mesh mesh(load({}), {4}, {"x"});
+    const Array x = device_put(arange(8.0f), NamedSharding(mesh, P("x")));
+    return jit([](Array a) { return sum(a); })(x).item<float>() == 28 ? 0 : 4;
+  }
+  const bool last = process_index() == process_count() - 1;
+  const std::size_t before = threads();
+  try {
+    std::map<std::string, PluginOption> values;
+    if (how == "plugin_options" && last) values["num_nodes"] = std::int64_t(3);
+    (void)load(values);
+  } catch (const Error& e) {
+    std::fprintf(stderr, "[process %d] %s\n", int(process_index()), e.what());
+    const std::size_t after = threads();
+    std::fprintf(stderr, "%zu threads are left\n", after - before);
+    return 1;
+  }
+  std::printf("nobody noticed\n");
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
+    if (argc > 1 && std::string(argv[1]).rfind("plugin", 0) == 0) return run_plugin(argv[1]);
     return run(argc > 1 ? argv[1] : "nothing", argc > 2 ? std::atof(argv[2]) : 5);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "[process %d] %s\n", int(process_index()), e.what());

@@ -3,6 +3,7 @@
 # Runs tests in several processes.
 # usage: run.sh MPIRUN cases N DEVICES PROGRAM     the cases of PROGRAM, in N processes
 #        run.sh MPIRUN failures PROGRAM            what goes wrong ends all processes with a reason
+#        run.sh MPIRUN plugins PROGRAM FAILING OWN what goes wrong with plugins, and in which order
 #        run.sh MPIRUN moments TIMES PROGRAM       a process is killed or stopped at random moments
 #        run.sh MPIRUN checkpoints PROGRAM         saved by some processes, restored by others
 #        run.sh MPIRUN corpus N TOOL CORPUS        TOOL run and check, against one process's results
@@ -54,7 +55,7 @@ ends() {
   code=0
   TESSERA_NUM_DEVICES=2 in_processes 2 "$program" "$how" >"$folder/out" 2>&1 || code=$?
   took=$(($(date +%s) - begin))
-  if [ "$how" = nothing ]; then
+  if [ "$how" = nothing ] || [ "$how" = plugin_first ]; then
     [ "$code" -eq 0 ] || fail "$how: exit code $code"
   else
     [ "$code" -ne 0 ] || fail "$how: exit code 0"
@@ -82,6 +83,16 @@ failures() {
     "process 1: doesn't answer"
   ends differs 20 'run different programs' '\[process 0\]' '\[process 1\]' 'first that differs'
   ends other 20 '\[process 0\]' 'exchanges something else'
+}
+
+plugins() {
+  program=$1 PLUGIN=$2 PJRT_TEST_PLUGIN=$3 PJRT_TEST_FAULT=PJRT_Client_Create
+  export PLUGIN PJRT_TEST_PLUGIN PJRT_TEST_FAULT
+  ends plugin_fails 30 'on purpose' '^0 threads are left'
+  PLUGIN=$3
+  ends plugin_options 30 '\[process 0\].*process 1 .*num_nodes=3' '\[process 1\].*num_nodes=2'
+  ends plugin_late 30 'process 0\]' 'needs MPI_THREAD_MULTIPLE' 'load_pjrt_plugin before'
+  ends plugin_first 30
 }
 
 moments() {

@@ -156,14 +156,25 @@ class KeyValues {
                                          std::chrono::milliseconds time) = 0;
   /// Nothing if it isn't known here yet.
   virtual std::optional<std::string> try_get(const std::string& key) = 0;
-  /// False if a process has put another value there.
-  virtual bool put(const std::string& key, const std::string& value) = 0;
+  enum class Put {
+    done,       ///< all processes have this value, or will: it was the first, or is equal to it
+    taken,      ///< they have another one
+    undecided,  ///< the processes don't answer, or are at their end
+  };
+  virtual Put put(const std::string& key, const std::string& value) = 0;
+};
+
+/// How a client joins its devices with those of other processes.
+struct Joining {
+  KeyValues* values = nullptr;  ///< lives as long as the process
+  /// Which of its machine's devices this process is to have, where those are GPUs; nothing if its
+  /// launcher has chosen.
+  std::optional<std::int64_t> device;
 };
 
 /// What the module `libtessera-accelerators.so` has under this name: opens the plugin in that file
-/// and makes its client. `shared`: null if this process is alone; else it lives as long as the
-/// process. Throws PluginFailure.
-using ClientFactory = void(const std::string& file, const Values& options, KeyValues* shared,
+/// and makes its client. `joining`: null if this process is alone. Throws PluginFailure.
+using ClientFactory = void(const std::string& file, const Values& options, const Joining* joining,
                            std::unique_ptr<Client>* made);
 inline constexpr const char* kClientFactory = "tessera_make_pjrt_client";
 

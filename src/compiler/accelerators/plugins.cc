@@ -59,20 +59,21 @@ const std::vector<Device>& load(const std::string& file, const PluginOptions& op
   }
   expect_plugins();
   static ClientFactory* const factory = load_factory();
-  std::unique_ptr<Client> client;
   Values values = options.values;
-  KeyValues* const shared = join_processes(options.platform, &values);
+  JoinedProcesses joined(options.platform, &values);
+  const bool joins = joined.joining() != nullptr;
+  std::unique_ptr<Client> client;  // gone before what it uses of the others
   try {
-    factory(file, values, shared, &client);
+    factory(file, values, joined.joining(), &client);
   } catch (const PluginFailure& failure) {
     throw RuntimeError("PJRT plugin " + file + ": " + failure.function + ": " + failure.what() +
-                       (shared == nullptr ? "" : hint_of_processes()));
+                       (joins ? hint_of_processes() : ""));
   }
   if (client->devices().empty()) {
     throw RuntimeError("PJRT plugin " + file + ": PJRT_Client_AddressableDevices: platform '" +
                        client->platform() + "' has no device in this process");
   }
-  if (shared != nullptr) check_joined(*client, file);
+  if (joins) check_joined(*client, file);
   const std::string platform = options.platform.empty() ? client->platform() : options.platform;
   if (platform.empty() || find_engine(platform) != nullptr) {
     throw ValueError("there is a platform '" + platform + "' already; the plugin " + file +
@@ -82,6 +83,7 @@ const std::vector<Device>& load(const std::string& file, const PluginOptions& op
   log_info("platform '" + platform + "' has " + std::to_string(client->devices().size()) + " of " +
            client->devices().front().kind + ", by PJRT " + std::to_string(major) + "." +
            std::to_string(minor) + " (" + file + ")");
+  joined.keep();
   register_engine(accelerator_engine(platform, std::move(client)));
   return find_engine(platform)->devices();
 }

@@ -1,124 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// What plugins' clients in several processes tell each other, by mail of these processes.
+// How plugins' clients in several processes find each other, and what they start together.
 #include "src/compiler/accelerators/together.h"
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdlib>
-#include <map>
 #include <numeric>
 #include <set>
 #include <string_view>
-#include <thread>
+#include <utility>
 
-#include "src/base/processes/mailbox.h"
 #include "src/base/processes/processes.h"
+#include "src/compiler/accelerators/shared_values.h"
 
 namespace tessera::compiler::accelerators {
 namespace {
 
-using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
-
-/// So often mail is looked for while something is waited for, or has been said a moment ago.
-constexpr auto kBusyPause = 500us;
-constexpr auto kIdlePause = 20ms;
-constexpr auto kMoment = 2s;
-
-/// Each process knows all that was said: who says something tells all others.
-class SharedKeyValues final : public KeyValues {
- public:
-  explicit SharedKeyValues(Processes* all) : mail_(all, ""), reader_([this] { read(); }) {}
-
-  std::optional<std::string> get(const std::string& key, std::chrono::milliseconds time) override {
-    std::unique_lock lock(mutex_);
-    ++waiting_;
-    changed_.notify_all();
-    changed_.wait_for(lock, time, [&] { return ends_ || known_.count(key) > 0; });
-    --waiting_;
-    return find(key);
-  }
-
-  std::optional<std::string> try_get(const std::string& key) override {
-    const std::lock_guard lock(mutex_);
-    return find(key);
-  }
-
-  bool put(const std::string& key, const std::string& value) override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (ends_) return true;
-      const auto [at, added] = known_.try_emplace(key, value);
-      if (!added) return at->second == value;
-      busy_until_ = Clock::now() + kMoment;
-      changed_.notify_all();
-    }
-    const Processes& all = mail_.processes();
-    for (int p = 0; p < all.count(); ++p) {
-      if (p != all.index()) mail_.send(p, std::to_string(key.size()) + ':' + key + value);
-    }
-    return true;
-  }
-
-  /// Before the connections end.
-  void end() {
-    {
-      const std::lock_guard lock(mutex_);
-      ends_ = true;
-      changed_.notify_all();
-    }
-    if (reader_.joinable()) reader_.join();
-  }
-
- private:
-  std::optional<std::string> find(const std::string& key) const {
-    const auto at = known_.find(key);
-    return at == known_.end() ? std::nullopt : std::optional(at->second);
-  }
-
-  /// Also sends what could not be sent at once.
-  void read() {
-    std::unique_lock lock(mutex_);
-    while (!ends_) {
-      lock.unlock();
-      const auto letter = mail_.next(0ms);
-      lock.lock();
-      if (letter) {
-        note(letter->text);
-        continue;
-      }
-      const bool busy = waiting_ > 0 || Clock::now() < busy_until_;
-      if (busy) {
-        // Those that wait are woken by what comes, not by each other.
-        lock.unlock();
-        std::this_thread::sleep_for(kBusyPause);
-        lock.lock();
-      } else {
-        changed_.wait_for(lock, kIdlePause);
-      }
-    }
-  }
-
-  void note(const std::string& text) {
-    const std::size_t colon = text.find(':');
-    const std::size_t size = std::strtoull(text.c_str(), nullptr, 10);
-    if (colon == std::string::npos || colon + 1 + size > text.size()) return;
-    known_.try_emplace(text.substr(colon + 1, size), text.substr(colon + 1 + size));
-    changed_.notify_all();
-  }
-
-  Mailbox mail_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, std::string> known_;
-  int waiting_ = 0;
-  bool ends_ = false;
-  Clock::time_point busy_until_;
-  std::thread reader_;  // last: it uses all others
-};
-
+/// What plugins that were loaded use. They stay, as the plugins do; a plugin that failed may still
+/// hold the callbacks, too.
 struct Stores {
   std::mutex mutex;
   std::vector<SharedKeyValues*> all;
@@ -135,7 +35,12 @@ SharedKeyValues* new_store(Processes* all) {
   // Registered after the end of the connections was, so that it comes first.
   if (s.all.empty()) {
     (void)std::atexit([] {
-      for (SharedKeyValues* store : stores().all) store->end();
+      std::vector<SharedKeyValues*> list;
+      {
+        const std::lock_guard inner(stores().mutex);
+        list = stores().all;
+      }
+      for (SharedKeyValues* store : list) store->end();
     });
   }
   s.all.push_back(made);
@@ -153,22 +58,54 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
-/// How many processes of lower number are on this machine.
-std::int64_t number_on_machine(Processes* all, const std::string& platform) {
+/// What this process's options say of the processes; nothing if that is what is so.
+std::string other_wishes(const Processes& all, const Values& options) {
+  std::string out;
+  for (const auto& [name, found] :
+       {std::pair<const char*, std::int64_t>("node_id", all.index()), {"num_nodes", all.count()}}) {
+    const auto given = options.find(name);
+    if (given == options.end()) continue;
+    const auto* const number = std::get_if<std::int64_t>(&given->second);
+    if (number != nullptr && *number == found) continue;
+    out += (out.empty() ? "" : ", ") + std::string(name) + "=" +
+           (number == nullptr ? "something that is no integer" : std::to_string(*number));
+  }
+  return out;
+}
+
+/// How many processes of lower number are on this machine. Throws, in all processes, if they don't
+/// load the same plugin, or the options of one contradict the launcher.
+std::int64_t number_on_machine(Processes* all, const std::string& platform, const Values& options) {
   const Activity activity{"load_pjrt_plugin", "", {}};
   const Processes::Turn turn(all, activity);
+  const std::string wishes = other_wishes(*all, options);
   const std::vector<std::string> said =
-      all->gather(everybody(*all), platform + '\n' + host_name(), activity);
-  const std::string& mine = said[std::size_t(all->index())];
+      all->gather(everybody(*all), platform + '\n' + wishes + '\n' + host_name(), activity);
+  const auto line = [&](std::size_t p, int number) {
+    std::size_t begin = 0;
+    for (int k = 0; k < number; ++k) begin = said[p].find('\n', begin) + 1;
+    return said[p].substr(begin, said[p].find('\n', begin) - begin);
+  };
   for (std::size_t p = 0; p < said.size(); ++p) {
-    const std::string theirs = said[p].substr(0, said[p].find('\n'));
-    if (theirs == platform) continue;
-    throw RuntimeError("process " + std::to_string(all->index()) + " loads the plugin of '" +
-                       platform + "', and process " + std::to_string(p) + " that of '" + theirs +
-                       "'; processes that run together must load the same plugins in the same "
-                       "order");
+    if (line(p, 0) != platform) {
+      throw RuntimeError("process " + std::to_string(all->index()) + " loads the plugin of '" +
+                         platform + "', and process " + std::to_string(p) + " that of '" +
+                         line(p, 0) +
+                         "'; processes that run together must load the same plugins in the same "
+                         "order");
+    }
+    if (const std::string wished = line(p, 1); !wished.empty()) {
+      throw ValueError("the options of process " + std::to_string(p) + " for the plugin of '" +
+                       platform + "' have " + wished + ", and its launcher says node_id=" +
+                       std::to_string(p) + ", num_nodes=" + std::to_string(all->count()) +
+                       "; valid: neither of these options, or num_nodes=1, by which each process "
+                       "has devices of its own that no array spans");
+    }
   }
-  return std::count(said.begin(), said.begin() + all->index(), mine);
+  const std::string mine = line(std::size_t(all->index()), 2);
+  std::int64_t before = 0;
+  for (std::size_t p = 0; p < std::size_t(all->index()); ++p) before += line(p, 2) == mine;
+  return before;
 }
 
 /// Whether a launcher has left this process one GPU to see.
@@ -184,24 +121,26 @@ bool sees_one() {
 
 }  // namespace
 
-KeyValues* join_processes(const std::string& platform, Values* options) {
+JoinedProcesses::JoinedProcesses(const std::string& platform, Values* options) {
   Processes* const all = processes();
-  if (all == nullptr) return nullptr;
+  if (all == nullptr) return;
   if (const auto given = options->find("num_nodes"); given != options->end()) {
     const auto* const number = std::get_if<std::int64_t>(&given->second);
     if (number != nullptr && *number == 1) {
       options->erase(given);
-      return nullptr;
+      return;
     }
   }
-  const std::int64_t here = number_on_machine(all, platform);
+  // Processes of a machine have a GPU each, as those of JAX.
+  const std::int64_t here = number_on_machine(all, platform, *options);
+  if (!sees_one()) joining_.device = here;
   (*options)["num_nodes"] = std::int64_t(all->count());
   (*options)["node_id"] = std::int64_t(all->index());
-  // Processes of a machine have a GPU each, as those of JAX.
-  if ((platform == "cuda" || platform == "rocm") && !sees_one()) {
-    options->try_emplace("visible_devices", std::vector<std::int64_t>{here});
-  }
-  return new_store(all);
+  joining_.values = store_ = new_store(all);
+}
+
+JoinedProcesses::~JoinedProcesses() {
+  if (store_ != nullptr && !kept_) store_->end();
 }
 
 std::string hint_of_processes() {

@@ -14,14 +14,35 @@
 
 namespace tessera::compiler::accelerators {
 
-/// Has a plugin that this process is about to load join its devices with those of the other
-/// processes, all of which load it: adds to its options what says so. Null if this process is
-/// alone, or is to have a client of its own (option num_nodes=1). RuntimeError if the others load
-/// something else. `platform`: its name here, which may be empty.
-KeyValues* join_processes(const std::string& platform, Values* options);
+class SharedKeyValues;
+
+/// A plugin that this process is about to load joins its devices with those of the other processes,
+/// all of which load it.
+class JoinedProcesses {
+ public:
+  /// Adds to the plugin's options what says so. Not if this process is alone, or is to have a
+  /// client of its own (option num_nodes=1). `platform`: its name here, which may be empty.
+  /// RuntimeError if the others load something else, ValueError, in all of them, if one's options
+  /// say otherwise.
+  JoinedProcesses(const std::string& platform, Values* options);
+  /// Ends what was begun for the plugin, unless it is kept: then that ends with the process.
+  ~JoinedProcesses();
+  JoinedProcesses(const JoinedProcesses&) = delete;
+  JoinedProcesses& operator=(const JoinedProcesses&) = delete;
+
+  /// Null if the client is to be this process's own.
+  const Joining* joining() const { return joining_.values == nullptr ? nullptr : &joining_; }
+  void keep() { kept_ = true; }
+
+ private:
+  Joining joining_;
+  SharedKeyValues* store_ = nullptr;
+  bool kept_ = false;
+};
+
 /// What to do where a plugin can't, for messages.
 std::string hint_of_processes();
-/// RuntimeError if the plugin has not done so.
+/// RuntimeError if the plugin's devices aren't those of all processes.
 void check_joined(const Client& client, const std::string& file);
 
 /// The processes that have these devices of a client, in order.

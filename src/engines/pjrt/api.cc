@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <mutex>
+#include <set>
 
 namespace tessera::engines::pjrt {
 namespace {
@@ -42,7 +44,7 @@ std::string code_name(int code) {
 
 }  // namespace
 
-std::shared_ptr<const Api> Api::open(const std::string& file) {
+const Api* Api::open(const std::string& file) {
   const auto refuse = [](const char* function, const std::string& why) {
     return PluginFailure(function, PluginFailure::kInvalidArgument, why);
   };
@@ -72,7 +74,7 @@ std::shared_ptr<const Api> Api::open(const std::string& file) {
                                    " bytes; " + std::to_string(kLeastTable) +
                                    " or more are needed");
   }
-  std::shared_ptr<const Api> api(new Api(table));
+  const Api* api(new Api(table));
   (void)library.release();
   auto args = sized<PJRT_Plugin_Initialize_Args>();
   TESSERA_PJRT_CALL(*api, PJRT_Plugin_Initialize, &args);
@@ -80,16 +82,19 @@ std::shared_ptr<const Api> Api::open(const std::string& file) {
 }
 
 void Api::end_with_process() const {
-  // Every plugin stays, and so does its Api: one object for the function at the end.
-  static std::atomic<const Api*> ends[16];
-  static std::atomic<std::size_t> count = 0;
+  // Every plugin stays, and so does its Api: one list for the function at the end.
+  struct Ends {
+    std::mutex mutex;
+    std::set<const Api*> all;
+  };
+  static Ends& ends = *new Ends;
   static const int registered = std::atexit([] {
-    for (const auto& api : ends) {
-      if (const Api* one = api.load()) one->is_over_ = true;
-    }
+    const std::lock_guard lock(ends.mutex);
+    for (const Api* api : ends.all) api->is_over_ = true;
   });
   (void)registered;
-  if (const std::size_t at = count++; at < std::size(ends)) ends[at] = this;
+  const std::lock_guard lock(ends.mutex);
+  ends.all.insert(this);
 }
 
 PluginFailure Api::at_the_end(const char* name) {

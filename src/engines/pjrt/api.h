@@ -25,11 +25,12 @@ Args sized() {
   return args;
 }
 
-/// A plugin that is loaded. It stays so for the life of the process, as its threads do.
+/// A plugin that is loaded. It stays so for the life of the process, as its threads do, and so does
+/// this object.
 class Api {
  public:
   /// Throws PluginFailure if there is no such file, it is no plugin, or of another major version.
-  static std::shared_ptr<const Api> open(const std::string& file);
+  static const Api* open(const std::string& file);
 
   int major() const { return table_->pjrt_api_version.major_version; }
   int minor() const { return table_->pjrt_api_version.minor_version; }

@@ -81,8 +81,7 @@ std::unique_ptr<ClientBuffer> Buffer::duplicate() const {
                           memory());
 }
 
-std::unique_ptr<ClientBuffer> buffer_from_host(const std::shared_ptr<const Api>& api,
-                                               PJRT_Client* client,
+std::unique_ptr<ClientBuffer> buffer_from_host(const Api* api, PJRT_Client* client,
                                                const std::vector<ClientDevice>* devices,
                                                const std::byte* host, std::uint32_t type,
                                                std::span<const std::int64_t> dims,

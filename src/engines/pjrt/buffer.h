@@ -22,10 +22,9 @@ struct ClientDevice {
 class Buffer final : public ClientBuffer {
  public:
   /// Takes the handle. `made_by`: the function that its contents come from, for messages.
-  Buffer(std::shared_ptr<const Api> api, PJRT_Client* client,
-         const std::vector<ClientDevice>* devices, std::size_t device, PJRT_Buffer* handle,
-         const char* made_by)
-      : api_(std::move(api)),
+  Buffer(const Api* api, PJRT_Client* client, const std::vector<ClientDevice>* devices,
+         std::size_t device, PJRT_Buffer* handle, const char* made_by)
+      : api_(api),
         client_(client),
         devices_(devices),
         device_(device),
@@ -44,7 +43,7 @@ class Buffer final : public ClientBuffer {
   PJRT_Event* ready_event() const;
   std::vector<std::int64_t> dims() const;
 
-  std::shared_ptr<const Api> api_;
+  const Api* api_;
   PJRT_Client* client_;                       ///< never destroyed before
   const std::vector<ClientDevice>* devices_;  ///< the client's
   std::size_t device_;
@@ -53,8 +52,7 @@ class Buffer final : public ClientBuffer {
 };
 
 /// From dense row-major elements of that PJRT_Buffer_Type.
-std::unique_ptr<ClientBuffer> buffer_from_host(const std::shared_ptr<const Api>& api,
-                                               PJRT_Client* client,
+std::unique_ptr<ClientBuffer> buffer_from_host(const Api* api, PJRT_Client* client,
                                                const std::vector<ClientDevice>* devices,
                                                const std::byte* host, std::uint32_t type,
                                                std::span<const std::int64_t> dims,

@@ -6,6 +6,7 @@
 
 #include "src/engines/pjrt/buffer.h"
 #include "src/engines/pjrt/event.h"
+#include "src/engines/pjrt/gpus.h"
 #include "src/engines/pjrt/host_calls.h"
 #include "src/engines/pjrt/key_values.h"
 #include "src/engines/pjrt/program.h"
@@ -87,19 +88,21 @@ std::vector<PJRT_NamedValue> named_values(const Values& values) {
 
 class PluginClient final : public compiler::accelerators::Client {
  public:
-  PluginClient(std::shared_ptr<const Api> api, const Values& options,
-               compiler::accelerators::KeyValues* shared)
-      : api_(std::move(api)), joins_(shared != nullptr) {
+  PluginClient(const Api* api, const Values& options,
+               const compiler::accelerators::Joining* joining)
+      : api_(api), joins_(joining != nullptr) {
     if (api_->has(&PJRT_Api::PJRT_Plugin_Attributes)) {
       auto args = sized<PJRT_Plugin_Attributes_Args>();
       TESSERA_PJRT_CALL(*api_, PJRT_Plugin_Attributes, &args);
       attributes_ = values_of(args.attributes, args.num_attributes);
     }
-    const std::vector<PJRT_NamedValue> given = named_values(options);
+    Values all = options;
+    if (is_for_gpus(*api_)) complete_gpu_options(joining, &all);
+    const std::vector<PJRT_NamedValue> given = named_values(all);
     auto args = sized<PJRT_Client_Create_Args>();
     args.create_options = given.data();
     args.num_options = given.size();
-    if (joins_) give_key_values(shared, &args);
+    if (joins_) give_key_values(joining->values, &args);
     TESSERA_PJRT_CALL(*api_, PJRT_Client_Create, &args);
     client_ = args.client;
     try {
@@ -125,8 +128,7 @@ class PluginClient final : public compiler::accelerators::Client {
   std::unique_ptr<ClientProgram> compile(const ProgramText& text) const override {
     std::vector<std::int64_t> ids;
     for (const std::size_t d : text.devices) ids.push_back(infos_.at(d).id);
-    return compile_program(api_, client_, &devices_, ids, text,
-                           platform_ == "cpu" ? &turns_ : nullptr);
+    return compile_program(api_, client_, &devices_, ids, text, {&turns_, platform_ == "cpu"});
   }
 
   std::unique_ptr<ClientBuffer> copy_in(const std::byte* host, DType dtype,
@@ -262,13 +264,12 @@ class PluginClient final : public compiler::accelerators::Client {
     return out;
   }
 
-  std::shared_ptr<const Api> api_;
+  const Api* api_;
   bool joins_;  ///< with those of other processes
   PJRT_Client* client_ = nullptr;
   std::string platform_, version_;
   bool calls_host_ = false;
-  /// XLA's virtual CPUs share threads: programs of several devices that run at the same time may
-  /// wait for each other for ever.
+  /// Of programs of several devices (Turns).
   mutable std::mutex turns_;
   Values attributes_;
   std::vector<ClientDevice> devices_;
@@ -280,8 +281,9 @@ class PluginClient final : public compiler::accelerators::Client {
 
 extern "C" __attribute__((visibility("default"))) void tessera_make_pjrt_client(
     const std::string& file, const tessera::compiler::accelerators::Values& options,
-    tessera::compiler::accelerators::KeyValues* shared,
+    const tessera::compiler::accelerators::Joining* joining,
     std::unique_ptr<tessera::compiler::accelerators::Client>* made) {
+  tessera::engines::pjrt::load_packaged_libraries(file);
   *made = std::make_unique<tessera::engines::pjrt::PluginClient>(
-      tessera::engines::pjrt::Api::open(file), options, shared);
+      tessera::engines::pjrt::Api::open(file), options, joining);
 }

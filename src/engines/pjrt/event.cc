@@ -8,7 +8,7 @@ namespace tessera::engines::pjrt {
 namespace {
 
 struct Waiting {
-  std::shared_ptr<const Api> api;
+  const Api* api;
   PJRT_Event* event;
   const char* name;
   compiler::accelerators::Done done;
@@ -49,7 +49,7 @@ void wait_for(const Api& api, PJRT_Event* event, const char* name) {
   destroy(api, event);
 }
 
-void when_done(const std::shared_ptr<const Api>& api, PJRT_Event* event, const char* name,
+void when_done(const Api* api, PJRT_Event* event, const char* name,
                compiler::accelerators::Done done) {
   if (event == nullptr) return done(nullptr);
   auto waiting = std::make_unique<Waiting>(Waiting{api, event, name, std::move(done)});

@@ -9,7 +9,7 @@ namespace tessera::engines::pjrt {
 /// Waits for the event, and destroys it. Throws what `name`, the function that gave it, failed of.
 void wait_for(const Api& api, PJRT_Event* event, const char* name);
 /// Has `done` called when it has happened, and destroys it then.
-void when_done(const std::shared_ptr<const Api>& api, PJRT_Event* event, const char* name,
+void when_done(const Api* api, PJRT_Event* event, const char* name,
                compiler::accelerators::Done done);
 void destroy(const Api& api, PJRT_Event* event) noexcept;
 

@@ -14,7 +14,7 @@ using compiler::accelerators::KeyValues;
 
 /// As the C API declares them.
 using CallbackError = PJRT_Error*(int code, const char* message, std::size_t message_size);
-enum : int { kDeadlineExceeded = 4, kNotFound = 5, kAlreadyExists = 6 };
+enum : int { kDeadlineExceeded = 4, kNotFound = 5, kAlreadyExists = 6, kUnavailable = 14 };
 
 template <class Args>
 std::string key_of(const Args& args) {
@@ -62,8 +62,17 @@ PJRT_Error* try_get(PJRT_KeyValueTryGetCallback_Args* args) {
 PJRT_Error* put(PJRT_KeyValuePutCallback_Args* args) {
   const std::string key = key_of(*args);
   const std::string value(static_cast<const char*>(args->value), args->value_size);
-  if (static_cast<KeyValues*>(args->user_arg)->put(key, value)) return nullptr;
-  return refuse(*args, kAlreadyExists, "a process has said something else of '" + key + "'");
+  switch (static_cast<KeyValues*>(args->user_arg)->put(key, value)) {
+    case KeyValues::Put::done:
+      return nullptr;
+    case KeyValues::Put::taken:
+      return refuse(*args, kAlreadyExists, "a process has said something else of '" + key + "'");
+    case KeyValues::Put::undecided:
+      break;
+  }
+  return refuse(*args, kUnavailable,
+                "the first process, which decides what '" + key +
+                    "' is, doesn't answer, or this one is at its end");
 }
 
 }  // namespace

@@ -13,10 +13,10 @@ namespace {
 
 class Program final : public ClientProgram {
  public:
-  Program(std::shared_ptr<const Api> api, PJRT_Client* client,
-          const std::vector<ClientDevice>* devices, std::vector<std::size_t> runs_on,
-          PJRT_LoadedExecutable* handle, bool calls_host, std::mutex* turns)
-      : api_(std::move(api)),
+  Program(const Api* api, PJRT_Client* client, const std::vector<ClientDevice>* devices,
+          std::vector<std::size_t> runs_on, PJRT_LoadedExecutable* handle, bool calls_host,
+          Turns turns)
+      : api_(api),
         client_(client),
         devices_(devices),
         runs_on_(std::move(runs_on)),
@@ -54,14 +54,15 @@ class Program final : public ClientProgram {
     args.num_devices = devices;
     args.num_args = count;
     args.output_lists = output_lists.data();
-    const bool waits = turns_ != nullptr || calls_host_;
+    const bool waits = turns_.until_over || calls_host_;
     std::vector<PJRT_Event*> ends(waits ? devices : 0);
     if (waits) args.device_complete_events = ends.data();
     std::optional<PluginFailure> failure;
     {
-      const auto turn =
-          turns_ != nullptr ? std::unique_lock(*turns_) : std::unique_lock<std::mutex>();
+      auto turn = turns_.mutex != nullptr ? std::unique_lock(*turns_.mutex)
+                                          : std::unique_lock<std::mutex>();
       TESSERA_PJRT_CALL(*api_, PJRT_LoadedExecutable_Execute, &args);
+      if (!turns_.until_over && turn.owns_lock()) turn.unlock();
       for (PJRT_Event* e : ends) wait_until_over(e, &failure);
     }
     std::vector<std::unique_ptr<ClientBuffer>> out;
@@ -115,13 +116,13 @@ class Program final : public ClientProgram {
     api_->call_quietly(&PJRT_Api::PJRT_Executable_Destroy, &args);
   }
 
-  std::shared_ptr<const Api> api_;
+  const Api* api_;
   PJRT_Client* client_;
   const std::vector<ClientDevice>* devices_;
   std::vector<std::size_t> runs_on_;
   PJRT_LoadedExecutable* handle_;
   bool calls_host_;
-  std::mutex* turns_;
+  Turns turns_;
 };
 
 }  // namespace
@@ -141,11 +142,10 @@ std::string compile_options(const std::vector<std::int64_t>& device_ids) {
   return out.bytes();
 }
 
-std::unique_ptr<ClientProgram> compile_program(const std::shared_ptr<const Api>& api,
-                                               PJRT_Client* client,
+std::unique_ptr<ClientProgram> compile_program(const Api* api, PJRT_Client* client,
                                                const std::vector<ClientDevice>* devices,
                                                const std::vector<std::int64_t>& device_ids,
-                                               const ProgramText& text, std::mutex* turns) {
+                                               const ProgramText& text, Turns turns) {
   const std::string options = compile_options(device_ids);
   std::string code = text.code;  // the API wants to be able to write there
   auto program = sized<PJRT_Program>();
@@ -165,7 +165,7 @@ std::unique_ptr<ClientProgram> compile_program(const std::shared_ptr<const Api>&
     if (devices->at(d).is_local) runs_on.push_back(d);
   }
   return std::make_unique<Program>(api, client, devices, std::move(runs_on), args.executable,
-                                   text.calls_host, text.devices.size() > 1 ? turns : nullptr);
+                                   text.calls_host, text.devices.size() > 1 ? turns : Turns());
 }
 
 }  // namespace tessera::engines::pjrt
