@@ -82,12 +82,12 @@ class ClientProgram {
   ClientProgram(const ClientProgram&) = delete;
   ClientProgram& operator=(const ClientProgram&) = delete;
   /// Argument i and result r of the d-th of its devices that are this process's stand at
-  /// d * count + i and d * results + r. `kept`: arguments whose memory may not be taken, though the
-  /// program says that it may. A program that calls the host has run on return, or what it throws
-  /// is the run's failure.
-  virtual std::vector<std::unique_ptr<ClientBuffer>> execute(
-      std::span<const ClientBuffer* const> arguments, std::size_t devices,
-      std::span<const std::int64_t> kept, std::size_t results) const = 0;
+  /// d * count + i and d * count + r, of as many as each has. `kept`: arguments whose memory may
+  /// not be taken, though the program says that it may. A program that calls the host has run on
+  /// return, or what it throws is the run's failure.
+  virtual void execute(std::span<const ClientBuffer* const> arguments, std::size_t devices,
+                       std::span<const std::int64_t> kept,
+                       std::span<std::unique_ptr<ClientBuffer>> results) const = 0;
   struct Memory {
     std::int64_t arguments = 0, results = 0, aliases = 0, temporary = 0, peak = 0;
     std::int64_t host_arguments = 0, host_results = 0, host_aliases = 0, host_temporary = 0;

@@ -14,6 +14,7 @@
 #include "src/compiler/accelerators/lapack.h"
 #include "src/compiler/accelerators/memory.h"
 #include "src/compiler/accelerators/together.h"
+#include "src/compiler/one_device.h"
 #include "src/compiler/pipeline.h"
 #include "src/compiler/planned_executable.h"
 #include "src/cost/peak_memory.h"
@@ -45,7 +46,7 @@ Location location_of(const ir::Module& module) {
   return {};
 }
 
-class AcceleratorExecutable final : public Executable {
+class AcceleratorExecutable final : public Executable, public OneDeviceProgram {
  public:
   AcceleratorExecutable(Compilation c, const Client* client, std::shared_ptr<const Work> work,
                         std::unique_ptr<ClientProgram> loaded, std::vector<bool> aliased,
@@ -99,20 +100,14 @@ class AcceleratorExecutable final : public Executable {
     const std::vector<std::int64_t> kept = kept_arguments(args, donated);
     check_must_alias(kept);
     SmallVector<const ClientBuffer*, 16> inputs;
+    const DeviceBuffer none;
     for (const std::size_t place : places_) {
-      for (std::size_t i = 0; i < args.size(); ++i) inputs.push_back(buffer_of(args[i], i, place));
+      for (std::size_t i = 0; i < args.size(); ++i) {
+        inputs.push_back(buffer_of(place < args[i].size() ? args[i][place] : none, i));
+      }
     }
-    std::vector<std::unique_ptr<ClientBuffer>> made;
-    try {
-      std::unique_lock<std::mutex> turn;
-      if (together_) turn = together_->begin(work_->location);
-      made = loaded_->execute({inputs.data(), inputs.size()}, devices_.size(), kept,
-                              result_bytes_.size());
-    } catch (const PluginFailure& failure) {
-      // What a function of the user's threw passes unchanged.
-      if (const std::exception_ptr thrown = host_.failures->take()) std::rethrow_exception(thrown);
-      throw_error(failure, *work_);
-    }
+    std::vector<std::unique_ptr<ClientBuffer>> made(devices_.size() * out.size());
+    execute({inputs.data(), inputs.size()}, kept, made);
     for (std::size_t r = 0; r < out.size(); ++r) {
       out[r].resize(std::size_t(num_devices()));
       for (std::size_t d = 0; d < devices_.size(); ++d) {
@@ -121,6 +116,28 @@ class AcceleratorExecutable final : public Executable {
       }
     }
     return out;
+  }
+
+  bool runs_on_one() const override {
+    return loaded_ && places_.size() == 1 && num_devices() == 1 && must_alias_.empty() &&
+           std::find(aliased_.begin(), aliased_.end(), true) == aliased_.end();
+  }
+  void run_on_one(std::span<const DeviceBuffer> arguments,
+                  std::span<DeviceBuffer> results) const override {
+    const profiler::Span span(profiler::Kind::run, partitioned().name, "");
+    SmallVector<const ClientBuffer*, 16> inputs;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      inputs.push_back(buffer_of(arguments[i], i));
+    }
+    std::unique_ptr<ClientBuffer> few[8];
+    std::vector<std::unique_ptr<ClientBuffer>> many(results.size() > std::size(few) ? results.size()
+                                                                                    : 0);
+    std::unique_ptr<ClientBuffer>* const made = many.empty() ? few : many.data();
+    execute({inputs.data(), inputs.size()}, {}, {made, results.size()});
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      results[r].memory = std::make_shared<Memory>(result_bytes_[r], std::move(made[r]), client_,
+                                                   devices_[0], work_);
+    }
   }
 
   MemoryAnalysis memory_analysis() const override {
@@ -158,6 +175,19 @@ class AcceleratorExecutable final : public Executable {
   }
 
  private:
+  void execute(std::span<const ClientBuffer* const> inputs, std::span<const std::int64_t> kept,
+               std::span<std::unique_ptr<ClientBuffer>> made) const {
+    try {
+      std::unique_lock<std::mutex> turn;
+      if (together_) turn = together_->begin(work_->location);
+      loaded_->execute(inputs, devices_.size(), kept, made);
+    } catch (const PluginFailure& failure) {
+      // What a function of the user's threw passes unchanged.
+      if (const std::exception_ptr thrown = host_.failures->take()) std::rethrow_exception(thrown);
+      throw_error(failure, *work_);
+    }
+  }
+
   /// Bytes of one device's arguments and results, in the device's memory and the host's.
   MemoryAnalysis of_arrays() const {
     MemoryAnalysis out;
@@ -215,9 +245,8 @@ class AcceleratorExecutable final : public Executable {
     }
   }
 
-  const ClientBuffer* buffer_of(const std::vector<DeviceBuffer>& argument, std::size_t i,
-                                std::size_t d) const {
-    const DeviceMemory* const given = d < argument.size() ? argument[d].memory.get() : nullptr;
+  const ClientBuffer* buffer_of(const DeviceBuffer& argument, std::size_t i) const {
+    const DeviceMemory* const given = argument.memory.get();
     // The class is final: comparing is quicker than a dynamic_cast.
     const auto* memory = given != nullptr && typeid(*given) == typeid(Memory)
                              ? static_cast<const Memory*>(given)

@@ -29,12 +29,12 @@ class Program final : public ClientProgram {
     api_->call_quietly(&PJRT_Api::PJRT_LoadedExecutable_Destroy, &args);
   }
 
-  std::vector<std::unique_ptr<ClientBuffer>> execute(std::span<const ClientBuffer* const> arguments,
-                                                     std::size_t devices,
-                                                     std::span<const std::int64_t> kept,
-                                                     std::size_t results) const override {
+  void execute(std::span<const ClientBuffer* const> arguments, std::size_t devices,
+               std::span<const std::int64_t> kept,
+               std::span<std::unique_ptr<ClientBuffer>> results) const override {
     const std::size_t count = devices == 0 ? 0 : arguments.size() / devices;
-    SmallVector<PJRT_Buffer*, 16> inputs, outputs(devices * results);
+    const std::size_t made = devices == 0 ? 0 : results.size() / devices;
+    SmallVector<PJRT_Buffer*, 16> inputs, outputs(results.size());
     for (const ClientBuffer* b : arguments) {
       inputs.push_back(static_cast<const Buffer*>(b)->handle());
     }
@@ -42,7 +42,7 @@ class Program final : public ClientProgram {
     SmallVector<PJRT_Buffer**, 8> output_lists;
     for (std::size_t d = 0; d < devices; ++d) {
       input_lists.push_back(inputs.data() + d * count);
-      output_lists.push_back(outputs.data() + d * results);
+      output_lists.push_back(outputs.data() + d * made);
     }
     auto options = sized<PJRT_ExecuteOptions>();
     options.non_donatable_input_indices = kept.data();
@@ -65,14 +65,11 @@ class Program final : public ClientProgram {
       if (!turns_.until_over && turn.owns_lock()) turn.unlock();
       for (PJRT_Event* e : ends) wait_until_over(e, &failure);
     }
-    std::vector<std::unique_ptr<ClientBuffer>> out;
-    out.reserve(devices * results);
-    for (std::size_t k = 0; k < devices * results; ++k) {
-      out.push_back(std::make_unique<Buffer>(api_, client_, devices_, runs_on_[k / results],
-                                             outputs[k], "PJRT_LoadedExecutable_Execute"));
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      results[k] = std::make_unique<Buffer>(api_, client_, devices_, runs_on_[k / made], outputs[k],
+                                            "PJRT_LoadedExecutable_Execute");
     }
     if (calls_host_ && failure) throw *failure;
-    return out;
   }
 
   std::optional<Memory> memory() const override {

@@ -35,6 +35,8 @@ class ArrayMemory {
 
   /// Handles to read from; nothing if the array's were dropped.
   std::optional<Buffers> share() const;
+  /// The same of what is one buffer; an empty handle if there isn't one.
+  DeviceBuffer share_one() const;
   bool given_up() const;
   /// "donated to f (file:line)"; empty: delete_().
   std::string given_up_by() const;

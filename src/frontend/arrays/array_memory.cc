@@ -26,6 +26,11 @@ std::optional<ArrayMemory::Buffers> ArrayMemory::share() const {
   return buffers_;
 }
 
+DeviceBuffer ArrayMemory::share_one() const {
+  const std::lock_guard lock(mutex_);
+  return buffers_.size() == 1 ? buffers_[0] : DeviceBuffer();
+}
+
 bool ArrayMemory::given_up() const {
   const std::lock_guard lock(mutex_);
   return given_up_;

@@ -460,6 +460,12 @@ BoundProgram compile_program(PlacedProgram placed) {
     bound.result_shardings.push_back(result);
   }
   bound.donation_usable = usable_donations(bound);
+  const bool donates = std::find(bound.donation_usable.begin(), bound.donation_usable.end(),
+                                 true) != bound.donation_usable.end();
+  const auto* on_one = dynamic_cast<const compiler::OneDeviceProgram*>(bound.executable.get());
+  if (!donates && bound.devices.size() == 1 && on_one != nullptr && on_one->runs_on_one()) {
+    bound.on_one = on_one;
+  }
   warn_of_donations(bound, program);
   return bound;
 }
@@ -509,10 +515,55 @@ void check_uncommitted(const BoundProgram& program, const Array& array, const Sh
 
 }  // namespace
 
+namespace {
+
+Array result_of(const BoundProgram& program, std::size_t i, std::vector<DeviceBuffer> buffers) {
+  Array out =
+      internal::make_device_array(program.result_shapes[i], program.result_shardings[i],
+                                  std::move(buffers), program.committed, program.result_weak[i]);
+  if (i < program.result_layouts.size() && program.result_layouts[i] &&
+      !program.result_layouts[i]->is_auto()) {
+    impl_of(out).layout = program.result_layouts[i];
+  }
+  return out;
+}
+
+/// Runs a program on one device, if its arguments are there already: few and small lists. False if
+/// they aren't, or there is more to look at.
+bool run_where_it_is(const BoundProgram& program, std::span<const Array> args, Location location,
+                     std::vector<Array>* results) {
+  constexpr std::size_t kMost = 8;
+  const std::size_t count = program.kept.size(), made = program.result_shapes.size();
+  if (program.on_one == nullptr || count > kMost || made > kMost) return false;
+  DeviceBuffer inputs[kMost], outputs[kMost];
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t i = program.kept[k];
+    const ArrayImpl& impl = impl_of(args[i], location);
+    if (impl.kind != ArrayImpl::Kind::device ||
+        !are_same_device(impl.sharding, program.parameter_shardings[i])) {
+      return false;
+    }
+    inputs[k] = impl.memory.share_one();
+    if (!inputs[k]) return false;  // deleted, say
+  }
+  program.on_one->run_on_one({inputs, count}, {outputs, made});
+  results->reserve(made);
+  for (std::size_t i = 0; i < made; ++i) {
+    std::vector<DeviceBuffer> one(1);
+    one[0] = std::move(outputs[i]);
+    results->push_back(result_of(program, i, std::move(one)));
+  }
+  return true;
+}
+
+}  // namespace
+
 std::vector<Array> run_program(const BoundProgram& program, std::span<const Array> args,
                                Location location) {
   if (!program.lacks_devices.empty()) throw ValueError(program.lacks_devices, location);
+  std::vector<Array> results;
   check_layouts(program, args, location);
+  if (run_where_it_is(program, args, location, &results)) return results;
   const std::size_t count = program.kept.size();
   compiler::DeviceArrays inputs(count);
   for (std::size_t k = 0; k < count; ++k) {
@@ -537,16 +588,9 @@ std::vector<Array> run_program(const BoundProgram& program, std::span<const Arra
   }
   compiler::DeviceArrays outputs = program.executable->run(std::move(inputs), donated);
   TESSERA_CHECK(outputs.size() == program.result_shapes.size(), "results of an executable");
-  std::vector<Array> results;
   results.reserve(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    results.push_back(internal::make_device_array(
-        program.result_shapes[i], program.result_shardings[i], std::move(outputs[i]),
-        program.committed, program.result_weak[i]));
-    if (i < program.result_layouts.size() && program.result_layouts[i] &&
-        !program.result_layouts[i]->is_auto()) {
-      impl_of(results.back()).layout = program.result_layouts[i];
-    }
+    results.push_back(result_of(program, i, std::move(outputs[i])));
   }
   return results;
 }

@@ -13,6 +13,7 @@
 #include <tessera/sharding/layouts.h>
 
 #include "src/compiler/compile.h"
+#include "src/compiler/one_device.h"
 #include "src/frontend/trace/trace.h"
 
 namespace tessera::frontend {
@@ -48,6 +49,8 @@ struct Program {
 struct BoundProgram {
   std::string name;
   std::shared_ptr<const compiler::Executable> executable;
+  /// The executable, if it runs on one device, and nothing is donated to it; else null.
+  const compiler::OneDeviceProgram* on_one = nullptr;
   std::vector<Device> devices;
   std::vector<Sharding> parameter_shardings;
   std::vector<Sharding> result_shardings;
@@ -103,6 +106,10 @@ std::vector<Array> run_program(const BoundProgram& program, std::span<const Arra
 /// The buffers of an array with the sharding `sharding`; resharded or copied if it has another one.
 std::vector<DeviceBuffer> buffers_as(const Array& array, const Sharding& sharding,
                                      Location location);
+
+/// Whether both are all of an array on one device and in one memory, as most programs have it: that
+/// is seen without their tilings.
+bool are_same_device(const Sharding& a, const Sharding& b);
 
 /// The array; if its devices hold the terms of sums, with these added up.
 Array without_partial_sums(const Array& array, Location location);

@@ -301,12 +301,11 @@ std::vector<DeviceBuffer> terms_as(const Array& array, const Sharding& sharding,
 
 }  // namespace
 
-/// Whether both are all of an array on one device and in one memory, as most programs have it: that
-/// is seen without their tilings.
-static bool are_same_device(const internal::ShardingImpl& a, const internal::ShardingImpl& b) {
+bool are_same_device(const Sharding& left, const Sharding& right) {
   constexpr auto kSingle = internal::ShardingClass::single_device;
+  const internal::ShardingImpl &a = left.impl(), &b = right.impl();
   return a.sharding_class() == kSingle && b.sharding_class() == kSingle &&
-         a.devices()[0] == b.devices()[0] && a.memory_kind() == b.memory_kind();
+         (&a == &b || (a.devices()[0] == b.devices()[0] && a.memory_kind() == b.memory_kind()));
 }
 
 std::vector<DeviceBuffer> buffers_as(const Array& array, const Sharding& sharding,
@@ -319,8 +318,9 @@ std::vector<DeviceBuffer> buffers_as(const Array& array, const Sharding& shardin
     return place_literal(to_literal(array, location), sharding, location);
   }
   auto parts = internal::shared_buffers(impl, location);
-  const internal::ShardingImpl& now = impl.sharding.impl();
-  if (&now == &sharding.impl() || are_same_device(now, sharding.impl())) return parts;
+  if (&impl.sharding.impl() == &sharding.impl() || are_same_device(impl.sharding, sharding)) {
+    return parts;
+  }
   const std::int64_t rank = impl.shape.rank();
   if (impl.sharding.device_list() == sharding.device_list()) {
     if (impl.sharding.is_equivalent_to(sharding, rank)) return parts;
