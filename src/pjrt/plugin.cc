@@ -2,6 +2,7 @@
 // The one function that the plugin exports.
 #include <string>
 
+#include "src/pjrt/abi/version.h"
 #include "src/pjrt/entry.h"
 #include "src/pjrt/objects.h"
 
@@ -58,8 +59,8 @@ PJRT_Api make_api() {
   api.struct_size = sizeof(PJRT_Api);
   api.extension_start = extensions();
   api.pjrt_api_version.struct_size = sizeof(PJRT_Api_Version);
-  api.pjrt_api_version.major_version = 0;
-  api.pjrt_api_version.minor_version = 114;
+  api.pjrt_api_version.major_version = kPjrtMajorVersion;
+  api.pjrt_api_version.minor_version = kPjrtMinorVersion;
 #define FUNCTION(name)                                       \
   api.PJRT_##name = [](PJRT_##name##_Args* args) {           \
     return call_entry(functions().PJRT_##name, #name, args); \

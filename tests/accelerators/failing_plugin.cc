@@ -4,9 +4,11 @@
 // is none, or "no table", "major version", "small table", "no device", "late" (results are errors),
 // "foreign" (of another maker), "gpu" (it says that it is for GPUs, of a platform "gpu", and keeps
 // what options it was given), "key values" (the same, and clients first check what processes tell
-// each other). It counts what was made and not destroyed.
+// each other), "newer" (of a later minor version, whose arguments are longer). It counts what was
+// made and not destroyed.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -73,11 +75,22 @@ void count_event(PJRT_Event* event) {
 template <class Args>
 using Function = PJRT_Error*(Args*);
 
+bool is_newer = false;
+/// Whether the arguments have so many more bytes, of zeros, as a later version's.
+template <class Args>
+bool are_longer(const Args* args) {
+  constexpr std::size_t kMore = 16;
+  if (args->struct_size < sizeof(Args) + kMore) return false;
+  const auto* more = reinterpret_cast<const char*>(args) + sizeof(Args);
+  return std::all_of(more, more + kMore, [](char c) { return c == 0; });
+}
+
 /// How many calls start programs of several devices at the same time, and at most.
 std::atomic<long> starts, most_starts;
 bool slowly = false;
 
 PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
+  if (is_newer && !are_longer(args->options)) return made_error("options that are too small");
   const bool counts = slowly && args->num_devices > 1;
   if (counts) {
     const long now = ++starts;
@@ -341,6 +354,25 @@ PJRT_Error* late_read(PJRT_Buffer_ToHostBuffer_Args* args) {
   return made_error("the device");
 }
 
+/// As XLA's plugins: arguments that are smaller than their own are refused.
+void be_newer(PJRT_Api* table) {
+  table->pjrt_api_version.minor_version = 1000;
+#define FUNCTION(name)                                                                           \
+  {                                                                                              \
+    static PJRT_Error* (*behind)(PJRT_##name##_Args*) = nullptr;                                 \
+    behind = table->PJRT_##name;                                                                 \
+    if (behind != nullptr) {                                                                     \
+      table->PJRT_##name = [](PJRT_##name##_Args* args) -> PJRT_Error* {                         \
+        return are_longer(args) ? behind(args) : made_error("PJRT_" #name ", too small, which"); \
+      };                                                                                         \
+    }                                                                                            \
+  }
+#define OPAQUE_FUNCTION(name)
+#include "src/pjrt/abi/functions.inc"
+#undef FUNCTION
+#undef OPAQUE_FUNCTION
+}
+
 void put_fault(PJRT_Api* table, const std::string& fault) {
   count_all(table);
 #define FUNCTION(name)                                            \
@@ -354,6 +386,8 @@ void put_fault(PJRT_Api* table, const std::string& fault) {
 #include "src/pjrt/abi/functions.inc"
 #undef FUNCTION
 #undef OPAQUE_FUNCTION
+  is_newer = fault == "newer";
+  if (is_newer) be_newer(table);
   if (fault == "major version") table->pjrt_api_version.major_version = 7;
   if (fault == "small table") table->struct_size = 64;
   if (fault == "no extensions") table->extension_start = nullptr;

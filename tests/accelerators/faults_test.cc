@@ -124,6 +124,13 @@ TEST_F(FunctionsThatFail, OrCanBeDoneWithout) {
   }
 }
 
+// XLA's plugins refuse arguments that are smaller than those of their own version.
+TEST_F(FunctionsThatFail, NotForNewerVersionsWithLongerArguments) {
+  for (const Use how : {Use::run, Use::move, Use::copy, Use::host, Use::analysis}) {
+    EXPECT_EQ(failure("newer", how), "no error") << int(how);
+  }
+}
+
 using EndsDeathTest = FaultyPlugins;
 
 // A plugin's own static objects are gone before functions run that were registered earlier.

@@ -11,7 +11,6 @@
 namespace tessera::engines::pjrt {
 namespace {
 
-constexpr int kMajorVersion = 0;
 /// Up to the functions that no client can do without (Buffer_ToHostBuffer and those before it).
 constexpr std::size_t kLeastTable = offsetof(PJRT_Api, PJRT_Buffer_IsOnCpu);
 
@@ -63,11 +62,11 @@ const Api* Api::open(const std::string& file) {
     throw refuse("GetPjrtApi", "the table of functions has only " +
                                    std::to_string(table->struct_size) + " bytes");
   }
-  if (version.major_version != kMajorVersion) {
+  if (version.major_version != kPjrtMajorVersion) {
     throw refuse("GetPjrtApi", "the plugin is of version " + std::to_string(version.major_version) +
                                    "." + std::to_string(version.minor_version) +
                                    " of the PJRT API; valid are those " + "of major version " +
-                                   std::to_string(kMajorVersion));
+                                   std::to_string(kPjrtMajorVersion));
   }
   if (table->struct_size < kLeastTable) {
     throw refuse("GetPjrtApi", "the table of functions has " + std::to_string(table->struct_size) +
@@ -107,6 +106,7 @@ PluginFailure Api::at_the_end(const char* name) {
 void Api::destroy(PJRT_Error* error) const noexcept {
   if (!has(&PJRT_Api::PJRT_Error_Destroy)) return;
   auto args = sized<PJRT_Error_Destroy_Args>();
+  fit(&args);
   args.error = error;
   (void)table_->PJRT_Error_Destroy(&args);
 }
@@ -116,6 +116,7 @@ PluginFailure Api::failure(PJRT_Error* error, const char* name) const {
   std::string message;
   if (has(&PJRT_Api::PJRT_Error_GetCode)) {
     auto args = sized<PJRT_Error_GetCode_Args>();
+    fit(&args);
     args.error = error;
     if (PJRT_Error* second = table_->PJRT_Error_GetCode(&args)) {
       destroy(second);
@@ -125,6 +126,7 @@ PluginFailure Api::failure(PJRT_Error* error, const char* name) const {
   }
   if (has(&PJRT_Api::PJRT_Error_Message)) {
     auto args = sized<PJRT_Error_Message_Args>();
+    fit(&args);
     args.error = error;
     (void)table_->PJRT_Error_Message(&args);
     if (args.message != nullptr) message.assign(args.message, args.message_size);

@@ -3,12 +3,16 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "src/compiler/accelerators/client.h"
 #include "src/pjrt/abi/api.h"
+#include "src/pjrt/abi/version.h"
 
 namespace tessera::engines::pjrt {
 
@@ -17,10 +21,19 @@ using compiler::accelerators::Value;
 using compiler::accelerators::Values;
 
 /// Arguments of a function, with their size, which says to plugins of other minor versions which
-/// members there are.
+/// members there are; and room behind them. XLA's plugins refuse arguments that are smaller than
+/// their own version's: newer ones find zeros there, which say that nothing is given.
 template <class Args>
-Args sized() {
-  Args args{};
+struct Sized : Args {
+  static constexpr std::size_t kRoom = 64;
+  std::byte room[kRoom];
+};
+template <class Args>
+Sized<Args> sized() {
+  static_assert(sizeof(Sized<Args>) == sizeof(Args) + Sized<Args>::kRoom);
+  static_assert(std::is_trivially_copyable_v<Args>);
+  Sized<Args> args;
+  std::memset(static_cast<void*>(&args), 0, sizeof args);
   args.struct_size = sizeof(Args);
   return args;
 }
@@ -48,7 +61,8 @@ class Api {
 
   /// `name`: of the function, for messages.
   template <class Args>
-  void call(PJRT_Error* (*PJRT_Api::*function)(Args*), Args* args, const char* name) const {
+  void call(PJRT_Error* (*PJRT_Api::*function)(Args*), Sized<Args>* args, const char* name) const {
+    fit(args);
     if (is_over_.load(std::memory_order_relaxed)) throw at_the_end(name);
     if (!has(function)) {
       throw PluginFailure(name, PluginFailure::kUnimplemented,
@@ -59,9 +73,16 @@ class Api {
   }
   /// For what can't be reported: destroying things.
   template <class Args>
-  void call_quietly(PJRT_Error* (*PJRT_Api::*function)(Args*), Args* args) const noexcept {
+  void call_quietly(PJRT_Error* (*PJRT_Api::*function)(Args*), Sized<Args>* args) const noexcept {
+    fit(args);
     if (!has(function) || is_over_.load(std::memory_order_relaxed)) return;
     if (PJRT_Error* error = (table_->*function)(args)) destroy(error);
+  }
+
+  /// Done by the calls; for what arguments refer to.
+  template <class Args>
+  void fit(Sized<Args>* args) const {
+    if (minor() > kPjrtMinorVersion) args->struct_size = sizeof(*args);
   }
 
   /// Calls none of its functions any more once the process is at its end, where the plugin's own

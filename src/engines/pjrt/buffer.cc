@@ -37,6 +37,7 @@ void Buffer::read(std::byte* to, std::size_t bytes) const {
   std::vector<std::int64_t> order;
   for (std::size_t d = dims().size(); d > 0; --d) order.push_back(std::int64_t(d) - 1);
   auto layout = sized<PJRT_Buffer_MemoryLayout>();
+  api_->fit(&layout);
   layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
   layout.tiled.struct_size = sizeof(layout.tiled);
   layout.tiled.extension_start = nullptr;

@@ -45,6 +45,7 @@ class Program final : public ClientProgram {
       output_lists.push_back(outputs.data() + d * made);
     }
     auto options = sized<PJRT_ExecuteOptions>();
+    api_->fit(&options);
     options.non_donatable_input_indices = kept.data();
     options.num_non_donatable_input_indices = kept.size();
     auto args = sized<PJRT_LoadedExecutable_Execute_Args>();
@@ -146,6 +147,7 @@ std::unique_ptr<ClientProgram> compile_program(const Api* api, PJRT_Client* clie
   const std::string options = compile_options(device_ids);
   std::string code = text.code;  // the API wants to be able to write there
   auto program = sized<PJRT_Program>();
+  api->fit(&program);
   program.code = code.data();
   program.code_size = code.size();
   program.format = text.format.data();
