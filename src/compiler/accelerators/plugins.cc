@@ -83,8 +83,8 @@ const std::vector<Device>& load(const std::string& file, const PluginOptions& op
   log_info("platform '" + platform + "' has " + std::to_string(client->devices().size()) + " of " +
            client->devices().front().kind + ", by PJRT " + std::to_string(major) + "." +
            std::to_string(minor) + " (" + file + ")");
-  joined.keep();
   register_engine(accelerator_engine(platform, std::move(client)));
+  joined.keep();
   return find_engine(platform)->devices();
 }
 
