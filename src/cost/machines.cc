@@ -17,9 +17,10 @@ struct Row {
 
 // Longer names first where one contains another.
 constexpr Row kRows[] = {
-    {"A100", 312e12, 2.039e12, 300e9},  {"H100", 989.4e12, 3.35e12, 450e9},
-    {"H200", 989.4e12, 4.8e12, 450e9},  {"TPU v4", 275e12, 1.2e12, 90e9},
-    {"TPU v5e", 197e12, 0.81e12, 90e9}, {"TPU v5 lite", 197e12, 0.81e12, 90e9},
+    {"A100", 312e12, 2.039e12, 300e9},      {"H100 PCIe", 756e12, 2e12, 64e9},
+    {"H100", 989.4e12, 3.35e12, 450e9},     {"H200", 989.4e12, 4.8e12, 450e9},
+    {"TPU v4", 275e12, 1.2e12, 90e9},       {"TPU v5e", 197e12, 0.81e12, 90e9},
+    {"TPU v5 lite", 197e12, 0.81e12, 90e9},
 };
 
 std::string lower(std::string_view text) {

@@ -156,6 +156,7 @@ TEST(Machines, AreKnownByNameAndByKind) {
   const Network h100 = machine_named("H100");
   EXPECT_DOUBLE_EQ(h100.flops_per_second, 989.4e12);
   EXPECT_EQ(machine_named("NVIDIA H100 80GB HBM3"), h100);
+  EXPECT_DOUBLE_EQ(machine_named("NVIDIA H100 PCIe").memory_bytes_per_second, 2e12);
   EXPECT_DOUBLE_EQ(machine_named("tpu v5 lite").memory_bytes_per_second, 0.81e12);
   expect_has(message_of<ValueError>([] { (void)machine_named("abacus"); }), {"A100", "TPU v4"});
   EXPECT_NE(message_of<ValueError>([] { (void)machine_named("H1000"); }), "no error");
