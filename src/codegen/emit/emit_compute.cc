@@ -129,8 +129,9 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
   ReducePlan plan = reduce_kernel(i, operands, int(inputs.size()));
   if (!plan.kernel) return false;
   if (k == 1) plan.kernel.reduced = operands[0].program;
-  plan.kernel.shares_outputs = plan.kernel.shares_outputs && order.empty();
-  if (plan.kernel.shares_outputs) {
+  Accesses& access = plan.kernel.access;
+  if (!order.empty()) access.results = Share::whole;
+  if (access.makes_own()) {
     for (const ReduceOperand& o : operands) {
       const std::size_t end =
           &o == &operands.back() ? inputs.size() : std::size_t((&o + 1)->first_input);
@@ -140,12 +141,11 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
           o.program
               ? shared_inputs(*o.program, i.operand(0)->shape.element_count(), e.byte_counts(own))
               : std::vector<bool>(own.size(), true);
-      auto& all = plan.kernel.shares_inputs;
-      all.insert(all.end(), of_operand.begin(), of_operand.end());
+      for (const bool own : of_operand)
+        access.operands.push_back({own ? Share::own : Share::whole});
     }
   }
   for (std::size_t n = k; n < 2 * k; ++n) inputs.push_back(e.slot(*i.operand(n)));
-  if (plan.kernel.shares_outputs) plan.kernel.shares_inputs.resize(inputs.size(), false);
   e.task(i, std::move(plan.kernel), std::move(inputs), e.results(i));
   return true;
 }

@@ -448,8 +448,7 @@ void Loop::store(const ir::Instruction& of, std::shared_ptr<const LoopExpr> made
       e_->is_result(of) ? plan.classes[std::size_t(plan.slots[std::size_t(to)].classes)].count()
                         : 1;
   KernelDescriptor kernel = loop_kernel(made, count_, inputs_.size(), apart);
-  kernel.shares_outputs = true;
-  kernel.shares_inputs = shared_inputs(*made, count_, e_->byte_counts(inputs_));
+  kernel.access = Accesses::by_units(shared_inputs(*made, count_, e_->byte_counts(inputs_)));
   e_->task(of, std::move(kernel), inputs_, {to}, std::move(reuse));
 }
 

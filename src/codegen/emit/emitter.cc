@@ -235,8 +235,7 @@ SlotId Emitter::converted(const ir::Instruction& i, SlotId from, const Shape& sh
   const SlotId out =
       temporary(convert.shape.byte_count(), state_->plan().slots[std::size_t(from)].classes);
   KernelDescriptor kernel = loop_kernel(builder.finish(), shape.element_count());
-  kernel.shares_outputs = true;
-  kernel.shares_inputs = {true};
+  kernel.access = Accesses::by_units({true});
   task(i, std::move(kernel), {from}, {out});
   return out;
 }

@@ -8,10 +8,10 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <tessera/dtype.h>
 
+#include "src/codegen/kernels/access.h"
 #include "src/runtime/plan.h"
 
 namespace tessera::codegen {
@@ -56,16 +56,7 @@ struct KernelDescriptor {
   const runtime::KernelLabel* label = nullptr;  ///< its line in the table of its family
   std::int64_t units = 1;
   double nanoseconds = 0;
-  /// What units [begin, end) write is that share of the outputs, one after the other.
-  bool shares_outputs = false;
-  /// And of these inputs they read that share alone.
-  std::vector<bool> shares_inputs;
-  /// Units fall into so many equal groups, each of which reads its share alone of all inputs.
-  std::int64_t batch = 1;
-  /// A call prepares what it reads of the others, however few its units.
-  bool rereads_per_call = false;
-  /// But then few units of it cost no more than many, from about a hundred on.
-  bool rereads_at_no_cost = false;
+  Accesses access;           ///< what its units read and write
   bool has_effects = false;  ///< as KernelTask has it
   /// The same as a loop, of so many elements a unit, of which code can be made among that of other
   /// kernels. Null if it is none.

@@ -25,13 +25,14 @@ constexpr std::int64_t kParts = 16, kFewestParts = 8;
 /// unless short blocks are as fast as long ones.
 constexpr double kProductNanoseconds = 1.7;
 
-/// Whether a kernel reads of its input `k` only what belongs to its rows.
-bool reads_rows(const KernelDescriptor& kernel, std::size_t k) {
-  return k < kernel.shares_inputs.size() && kernel.shares_inputs[k];
-}
-/// Whether it does, or reads of it only what belongs to its matrix.
+/// Whether a kernel reads of its input `k` only what belongs to its rows, or to its matrix.
 bool reads_share(const KernelDescriptor& kernel, std::size_t k, const ChainFinder::Chain& chain) {
-  return reads_rows(kernel, k) || (chain.matrices > 0 && kernel.batch % chain.matrices == 0);
+  return chain.matrices > 0 ? kernel.access.reads_share(k, chain.matrices)
+                            : kernel.access.reads_own(k);
+}
+/// Whether its sums over rows read of it only what belongs to these.
+bool sums_own(const KernelDescriptor& kernel, std::size_t k) {
+  return kernel.row_sums->share(k) == Share::own;
 }
 /// Whether the task takes what the chain makes otherwise than by rows, but as sums over them.
 bool adds_up(const KernelTask& task, const KernelDescriptor& kernel,
@@ -40,8 +41,8 @@ bool adds_up(const KernelTask& task, const KernelDescriptor& kernel,
   bool by_rows = true, adds_up = true;
   for (std::size_t k = 0; k < task.inputs.size(); ++k) {
     if (chain.made.count(task.inputs[k]) == 0) continue;
-    by_rows = by_rows && reads_rows(kernel, k);
-    adds_up = adds_up && kernel.row_sums->sizes.by_rows[k];
+    by_rows = by_rows && kernel.access.reads_own(k);
+    adds_up = adds_up && sums_own(kernel, k);
   }
   return !by_rows && adds_up;
 }
@@ -50,8 +51,7 @@ bool adds_up(const KernelTask& task, const KernelDescriptor& kernel,
 bool ChainFinder::reads_part(const Block& block, std::size_t n, std::size_t k,
                              const Chain& chain) const {
   const KernelDescriptor& kernel = kernels_.at(task_of(block.steps[n])->kernel);
-  return chain.sums.count(n) != 0 ? kernel.row_sums->sizes.by_rows[k]
-                                  : reads_share(kernel, k, chain);
+  return chain.sums.count(n) != 0 ? sums_own(kernel, k) : reads_share(kernel, k, chain);
 }
 
 std::int64_t ChainFinder::parts_of(const Chain& chain, ClassesId classes) const {
@@ -63,7 +63,7 @@ std::int64_t ChainFinder::parts_of(const Chain& chain, ClassesId classes) const 
 /// Whether the task reads the rows of a large array that a link of the chain reads as well.
 bool ChainFinder::is_sibling(const KernelTask& task, const Chain& chain) const {
   const KernelDescriptor& kernel = kernels_.at(task.kernel);
-  if (chain.multiplies() || kernel.rereads_per_call) return false;
+  if (chain.multiplies() || kernel.access.prepares()) return false;
   for (std::size_t k = 0; k < task.inputs.size(); ++k) {
     if (chain.shared.count(task.inputs[k]) != 0 && reads_share(kernel, k, chain)) return true;
   }
@@ -76,7 +76,7 @@ bool ChainFinder::add(const Block& block, std::size_t n, Chain* chain) const {
   const KernelDescriptor& kernel = kernels_.at(task.kernel);
   const bool first = chain->links.empty();
   const bool sums = adds_up(task, kernel, *chain);
-  if (!(kernel.shares_outputs || sums) || task.transfers_to || task.outputs.empty() ||
+  if (!(kernel.access.makes_own() || sums) || task.transfers_to || task.outputs.empty() ||
       task.units <= 0) {
     return false;
   }
@@ -110,11 +110,11 @@ bool ChainFinder::add(const Block& block, std::size_t n, Chain* chain) const {
   Chain with = *chain;
   with.rows = rows;
   with.groups = groups;
-  if (kernel.rereads_per_call && chain->matrices == 0) {
+  if (kernel.access.prepares() && chain->matrices == 0) {
     // Few rows by each matrix of a batch, as of one step of decoding: it is read for them once.
     const bool whole = !sums && kernel.parts && kernel.parts.rows < kProductRows &&
                        units > kernel.parts.rows && units % kernel.parts.rows == 0;
-    if (!whole && !kernel.rereads_at_no_cost &&
+    if (!whole && kernel.access.waits() &&
         task.nanoseconds > kProductNanoseconds * double(largest)) {
       return false;
     }
@@ -157,7 +157,7 @@ void ChainFinder::add_makers(const Block& block, std::size_t first, std::size_t 
   const KernelDescriptor& kernel = kernels_.at(task.kernel);
   for (std::size_t k = 0; k < task.inputs.size(); ++k) {
     const SlotId s = task.inputs[k];
-    const bool sums = chain.matrices == 0 && kernel.row_sums && kernel.row_sums->sizes.by_rows[k];
+    const bool sums = chain.matrices == 0 && kernel.row_sums && sums_own(kernel, k);
     if (chain.made.count(s) != 0 || bytes(s) < kLeastChainBytes ||
         !(sums || reads_share(kernel, k, chain))) {
       continue;

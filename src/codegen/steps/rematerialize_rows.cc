@@ -70,7 +70,7 @@ class Rematerializer {
       if (!out.insert(n).second) continue;
       const KernelTask& task = *task_of(block->steps[n]);
       nanoseconds += task.nanoseconds;
-      if (out.size() > kMostRemade || !kernels_.at(task.kernel).shares_outputs ||
+      if (out.size() > kMostRemade || !kernels_.at(task.kernel).access.makes_own() ||
           task.has_effects || nanoseconds > kNanosecondsOfByte * double(bytes(s))) {
         return std::nullopt;
       }

@@ -63,7 +63,7 @@ class StencilJoiner {
     const Slot& out = plan_.slots[std::size_t(task->outputs[0])];
     const auto count = std::int64_t(plan_.classes[std::size_t(out.classes)].count());
     const bool by_elements = kernel.loop != nullptr && kernel.elements_per_unit == 1 &&
-                             kernel.shares_outputs && task->units > 0;
+                             kernel.access.makes_own() && task->units > 0;
     if (!by_elements || out.memory != MemoryKind::device ||
         out.bytes * count < kLeastStencilBytes || out.bytes % task->units != 0) {
       return nullptr;

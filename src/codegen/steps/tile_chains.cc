@@ -107,7 +107,7 @@ class Tiler {
     if (task_of(block->steps[n]) == nullptr) return n;
     const std::size_t slots_before = plan_.slots.size();
     std::optional<Joined> best = joined_from(*block, n, 0);
-    if (const std::int64_t matrices = kernels_.at(task_of(block->steps[n])->kernel).batch;
+    if (const std::int64_t matrices = kernels_.at(task_of(block->steps[n])->kernel).access.groups;
         matrices > 1) {
       std::optional<Joined> other = joined_from(*block, n, matrices);
       if (other && (!best || double(other->saved) > kMatrixGain * double(best->saved))) {
@@ -136,7 +136,7 @@ class Tiler {
     };
     for (const std::size_t n : chain.links) {
       const KernelTask& task = *task_of(block.steps[n]);
-      const bool waits = kernels_.at(task.kernel).rereads_per_call && chain.sums.count(n) == 0 &&
+      const bool waits = kernels_.at(task.kernel).access.prepares() && chain.sums.count(n) == 0 &&
                          std::none_of(task.inputs.begin(), task.inputs.end(),
                                       [&](SlotId s) { return chain.made.count(s) != 0; });
       std::erase_if(waiting, [&](std::size_t product) {

@@ -81,7 +81,7 @@ class MaskAnalysis {
     MaskedColumns::Link& to = out_.links[l];
     const ProductParts& parts = link.kernel.parts;
     if (link.sums) return visit_sums(link, &to);
-    if (parts && link.kernel.rereads_per_call) {
+    if (parts) {
       const Hidden lhs = value_at(link.inputs[0]), rhs = value_at(link.inputs[1]);
       need(rhs);
       need(lhs);

@@ -10,7 +10,7 @@
 namespace tessera::codegen {
 
 /// For each input, of so many bytes, of a loop over so many elements: whether a run of elements
-/// reads the share of the input that it is of the loop (KernelDescriptor::shares_inputs). Such are
+/// reads the share of the input that it is of the loop (Share::own). Such are
 /// arrays read element by element, and those that have one element for each row.
 std::vector<bool> shared_inputs(const LoopExpr& program, std::int64_t elements,
                                 const std::vector<std::int64_t>& bytes);

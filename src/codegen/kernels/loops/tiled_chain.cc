@@ -485,7 +485,7 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
     // Other chains go through memory in blocks that are longer.
     const bool multiplies =
         std::any_of(chain.links.begin(), chain.links.end(),
-                    [](const TiledChain::Link& link) { return link.kernel.rereads_per_call; });
+                    [](const TiledChain::Link& link) { return link.kernel.access.prepares(); });
     made->short_block =
         multiplies ? std::max<std::int64_t>(1, kShortBlockBytes / row) : chain.block;
     std::set<int> read;  // outputs of the chain that later links read
@@ -506,10 +506,10 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
       }
       const std::int64_t sum_bytes =
           link.sums ? link.sums->elements() * std::int64_t(byte_size(link.sums->held)) : 0;
-      made->links.insert(
-          made->links.begin(),
-          {link.sums ? link.sums->make() : link.kernel.make(), link.units / chain.rows, link.inputs,
-           link.outputs, is_read, link.sums != nullptr || link.kernel.rereads_per_call, sum_bytes});
+      made->links.insert(made->links.begin(),
+                         {link.sums ? link.sums->make() : link.kernel.make(),
+                          link.units / chain.rows, link.inputs, link.outputs, is_read,
+                          link.sums != nullptr || link.kernel.access.prepares(), sum_bytes});
       const ProductParts& parts = link.kernel.parts;
       made->links.front().holds_second = !link.sums && parts &&
                                          parts.rows >= 2 * chain.block * link.units / chain.rows &&

@@ -287,6 +287,20 @@ ProductParts parts_of(const DotAttrs& a, DType operands, DType result) {
                               : parts_by<multiply_bf16>(a, operands, 2);
 }
 
+/// What a row of the result, or a column where these are the units, is made of.
+Accesses accesses_of(const DotAttrs& a) {
+  using Preparation = Access::Preparation;
+  const bool own_rows = !a.lhs_transposed && a.lhs.inner == 1;
+  Accesses out;
+  out.results = a.split_columns ? Share::whole : Share::own;
+  out.operands = {{own_rows ? Share::own : Share::group},
+                  {Share::group, a.kernel == DotKernel::packed ? Preparation::overlapped
+                                                               : Preparation::each_call}};
+  // Those that are interleaved aren't a share.
+  out.groups = a.batch / std::max(a.lhs.inner, a.rhs.inner);
+  return out;
+}
+
 template <DType lhs>
 runtime::KernelFunction narrow_function(DType rhs) {
   return rhs == DType::s8 ? run_narrow<lhs, DType::s8> : run_narrow<lhs, DType::u8>;
@@ -530,17 +544,12 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
                          dot.location());
     }
     kernel.units = a.split_columns ? a.batch * a.n : a.batch * a.m;
-    kernel.shares_outputs = !a.split_columns;
-    kernel.shares_inputs = {!a.lhs_transposed && a.lhs.inner == 1, false};
-    // Those that are interleaved aren't a share.
-    kernel.batch = a.batch / std::max(a.lhs.inner, a.rhs.inner);
-    kernel.rereads_per_call = true;
+    kernel.access = accesses_of(a);
     kernel.parts = parts_of(a, l.dtype, t);
     if (!a.interleaved()) {
       kernel.row_sums = row_sums(l.dtype, r.dtype, t,
                                  {a.batch, a.k, a.m, a.n, {a.lhs_transposed, !a.rhs_transposed}});
     }
-    kernel.rereads_at_no_cost = a.kernel == DotKernel::packed;
     // A few rows or columns are read as fast as memory gives them.
     const auto read = double(byte_size(l.dtype)) * double(a.k) * double(a.m + a.n);
     kernel.nanoseconds =

@@ -498,7 +498,7 @@ KernelDescriptor op_kernel(const Reduction& r, bool compiled) {
   // Short runs are no use to a program.
   if (program) s.columns = std::min<std::int64_t>(shape.b, 64);
   kernel.units = s.by_rows ? shape.a : shape.b / s.columns;
-  kernel.shares_outputs = s.by_rows;
+  if (s.by_rows) kernel.access.results = Share::own;
   kernel.nanoseconds = std::max(r.interpreted() * time_of_code(compiled),
                                 r.elements() * double(byte_size(s.dtype)) * prices::byte::kReduced);
   kernel.key = kernel_key("reduce", shape.a, shape.reduced, shape.b, s.dtype, op, s.by_rows,
@@ -534,7 +534,7 @@ KernelDescriptor program_kernel(const Reduction& r, bool compiled) {
                                      [](const ReduceOperand& o) { return o.program != nullptr; });
   kernel.units = made_here ? shape.a : std::max<std::int64_t>(1, shape.a * shape.b);
   if (shape.a * shape.b == 0) kernel.units = 0;
-  kernel.shares_outputs = made_here || shape.b == 1;
+  if (made_here || shape.b == 1) kernel.access.results = Share::own;
   kernel.nanoseconds = r.interpreted();
   kernel.key = kernel_key("general-reduce", shape.a, shape.reduced, shape.b, g.bytes, made_here,
                           r.reducer->key(), r.operand_keys(), g.init, compiled);

@@ -222,9 +222,7 @@ KernelDescriptor sum_of_parts(const RowSums& sums, std::int64_t parts) {
   kernel.units = sums.sizes.batch * sums.elements();
   kernel.nanoseconds =
       prices::call::kSums + prices::other::kPartAdded * double(kernel.units) * double(parts + 1);
-  kernel.shares_outputs = true;
-  kernel.shares_inputs = {parts == 1};
-  kernel.batch = sums.sizes.batch;
+  kernel.access = {Share::own, {{parts == 1 ? Share::own : Share::group}}, sums.sizes.batch};
   kernel.key =
       kernel_key("sum-of-parts", parts, sums.sizes.batch, sums.elements(), sums.result, sums.held);
   kernel.make = kernel_maker(sums.held == DType::f64 ? run_parts<double> : run_parts<float>,

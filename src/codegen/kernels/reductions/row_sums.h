@@ -32,6 +32,8 @@ struct RowSums {
   DType result = DType::f32, held = DType::f32;  ///< the sums' type
 
   std::int64_t rows() const { return sizes.batch * sizes.rows; }
+  /// Of the rows of a batch, its groups, to which of a side that stands otherwise all belongs.
+  Share share(std::size_t k) const { return sizes.by_rows[k] ? Share::own : Share::group; }
   std::int64_t elements() const { return sizes.m * sizes.n; }  ///< of each result
 };
 

@@ -100,8 +100,7 @@ KernelDescriptor table_sums_kernel(const ir::Instruction& scatter) {
   kernel.units = tables;
   kernel.nanoseconds =
       prices::call::kSums + prices::index::kTableUpdate * double(updates.element_count());
-  kernel.shares_outputs = true;
-  kernel.shares_inputs = {false, false};
+  kernel.access = Accesses::by_units({false, false});
   kernel.key = kernel_key("table-sums", a.entries, a.rows, a.columns);
   kernel.make = kernel_maker(run_tables, a);
   auto sums = std::make_shared<RowSums>();
