@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/cost/work.h"
+#include "src/ir/analysis/element_source.h"
 
 namespace tessera::cost {
 namespace {
@@ -17,11 +18,11 @@ double bytes_of(const Shape& s) {
   return n;
 }
 
-/// Can be computed where it is used, element by element.
+/// Can be computed where it is used, element by element. Fusion does more: it reads through what
+/// moves elements, too (codegen::is_view).
 bool can_be_fused(Opcode op) {
-  return (ir::has_trait(op, ir::traits::elementwise | ir::traits::repeats) ||
-          ir::is_generated(op)) &&
-         !ir::is_alias(op);
+  const ir::ElementSource source = ir::element_source(op);
+  return source == ir::ElementSource::computed || source == ir::ElementSource::repeated;
 }
 
 }  // namespace

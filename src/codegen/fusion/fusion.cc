@@ -14,6 +14,7 @@
 #include "src/codegen/kernels/indexed/gather.h"
 #include "src/codegen/kernels/loops/loop_expr.h"
 #include "src/codegen/kernels/moves/composed_view.h"
+#include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {
 namespace {
@@ -27,10 +28,6 @@ constexpr int kMaxOps = 256;
 constexpr std::size_t kMaxReads = 6;
 /// A chain of views, and the boxes of a composed view: each row looks at all of them.
 constexpr std::size_t kMaxViews = 16, kMaxPieces = 12;
-/// Elements of larger sources are read together if they are no further apart.
-constexpr std::int64_t kMostApart = 16;
-/// Sources whose elements may be read in any order.
-constexpr std::int64_t kSmall = 64 << 10;
 
 /// Where a value is made: in the loop of `root`, seen through a stack of views. The parts of a
 /// concatenation, and the indices of a gather, are loops of their own, numbered after the
@@ -306,6 +303,7 @@ class Fuser {
 
   /// Whether it may be made in all these places.
   bool recompute(const Instruction& i, const Contexts& contexts) {
+    using namespace prices::fusion;
     if (contexts.size() <= kMaxRepeats) return recompute(i);
     const bool cheap = survey_.costs_at_most(i, kCheap, kCheapArrays, kShortChain);
     if (repetitions(i, contexts) > double(cheap ? kMaxReads : kMaxRepeats) ||
@@ -317,6 +315,7 @@ class Fuser {
   }
   /// Whether it may be made more than once.
   bool recompute(const Instruction& i) {
+    using namespace prices::fusion;
     if (survey_.costs_at_most(i, kCheap, kCheapArrays, kShortChain)) {
       mattered_.recompute = true;
       return options_.recompute;
@@ -334,7 +333,7 @@ class Fuser {
   /// less than to read it, once more by each.
   bool run_by_those_of(const Instruction& i, const Instruction& root) const {
     return classes(root.index) == classes(i.index) ||
-           survey_.costs_at_most(i, kCheaperThanReading, 0, kShortChain);
+           survey_.costs_at_most(i, prices::fusion::kCheaperThanReading, 0, kShortChain);
   }
 
   bool fits(const Instruction& i, bool loop, const Contexts& contexts) {
@@ -418,9 +417,10 @@ class Fuser {
     if (stack == 0) return true;
     ComposedView m = ComposedView::identity(0, source.shape.dims);
     if (!seen_through(stack, &m)) return false;
-    if (source.shape.byte_count() <= kSmall) return true;
+    if (source.shape.byte_count() <= prices::fusion::kSmall) return true;
     for (const ComposedView::Piece& p : m.pieces) {
-      if (!p.sides.empty() && std::llabs(p.sides.back().stride) > kMostApart) return false;
+      if (!p.sides.empty() && std::llabs(p.sides.back().stride) > prices::fusion::kMostApart)
+        return false;
     }
     return true;
   }

@@ -10,17 +10,12 @@
 
 #include "src/codegen/fusion/fusion.h"
 #include "src/codegen/kernels/loops/loop_expr.h"
+#include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {
 
 /// So often may a cheap value be made.
 inline constexpr std::size_t kMaxRepeats = 3;
-/// What one element of a cheap value takes, in those of an addition; of one that is made again for
-/// less memory; and from how many arrays it may be made.
-inline constexpr double kCheap = 1.3, kExpensive = 8;
-inline constexpr int kCheapArrays = 1, kExpensiveArrays = 2;
-/// What is made from none, and so costs less than an array would.
-inline constexpr double kCheaperThanReading = 4;
 /// And through how many ops it is followed.
 inline constexpr std::size_t kShortChain = 8, kLongChain = 24;
 
@@ -41,8 +36,9 @@ struct FusionPlanner::Survey {
       users.push_back(i->users());
     }
     for (const auto& i : list) {
-      stored[at(*i)] = users[at(*i)].size() > kMaxRepeats &&
-                       !costs_at_most(*i, kCheap, kCheapArrays, kShortChain);
+      stored[at(*i)] =
+          users[at(*i)].size() > kMaxRepeats &&
+          !costs_at_most(*i, prices::fusion::kCheap, prices::fusion::kCheapArrays, kShortChain);
     }
   }
 

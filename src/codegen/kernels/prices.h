@@ -3,9 +3,12 @@
 // Also called: the cost model; TargetTransformInfo, as LLVM has it.
 #pragma once
 
+#include <cstdint>
+
 /// Nanoseconds of one thread. They choose among ways to run one program, so that it is their ratios
 /// that have to be right, to a factor of two or so. Set on the machine of docs/performance.md, with
-/// AVX-512; `bench_kernels` shows what kernels take on another one.
+/// AVX-512. `scripts/bench --prices` measures the main ones on another machine, and prints them
+/// beside these.
 namespace tessera::codegen::prices {
 
 /// A call, before its first element.
@@ -71,5 +74,103 @@ inline constexpr double kLongFft = 1, kLongFftLevel = 1;  ///< other lengths
 inline constexpr double kSparseRow = 10, kSparse = 2, kSparseColumn = 0.5;
 inline constexpr double kLapackOperation = 0.25;
 }  // namespace other
+
+// What decides beside the time of kernels. Sizes follow the caches of that machine: 48 KB and 2 MB
+// of each core. Counts of pieces follow what 8 to 32 workers need; results never depend on how many
+// there are.
+
+/// Steps that become one and go through the same rows, a block at a time.
+namespace chains {
+/// Bytes of an array: smaller ones stay in the second cache from step to step anyway.
+inline constexpr std::int64_t kLeastBytes = std::int64_t(1) << 19;
+/// Bytes of scratch memory of a block: what the second cache holds next to all else.
+inline constexpr std::int64_t kBlockBytes = std::int64_t(512) << 10;
+/// Bytes of a row that pays for calls of its own.
+inline constexpr std::int64_t kLongRow = std::int64_t(32) << 10;
+/// Rows of a block: a product packs its right side once more for each.
+inline constexpr std::int64_t kProductRows = 128;
+/// Nanoseconds of a product for each byte of what it makes or takes: above that loading the byte is
+/// little beside it, and short blocks cost more than they save.
+inline constexpr double kProductOfByte = 1.7;
+/// Rows, or matrices of a batch, of all devices: fewer would leave workers idle.
+inline constexpr std::int64_t kFewestRows = 64, kFewestMatrices = 16;
+/// Parts of the rows, of all devices, whose sums are made apart: one for each of as many workers.
+inline constexpr std::int64_t kParts = 16, kFewestParts = 8;
+/// Blocks of whole matrices of a batch: more than there are workers.
+inline constexpr std::int64_t kBlocks = 32;
+/// Bytes of scratch memory for a matrix of a batch and what goes with it: more gains nothing.
+inline constexpr std::int64_t kMatrixBytes = std::int64_t(16) << 20;
+/// Traffic that is saved by matrices, of that by rows, which takes less memory.
+inline constexpr double kMatrixGain = 1.25;
+/// Bytes of traffic that are saved for each one by which the peak of memory grows.
+inline constexpr std::int64_t kSavedForPeak = 64;
+}  // namespace chains
+
+/// Loops that read rows around their own, joined.
+namespace stencils {
+/// Bytes of an array, of all devices together: smaller ones stay in a cache anyway.
+inline constexpr std::int64_t kLeastBytes = std::int64_t(4) << 20;
+/// Bytes of scratch memory of a block: what the second cache holds next to what comes and goes.
+inline constexpr std::int64_t kBlockBytes = std::int64_t(1200) << 10;
+/// Rows that are made twice, of those of a block: more takes as long as going through memory.
+inline constexpr double kMostRepeated = 0.3;
+/// Blocks, of all devices, that keep workers busy.
+inline constexpr std::int64_t kFewestBlocks = 8;
+}  // namespace stencils
+
+/// Steps, and loops of them, that are too short to be worth starting.
+namespace short_steps {
+/// Nanoseconds of a step, and of a loop's iteration: longer ones may be shared out to workers, and
+/// hide what it takes to start them.
+inline constexpr double kStep = 5000, kTrip = 20000;
+/// Nanoseconds of a start, which prices have in them and code in one function doesn't take.
+inline constexpr double kStart = 15;
+/// Iterations of a loop that doesn't say how many it has.
+inline constexpr double kUsualTrips = 64;
+/// Bytes that are copied in an iteration: lockstep passes such values on instead.
+inline constexpr std::int64_t kMostCopied = std::int64_t(4) << 10;
+/// Bytes of scratch memory: more wouldn't stay in the nearest caches.
+inline constexpr std::int64_t kMostScratch = std::int64_t(128) << 10;
+}  // namespace short_steps
+
+/// Arrays that are made again where they are read far behind.
+namespace remade {
+/// Bytes of an array: smaller ones are held. So is what is so many times smaller than what is made
+/// of it.
+inline constexpr std::int64_t kHeldBytes = std::int64_t(1) << 20, kMuchSmaller = 8;
+/// Nanoseconds for each byte: several times what it takes to write and read it.
+inline constexpr double kOfByte = 1.7;
+}  // namespace remade
+
+/// Values that are made where they are read. Of an element, in operations as element::kSimple.
+namespace fusion {
+/// A cheap value may be made again; a less cheap one, for less memory. And from how many arrays.
+inline constexpr double kCheap = 1.3, kExpensive = 8;
+inline constexpr int kCheapArrays = 1, kExpensiveArrays = 2;
+/// What is made from no array, and so costs less than one would.
+inline constexpr double kCheaperThanReading = 4;
+/// Elements between those that are read one after the other, which a line of a cache still has.
+inline constexpr std::int64_t kMostApart = 16;
+/// Bytes of a source that may be read in any order, as a cache has it.
+inline constexpr std::int64_t kSmall = 64 << 10;
+}  // namespace fusion
+
+/// Plans of one program, compared: what one has of another's time or memory.
+namespace plans {
+/// Time for less memory: what is made again must not take so much more.
+inline constexpr double kMaxSlower = 1.5, kHardlySlower = 1.02;
+/// Memory: what is less at all; what is worth cheap values that are made again, others, and
+/// products; and what isn't more.
+inline constexpr double kAnyLess = 0.99, kCheaplyLess = 0.95, kDearlyLess = 0.9;
+inline constexpr double kRemadeLess = 0.8, kHardlyMore = 1.001;
+/// Time, what is worth it without less memory: estimates are not exact.
+inline constexpr double kFaster = 0.97;
+/// And how long a program must run for that, in nanoseconds.
+inline constexpr double kShort = 100000;
+/// Iterations of any loop.
+inline constexpr double kTrips = 16;
+/// Bytes of an array that a cache has after the kernel that makes it.
+inline constexpr std::int64_t kCached = std::int64_t(512) << 10;
+}  // namespace plans
 
 }  // namespace tessera::codegen::prices

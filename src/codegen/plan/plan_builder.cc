@@ -10,6 +10,7 @@
 #include "src/base/contains.h"
 #include "src/codegen/emit/emitter.h"
 #include "src/codegen/fusion/fused_module.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/plan/liveness.h"
 #include "src/codegen/plan/memory_kinds.h"
 #include "src/codegen/plan/plan_time.h"
@@ -97,15 +98,8 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
 
 /// Larger modules are not built once more for what seldom helps.
 constexpr std::size_t kMaxTried = 1500;
-/// What is computed again must not take so much more time.
-constexpr double kMaxSlower = 1.5, kHardlySlower = 1.02, kAnyTime = 1e9;
-/// Of the memory, what is less at all, what is worth products that are made again, and what isn't
-/// more.
-constexpr double kAnyLess = 0.99, kRemadeLess = 0.8, kHardlyMore = 1.001;
-/// Of the time, what is worth it without less memory: estimates are not exact.
-constexpr double kFaster = 0.97;
-/// And how long a program must run for that, in nanoseconds.
-constexpr double kShort = 100000;
+/// Times as long: whatever it takes.
+constexpr double kAnyTime = 1e9;
 
 /// Bytes of arguments and results in device memory, which no plan does without.
 std::int64_t least_bytes(const runtime::Plan& plan) {
@@ -185,6 +179,7 @@ class Trials {
   }
 
   bool attempt(const FusionOptions& options, double worth, double most_slower) {
+    using namespace prices::plans;
     const bool least = double(measured_.least) >= kAnyLess * double(measured_.peak);
     if (least && measured_.nanoseconds < kShort) return false;
     FusionPlan other = planner_.plan(options);
@@ -199,6 +194,7 @@ class Trials {
 
   /// Takes another plan if it is better.
   bool settle(BuiltPlan its_plan, double worth, double most_slower) {
+    using namespace prices::plans;
     const Measured its = measure(&its_plan.plan);
     const double less = double(its.peak) / double(measured_.peak);
     const double slower = its.nanoseconds / measured_.nanoseconds;
@@ -215,6 +211,7 @@ class Trials {
   /// Reading through views is fast, but may keep an array for longer; making values twice takes
   /// time: it has to be worth it.
   void compare() {
+    using namespace prices::plans;
     measured_ = measure(&best_.built.plan);
     const FusionOptions mattered = decided_.mattered;
     FusionOptions options;
@@ -227,18 +224,18 @@ class Trials {
       options.operand_transposes = !attempt(apart, kAnyLess, kAnyTime);
     }
     options.recompute = true;
-    if (mattered.recompute) attempt(options, 0.95, kAnyTime);
+    if (mattered.recompute) attempt(options, kCheaplyLess, kAnyTime);
     if (module_.instruction_count() <= kMaxTried) {
       FusionOptions widely = options;
       widely.recompute_widely = true;
-      if (mattered.recompute_widely) attempt(widely, 0.95, kMaxSlower);
+      if (mattered.recompute_widely) attempt(widely, kCheaplyLess, kMaxSlower);
       options.recompute_expensive = true;
-      if (mattered.recompute_expensive) attempt(options, 0.9, kMaxSlower);
+      if (mattered.recompute_expensive) attempt(options, kDearlyLess, kMaxSlower);
       options.recompute_long = true;
-      if (mattered.recompute_long) attempt(options, 0.9, kMaxSlower);
+      if (mattered.recompute_long) attempt(options, kDearlyLess, kMaxSlower);
       options.recompute_widely = true;
       const bool expensive = mattered.recompute_expensive || mattered.recompute_long;
-      if (mattered.recompute_widely && expensive) attempt(options, 0.9, kMaxSlower);
+      if (mattered.recompute_widely && expensive) attempt(options, kDearlyLess, kMaxSlower);
     }
     if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
     if (best_.built.holds_rows && module_.instruction_count() <= kMaxTried) {

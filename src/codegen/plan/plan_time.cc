@@ -11,10 +11,6 @@ namespace {
 
 using namespace runtime;
 
-constexpr double kTrips = 16;
-/// Arrays that a cache has after the kernel that makes them.
-constexpr std::int64_t kCached = std::int64_t(512) << 10;
-
 class TimeEstimate {
  public:
   explicit TimeEstimate(const Plan& plan) : plan_(plan) {}
@@ -25,7 +21,7 @@ class TimeEstimate {
       if (const auto* task = std::get_if<KernelTask>(&s.what)) {
         sum += of(*task);
       } else if (const auto* loop = std::get_if<While>(&s.what)) {
-        sum += kTrips * (of(loop->condition) + of(loop->body));
+        sum += prices::plans::kTrips * (of(loop->condition) + of(loop->body));
       } else if (const auto* conditional = std::get_if<Conditional>(&s.what)) {
         double longest = 0;
         for (const Branch& b : conditional->branches) longest = std::max(longest, of(b.block));
@@ -42,8 +38,8 @@ class TimeEstimate {
     double moved = 0;
     for (const SlotId s : arrays) {
       const std::int64_t bytes = plan_.slots[std::size_t(s)].bytes;
-      moved +=
-          double(bytes) * (bytes > kCached ? prices::byte::kFromMemory : prices::byte::kFromCache);
+      moved += double(bytes) * (bytes > prices::plans::kCached ? prices::byte::kFromMemory
+                                                               : prices::byte::kFromCache);
     }
     const SlotId made = task.outputs.empty() ? -1 : task.outputs[0];
     const std::int64_t classes =

@@ -8,6 +8,7 @@
 
 #include "src/base/contains.h"
 #include "src/codegen/kernels/code/kept_code.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/reductions/row_sums.h"
 
 namespace tessera::codegen {
@@ -15,15 +16,6 @@ namespace tessera::codegen {
 using namespace runtime;
 
 namespace {
-
-/// Fewer rows than this, or matrices of a batch, of all devices, would leave workers idle.
-constexpr std::int64_t kFewestRows = 64, kFewestMatrices = 16;
-/// Parts of the rows, of all devices, whose sums are made apart, for as many workers at most; and
-/// the fewest. They don't depend on the workers that there are, as results would.
-constexpr std::int64_t kParts = 16, kFewestParts = 8;
-/// And its work on a byte of what it makes or takes must be small, next to loading it from memory,
-/// unless short blocks are as fast as long ones.
-constexpr double kProductNanoseconds = 1.7;
 
 /// Whether a kernel reads of its input `k` only what belongs to its rows, or to its matrix.
 bool reads_share(const KernelDescriptor& kernel, std::size_t k, const ChainFinder::Chain& chain) {
@@ -56,8 +48,8 @@ bool ChainFinder::reads_part(const Block& block, std::size_t n, std::size_t k,
 
 std::int64_t ChainFinder::parts_of(const Chain& chain, ClassesId classes) const {
   const std::int64_t of_all = chain.groups * plan_.classes[std::size_t(classes)].count();
-  return std::max<std::int64_t>(
-      1, std::min((kParts + of_all - 1) / of_all, chain.rows / chain.groups / chain.fewest_rows()));
+  return std::max<std::int64_t>(1, std::min((prices::chains::kParts + of_all - 1) / of_all,
+                                            chain.rows / chain.groups / chain.fewest_rows()));
 }
 
 /// Whether the task reads the rows of a large array that a link of the chain reads as well.
@@ -102,9 +94,10 @@ bool ChainFinder::add(const Block& block, std::size_t n, Chain* chain) const {
     if (plan_.slots[std::size_t(s)].memory != MemoryKind::device || bytes(s) == 0) return false;
     largest = std::max(largest, bytes(s));
   }
-  const std::int64_t fewest = chain->matrices > 0
-                                  ? std::max<std::int64_t>(kFewestMatrices, 2 * planned_workers())
-                                  : kFewestRows;
+  const std::int64_t fewest =
+      chain->matrices > 0
+          ? std::max<std::int64_t>(prices::chains::kFewestMatrices, 2 * planned_workers())
+          : prices::chains::kFewestRows;
   const std::int64_t count = plan_.classes[std::size_t(mine)].count();
   if (rows * count < fewest) return false;
   Chain with = *chain;
@@ -112,20 +105,21 @@ bool ChainFinder::add(const Block& block, std::size_t n, Chain* chain) const {
   with.groups = groups;
   if (kernel.access.prepares() && chain->matrices == 0) {
     // Few rows by each matrix of a batch, as of one step of decoding: it is read for them once.
-    const bool whole = !sums && kernel.parts && kernel.parts.rows < kProductRows &&
+    const bool whole = !sums && kernel.parts && kernel.parts.rows < prices::chains::kProductRows &&
                        units > kernel.parts.rows && units % kernel.parts.rows == 0;
     if (!whole && kernel.access.waits() &&
-        task.nanoseconds > kProductNanoseconds * double(largest)) {
+        task.nanoseconds > prices::chains::kProductOfByte * double(largest)) {
       return false;
     }
-    const std::int64_t at_once = whole ? kernel.parts.rows : kProductRows;
+    const std::int64_t at_once = whole ? kernel.parts.rows : prices::chains::kProductRows;
     if (with.of_rows == 0 || at_once * with.of_rows > with.at_once * units) {
       with.at_once = at_once;
       with.of_rows = units;
       with.whole_matrices = whole;
     }
   }
-  if (groups > 0 && groups * parts_of(with, mine) * count < kFewestParts) return false;
+  if (groups > 0 && groups * parts_of(with, mine) * count < prices::chains::kFewestParts)
+    return false;
   *chain = std::move(with);
   chain->links.push_back(n);
   if (sums) {
@@ -135,7 +129,8 @@ bool ChainFinder::add(const Block& block, std::size_t n, Chain* chain) const {
   }
   for (std::size_t k = 0; k < task.inputs.size(); ++k) {
     const SlotId s = task.inputs[k];
-    if (reads_part(block, n, k, *chain) && bytes(s) >= kLeastChainBytes) chain->shared.insert(s);
+    if (reads_part(block, n, k, *chain) && bytes(s) >= prices::chains::kLeastBytes)
+      chain->shared.insert(s);
   }
   return true;
 }
@@ -158,7 +153,7 @@ void ChainFinder::add_makers(const Block& block, std::size_t first, std::size_t 
   for (std::size_t k = 0; k < task.inputs.size(); ++k) {
     const SlotId s = task.inputs[k];
     const bool sums = chain.matrices == 0 && kernel.row_sums && sums_own(kernel, k);
-    if (chain.made.count(s) != 0 || bytes(s) < kLeastChainBytes ||
+    if (chain.made.count(s) != 0 || bytes(s) < prices::chains::kLeastBytes ||
         !(sums || reads_share(kernel, k, chain))) {
       continue;
     }

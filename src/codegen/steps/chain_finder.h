@@ -16,10 +16,6 @@
 
 namespace tessera::codegen {
 
-/// Arrays of fewer bytes stay in cache anyway.
-inline constexpr std::int64_t kLeastChainBytes = std::int64_t(1) << 19;
-/// A product packs its right side once more for each block of rows: blocks must not be too short.
-inline constexpr std::int64_t kProductRows = 128;
 /// Steps that are looked at behind the first one.
 inline constexpr std::size_t kChainWindow = 64;
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/plan_readers.h"
 
 namespace tessera::codegen {
@@ -17,11 +18,6 @@ namespace {
 
 using namespace runtime;
 
-/// Smaller arrays may be held, as may be what is so much smaller than what is made of it.
-constexpr std::int64_t kHeldBytes = std::int64_t(1) << 20, kMuchSmaller = 8;
-/// What it may take to make a byte of an array again: several times what it takes to write and read
-/// it.
-constexpr double kNanosecondsOfByte = 1.7;
 /// Steps that make one array.
 constexpr std::size_t kMostRemade = 8;
 
@@ -71,11 +67,12 @@ class Rematerializer {
       const KernelTask& task = *task_of(block->steps[n]);
       nanoseconds += task.nanoseconds;
       if (out.size() > kMostRemade || !kernels_.at(task.kernel).access.makes_own() ||
-          task.has_effects || nanoseconds > kNanosecondsOfByte * double(bytes(s))) {
+          task.has_effects || nanoseconds > prices::remade::kOfByte * double(bytes(s))) {
         return std::nullopt;
       }
       for (const SlotId input : task.inputs) {
-        const bool large = bytes(input) >= kHeldBytes && bytes(input) > bytes(s) / kMuchSmaller;
+        const bool large = bytes(input) >= prices::remade::kHeldBytes &&
+                           bytes(input) > bytes(s) / prices::remade::kMuchSmaller;
         if (large && chain.made.count(input) != 0) wanted.push_back(input);
       }
     }
@@ -88,7 +85,7 @@ class Rematerializer {
     std::set<std::size_t> again, readers;
     std::set<SlotId> remade;
     for (const SlotId s : chain.made) {
-      const auto it = bytes(s) < kHeldBytes ? uses_.end() : uses_.find(s);
+      const auto it = bytes(s) < prices::remade::kHeldBytes ? uses_.end() : uses_.find(s);
       if (it == uses_.end() || !it->second.maker) continue;
       std::set<std::size_t> behind;
       for (const std::size_t n : it->second.readers) {

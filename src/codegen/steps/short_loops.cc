@@ -11,6 +11,7 @@
 
 #include "src/base/contains.h"
 #include "src/codegen/kernels/loops/step_program.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/steps/joined_steps.h"
 
 namespace tessera::codegen {
@@ -18,14 +19,6 @@ namespace {
 
 using namespace runtime;
 using Place = StepProgram::Place;
-
-/// Longer trips may be shared out among workers, and hide what it takes to start their steps.
-constexpr double kShortTrip = 20000;
-/// Of what is copied in a trip: lockstep passes such values on.
-constexpr std::int64_t kMostCopied = std::int64_t(4) << 10;
-/// A start of a kernel, which estimates have in them and code in one function doesn't take.
-constexpr double kStart = 15;
-constexpr double kUsualTrips = 64;
 
 /// One loop as a program.
 class LoopProgram {
@@ -52,7 +45,7 @@ class LoopProgram {
   }
 
   KernelTask take(KernelTable* kernels) {
-    const double trips = loop_.trips > 0 ? double(loop_.trips) : kUsualTrips;
+    const double trips = loop_.trips > 0 ? double(loop_.trips) : prices::short_steps::kUsualTrips;
     program_.inputs = places_.input_sizes();
     program_.outputs = places_.output_sizes();
     program_.scratch = places_.scratch_sizes();
@@ -62,11 +55,11 @@ class LoopProgram {
  private:
   const Slot& slot(SlotId s) const { return plan_.slots[std::size_t(s)]; }
   bool is_read_behind(SlotId s) const { return readers_.of(s) > own_readers_.of(s); }
-  bool is_full() const { return places_.scratch_bytes() > kMostStepScratch; }
+  bool is_full() const { return places_.scratch_bytes() > prices::short_steps::kMostScratch; }
 
   bool is_short() {
     trip_ = time_of(loop_.condition) + time_of(loop_.body);
-    return trip_ <= kShortTrip;
+    return trip_ <= prices::short_steps::kTrip;
   }
 
   /// More than is short if there are other steps in it than those that a program has.
@@ -85,9 +78,9 @@ class LoopProgram {
       }
       const KernelTask* task = task_of(step);
       if (task == nullptr || task->has_effects || task->transfers_to || task->outputs.empty()) {
-        return 2 * kShortTrip;
+        return 2 * prices::short_steps::kTrip;
       }
-      sum += std::max(1.0, task->nanoseconds - kStart);
+      sum += std::max(1.0, task->nanoseconds - prices::short_steps::kStart);
       made_.insert(task->outputs.begin(), task->outputs.end());
     }
     return sum;
@@ -112,7 +105,7 @@ class LoopProgram {
         places_.put(carried, places_.of(first));
         continue;
       }
-      if (!is_read_behind(carried) && bytes <= kMostCopied) {
+      if (!is_read_behind(carried) && bytes <= prices::short_steps::kMostCopied) {
         const Place to = places_.put(carried, places_.scratch(bytes));
         copy(places_.of(first), to, bytes, &program_.steps);
         continue;
@@ -215,7 +208,7 @@ class LoopProgram {
       for (const Move& m : b.results) {
         const Place from = places_.of(m.from), to = places_.of(m.to);
         if (from.kind == to.kind && from.number == to.number) continue;
-        if (slot(m.to).bytes > kMostCopied) return false;
+        if (slot(m.to).bytes > prices::short_steps::kMostCopied) return false;
         copy(from, to, slot(m.to).bytes, &block);
       }
       branches.blocks.push_back(std::move(block));
@@ -243,7 +236,7 @@ class LoopProgram {
                       std::count(task.inputs.begin(), task.inputs.end(), from) == 1;
     if (own && last) return at;
     const std::int64_t bytes = slot(from).bytes;
-    too_large_ = bytes > kMostCopied;
+    too_large_ = bytes > prices::short_steps::kMostCopied;
     const Place to = places_.scratch(bytes);
     copy(at, to, bytes, steps);
     return to;
@@ -275,7 +268,8 @@ class LoopProgram {
     for (const Move& m : loop_.next) {
       const Place from = places_.of(m.from), to = places_.of(m.to);
       if (key(from) == key(to)) continue;
-      if (slot(m.to).bytes > kMostCopied || to.kind == Place::Kind::input) return false;
+      if (slot(m.to).bytes > prices::short_steps::kMostCopied || to.kind == Place::Kind::input)
+        return false;
       moves.push_back({from, to, slot(m.to).bytes});
       written.insert(key(to));
     }

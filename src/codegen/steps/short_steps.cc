@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/codegen/kernels/loops/step_program.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/steps/joined_steps.h"
 #include "src/codegen/steps_peak.h"
 
@@ -16,8 +17,6 @@ namespace {
 
 using namespace runtime;
 
-/// Longer steps may be shared out among workers, and hide what it takes to start them.
-constexpr double kShortNanoseconds = 5000;
 /// Steps that are looked at behind the first one.
 constexpr std::size_t kMostSteps = 256;
 
@@ -45,7 +44,7 @@ class Joiner {
   bool add(const Block& block, std::size_t n, Chain* chain) const {
     const KernelTask* task = task_of(block.steps[n]);
     if (task == nullptr || task->has_effects || task->transfers_to || task->outputs.empty() ||
-        task->nanoseconds > kShortNanoseconds) {
+        task->nanoseconds > prices::short_steps::kStep) {
       return false;
     }
     const auto classes = [&](SlotId s) { return slot(s).classes; };
@@ -72,7 +71,7 @@ class Joiner {
       overwritten.insert(s);
     }
     if (overwritten.empty()) {
-      if (chain->scratch + bytes > kMostStepScratch) return false;
+      if (chain->scratch + bytes > prices::short_steps::kMostScratch) return false;
       chain->scratch += bytes;
     }
     chain->links.push_back(n);

@@ -12,6 +12,7 @@
 
 #include "src/codegen/kernels/loops/row_reach.h"
 #include "src/codegen/kernels/loops/stencil_chain.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/steps/joined_steps.h"
 #include "src/codegen/steps_peak.h"
 
@@ -20,15 +21,8 @@ namespace {
 
 using namespace runtime;
 
-/// Smaller arrays stay in cache anyway, of all devices together.
-constexpr std::int64_t kLeastStencilBytes = std::int64_t(4) << 20;
-/// Scratch memory of a block: what the second cache holds next to what comes in and goes out.
-constexpr std::int64_t kStencilBlockBytes = std::int64_t(1200) << 10;
-/// Rows that are made twice, of those of a block.
-constexpr double kMostRepeated = 0.3;
+/// Steps that are tried as one.
 constexpr std::size_t kMostLinks = 32;
-/// Blocks, of all devices, that keep workers busy.
-constexpr std::int64_t kFewestBlocks = 8;
 
 class StencilJoiner {
  public:
@@ -65,7 +59,7 @@ class StencilJoiner {
     const bool by_elements = kernel.loop != nullptr && kernel.elements_per_unit == 1 &&
                              kernel.access.makes_own() && task->units > 0;
     if (!by_elements || out.memory != MemoryKind::device ||
-        out.bytes * count < kLeastStencilBytes || out.bytes % task->units != 0) {
+        out.bytes * count < prices::stencils::kLeastBytes || out.bytes % task->units != 0) {
       return nullptr;
     }
     return task;
@@ -217,7 +211,7 @@ class StencilJoiner {
     }
     const Slot& result = plan_.slots[std::size_t(places.task().outputs[0])];
     const auto count = std::int64_t(plan_.classes[std::size_t(result.classes)].count());
-    if (inside * count < kLeastStencilBytes) return false;
+    if (inside * count < prices::stencils::kLeastBytes) return false;
     reach_back(links, makers, &chain);
     if (!choose_block(joined, &chain, count)) return false;
     place(joined, &chain);
@@ -270,8 +264,9 @@ class StencilJoiner {
     std::int64_t rows = 0, halo = 0;
     for (std::size_t k = 0; k < row.size(); ++k) rows += row[k], halo += more[k];
     if (rows == 0) return false;
-    chain->block = (kStencilBlockBytes - halo) / rows;
-    const std::int64_t fewest = std::max<std::int64_t>(1, kFewestBlocks / devices);
+    chain->block = (prices::stencils::kBlockBytes - halo) / rows;
+    const std::int64_t fewest =
+        std::max<std::int64_t>(1, prices::stencils::kFewestBlocks / devices);
     chain->block = std::min(chain->block, chain->rows / fewest);
     if (chain->block < 1) return false;
     // Blocks of about the same length.
@@ -281,7 +276,7 @@ class StencilJoiner {
     for (const StencilChain::Link& l : chain->links) repeated += double(l.before + l.behind);
     repeated /= double(chain->block) * double(chain->links.size());
     chain->nanoseconds *= 1 + repeated;
-    return repeated <= kMostRepeated;
+    return repeated <= prices::stencils::kMostRepeated;
   }
 
   /// Gives links places in scratch memory, which are given on after the last read.

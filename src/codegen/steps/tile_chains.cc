@@ -12,6 +12,7 @@
 
 #include "src/base/contains.h"
 #include "src/codegen/kernels/loops/tiled_chain.h"
+#include "src/codegen/kernels/prices.h"
 #include "src/codegen/plan_readers.h"
 #include "src/codegen/steps/chain_finder.h"
 #include "src/codegen/steps/joined_steps.h"
@@ -22,19 +23,6 @@ namespace {
 
 using namespace runtime;
 using Place = TiledChain::Place;
-
-/// Of scratch memory for a matrix of a batch and what goes with it: more gains nothing.
-constexpr std::int64_t kMatrixBytes = std::int64_t(16) << 20;
-/// Chains by matrices have to save so much more than those by rows, which take less memory.
-constexpr double kMatrixGain = 1.25;
-/// Scratch memory of a block of rows: what the second cache holds next to all else.
-constexpr std::int64_t kBlockBytes = std::int64_t(512) << 10;
-/// A row of so many bytes pays for calls of its own.
-constexpr std::int64_t kLongRow = std::int64_t(32) << 10;
-/// Of whole matrices of a batch: more than there are workers.
-constexpr std::int64_t kBlocks = 32;
-/// So many bytes must be saved for each one by which the peak of memory grows.
-constexpr std::int64_t kSavedForPeak = 64;
 
 class Tiler {
  public:
@@ -81,7 +69,7 @@ class Tiler {
       if (longest.links.empty()) longest = described(block, found.chain);
       std::vector<Step> joined;
       const std::int64_t saved = make(block, found.chain, &joined);
-      if (saved < kLeastChainBytes) break;
+      if (saved < prices::chains::kLeastBytes) break;
       // What doesn't depend on the chain stands in front of it, the rest behind.
       Region region{n, links.back() + 1, {}, {}};
       std::vector<const Step*> steps;
@@ -92,7 +80,7 @@ class Tiler {
       }
       const std::set<SlotId> slots = dying(plan_, readers_, steps);
       if (device_peak(plan_, region.with(block, joined), slots) >
-          device_peak(plan_, steps, slots) + saved / kSavedForPeak) {
+          device_peak(plan_, steps, slots) + saved / prices::chains::kSavedForPeak) {
         most = std::min(most, links.size());  // one link less
         continue;
       }
@@ -110,7 +98,8 @@ class Tiler {
     if (const std::int64_t matrices = kernels_.at(task_of(block->steps[n])->kernel).access.groups;
         matrices > 1) {
       std::optional<Joined> other = joined_from(*block, n, matrices);
-      if (other && (!best || double(other->saved) > kMatrixGain * double(best->saved))) {
+      if (other &&
+          (!best || double(other->saved) > prices::chains::kMatrixGain * double(best->saved))) {
         best = std::move(other);
         plan_.slots.resize(slots_before);
       }
@@ -164,7 +153,7 @@ class Tiler {
       shared += bytes(s);
       saved += (times - 1) * bytes(s);
     }
-    if (saved < kLeastChainBytes) return saved;
+    if (saved < prices::chains::kLeastBytes) return saved;
     OperandPlaces places(plan_);
     TiledChain tiles;
     tiles.rows = chain.rows;
@@ -199,16 +188,19 @@ class Tiler {
     tiles.scratch = places.scratch_sizes();
     const std::int64_t row = std::accumulate(tiles.scratch.begin(), tiles.scratch.end(),
                                              std::max<std::int64_t>(shared / chain.rows, 1));
-    const std::int64_t fewest = chain.multiplies() ? chain.fewest_rows() : row > kLongRow ? 1 : 8;
-    if (chain.matrices > 0 && row > kMatrixBytes) return 0;
+    const std::int64_t fewest = chain.multiplies()               ? chain.fewest_rows()
+                                : row > prices::chains::kLongRow ? 1
+                                                                 : 8;
+    if (chain.matrices > 0 && row > prices::chains::kMatrixBytes) return 0;
     const std::int64_t rows_at_once = chain.groups > 0 ? chain.rows / chain.groups : chain.rows;
-    tiles.block = chain.matrices > 0
-                      ? 1
-                      : std::clamp(kBlockBytes / row, std::min(fewest, rows_at_once), rows_at_once);
+    tiles.block = chain.matrices > 0 ? 1
+                                     : std::clamp(prices::chains::kBlockBytes / row,
+                                                  std::min(fewest, rows_at_once), rows_at_once);
     if (chain.matrices == 0 && chain.groups == 0 && chain.whole_matrices) {
       tiles.by_blocks = true;
-      tiles.block =
-          std::max<std::int64_t>(1, std::min(tiles.block, chain.rows / kBlocks) / fewest) * fewest;
+      tiles.block = std::max<std::int64_t>(
+                        1, std::min(tiles.block, chain.rows / prices::chains::kBlocks) / fewest) *
+                    fewest;
     }
     const Step& last = block.steps[found.links.back()];
     joined->emplace_back();

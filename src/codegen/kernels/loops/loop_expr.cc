@@ -12,6 +12,7 @@
 #include "src/base/arrays/small_floats.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/ir/analysis/element_source.h"
 
 namespace tessera::codegen {
 namespace {
@@ -483,7 +484,7 @@ bool is_loop_op(const ir::Instruction& instruction) {
     return false;
   }
   if (is_element_gather(instruction)) return true;
-  if (!ir::is_elementwise(instruction.opcode) || instruction.is(Opcode::copy)) return false;
+  if (ir::element_source(instruction.opcode) != ir::ElementSource::computed) return false;
   LoopBuilder probe;
   std::vector<LoopBuilder::Value> operands;
   for (const ir::Instruction* o : instruction.operands()) {

@@ -11,9 +11,6 @@
 
 namespace tessera::codegen {
 
-/// Bytes of scratch memory: more wouldn't stay in the nearest caches.
-inline constexpr std::int64_t kMostStepScratch = std::int64_t(128) << 10;
-
 /// Kernels that run one after the other, each whole, on memory that doesn't move meanwhile.
 ///
 /// Example, `while (i < n) { x = f(x, a[i]); i = i + 1; }`:

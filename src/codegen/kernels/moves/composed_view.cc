@@ -9,6 +9,7 @@
 #include "src/base/contains.h"
 #include "src/codegen/kernels/elementwise/bytes16.h"
 #include "src/codegen/kernels/moves/copy.h"
+#include "src/ir/analysis/element_source.h"
 
 namespace tessera::codegen {
 namespace {
@@ -335,10 +336,9 @@ void ComposedView::simplify() {
 }
 
 bool is_view(const ir::Instruction& i) {
-  using namespace ir::traits;
-  // Of elementwise ops copies move elements, which are but other names here.
-  return ir::has_trait(i.opcode, permutes | repeats | selects | assembles) &&
-         !ir::is_elementwise(i.opcode) && i.shape.is_array() && !i.operands().empty();
+  const ir::ElementSource source = ir::element_source(i.opcode);
+  return (source == ir::ElementSource::moved || source == ir::ElementSource::repeated) &&
+         i.shape.is_array() && !i.operands().empty();
 }
 
 bool is_data_operand(const ir::Instruction& view, std::size_t k) {
