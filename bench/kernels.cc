@@ -2,20 +2,13 @@
 // Single kernels next to what the machine can do: bytes per second against a copy, and operations
 // per second against a large product of matrices, all measured here in one run.
 // usage: bench_kernels [--only REGEX]
-#include <tessera/tessera.h>
-
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <functional>
 #include <regex>
-#include <string>
-#include <vector>
+
+#include "bench/call_time.h"
 
 namespace tessera::bench {
 namespace {
-
-using Arrays = std::vector<Array>;
 
 /// What one call reads and writes, and multiplies and adds.
 struct Kernel {
@@ -27,24 +20,6 @@ struct Kernel {
 
 Array normal(std::int64_t seed, std::vector<std::int64_t> shape) {
   return random::normal(random::key(seed), std::move(shape));
-}
-
-double seconds_of(const Kernel& k) {
-  using Clock = std::chrono::steady_clock;
-  const auto run = jit([&](Arrays a) { return k.run(a); }, {.name = k.name});
-  const auto compiled = run.lower(k.inputs).compile();
-  std::vector<double> times;
-  double total = 0;
-  Array result;
-  while (times.size() < 5 || (total < 0.4 && times.size() < 200)) {
-    result = Array();
-    const auto start = Clock::now();
-    result = compiled(k.inputs);
-    times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-    total += times.back();
-  }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
 }
 
 std::vector<Kernel> kernels() {
@@ -120,7 +95,7 @@ int run_all(const std::regex& only) {
   for (const Kernel& k : kernels()) {
     const bool limit = k.name == "copy" || k.name == "product";
     if (!limit && !std::regex_search(k.name, only)) continue;
-    const double seconds = seconds_of(k);
+    const double seconds = seconds_of(k.name, k.inputs, k.run);
     const double rate = (k.bytes > 0 ? k.bytes : k.flops) / seconds;
     if (k.name == "copy") copy = rate;
     if (k.name == "product") product = rate;
