@@ -128,7 +128,6 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
   }
   ReducePlan plan = reduce_kernel(i, operands, int(inputs.size()));
   if (!plan.kernel) return false;
-  if (k == 1) plan.kernel.reduced = operands[0].program;
   Accesses& access = plan.kernel.access;
   if (!order.empty()) access.results = Share::whole;
   if (access.makes_own()) {

@@ -106,9 +106,10 @@ class StepEmitter {
   void emit(const StepProgram::Link& link) {
     const std::optional<LoopNest>& nest = source_.nests[next_link_++];
     if (!nest) return call();
-    const LoopSource source{link.kernel.loop, *nest};
+    const KernelBody::Loop& loop = *link.kernel.body.as<KernelBody::Loop>();
+    const LoopSource source{loop.program, *nest};
     Value* zero = b_.getInt64(0);
-    const std::int64_t n = link.units * link.kernel.elements_per_unit;
+    const std::int64_t n = link.units * loop.elements_per_unit;
     const unsigned most = vector_width(*source.program, machine_);
     if (n == 0) return;
     const std::int64_t row = source.nest.by_rows ? source.nest.row() : n;

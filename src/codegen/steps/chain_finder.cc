@@ -105,13 +105,14 @@ bool ChainFinder::add(const Block& block, std::size_t n, Chain* chain) const {
   with.groups = groups;
   if (kernel.access.prepares() && chain->matrices == 0) {
     // Few rows by each matrix of a batch, as of one step of decoding: it is read for them once.
-    const bool whole = !sums && kernel.parts && kernel.parts.rows < prices::chains::kProductRows &&
-                       units > kernel.parts.rows && units % kernel.parts.rows == 0;
+    const auto* product = sums ? nullptr : kernel.body.as<KernelBody::Product>();
+    const bool whole = product != nullptr && product->rows < prices::chains::kProductRows &&
+                       units > product->rows && units % product->rows == 0;
     if (!whole && kernel.access.waits() &&
         task.nanoseconds > prices::chains::kProductOfByte * double(largest)) {
       return false;
     }
-    const std::int64_t at_once = whole ? kernel.parts.rows : prices::chains::kProductRows;
+    const std::int64_t at_once = whole ? product->rows : prices::chains::kProductRows;
     if (with.of_rows == 0 || at_once * with.of_rows > with.at_once * units) {
       with.at_once = at_once;
       with.of_rows = units;

@@ -160,8 +160,8 @@ class LoopProgram {
         }
         link.outputs.push_back(places_.of(made));
       }
-      if (link.kernel.steps) {
-        add_steps(*link.kernel.steps, link, steps);
+      if (const auto* inner = link.kernel.body.as<KernelBody::Steps>()) {
+        add_steps(*inner->program, link, steps);
       } else {
         steps->emplace_back().what = std::move(link);
       }

@@ -56,7 +56,8 @@ class StencilJoiner {
     const KernelDescriptor& kernel = kernels_.at(task->kernel);
     const Slot& out = plan_.slots[std::size_t(task->outputs[0])];
     const auto count = std::int64_t(plan_.classes[std::size_t(out.classes)].count());
-    const bool by_elements = kernel.loop != nullptr && kernel.elements_per_unit == 1 &&
+    const auto* loop = kernel.body.as<KernelBody::Loop>();
+    const bool by_elements = loop != nullptr && loop->elements_per_unit == 1 &&
                              kernel.access.makes_own() && task->units > 0;
     if (!by_elements || out.memory != MemoryKind::device ||
         out.bytes * count < prices::stencils::kLeastBytes || out.bytes % task->units != 0) {
@@ -69,7 +70,7 @@ class StencilJoiner {
   std::optional<Link> link_of(const Block& block, std::size_t n, std::vector<Link>* links) const {
     const KernelTask* task = loop_at(block, n);
     if (task == nullptr) return std::nullopt;
-    const LoopExpr& program = *kernels_.at(task->kernel).loop;
+    const LoopExpr& program = *kernels_.at(task->kernel).body.loop();
     Link link{n, 0, {}};
     std::vector<bool> done(task->inputs.size(), false);
     // Reads that say how long rows are come first, and then again those that didn't know.
@@ -130,7 +131,7 @@ class StencilJoiner {
     const KernelTask& task = *task_of(block.steps[link->step]);
     if (task.units % width != 0) return false;
     link->width = width;
-    const LoopExpr& program = *kernels_.at(task.kernel).loop;
+    const LoopExpr& program = *kernels_.at(task.kernel).body.loop();
     for (std::size_t k = 0; k < task.inputs.size(); ++k) {
       Link* maker = maker_of(block, links, task.inputs[k]);
       if (maker == nullptr || maker == link) continue;

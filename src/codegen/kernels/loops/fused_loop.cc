@@ -376,7 +376,7 @@ KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64
       call::kLoop + double(elements) * (program->nanoseconds * time_of_code(compiled) +
                                         element::kInput * double(inputs) +
                                         byte::kWritten * double(bytes_of_element(*program)));
-  if (program->only_source < 0) kernel.loop = program;
+  if (program->only_source < 0) kernel.body = KernelBody::Loop{program};
   const bool streams = elements * bytes_of_element(*program) * times >= kStreamFrom;
   kernel.key = kernel_key("loop", program->key(), compiled, streams);
   kernel.make = [program = std::move(program), compiled, streams] {

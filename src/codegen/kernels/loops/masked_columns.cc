@@ -79,13 +79,12 @@ class MaskAnalysis {
   void visit(std::size_t l) {
     const TiledChain::Link& link = chain_.links[l];
     MaskedColumns::Link& to = out_.links[l];
-    const ProductParts& parts = link.kernel.parts;
     if (link.sums) return visit_sums(link, &to);
-    if (parts) {
+    if (const auto* product = link.kernel.body.as<KernelBody::Product>()) {
       const Hidden lhs = value_at(link.inputs[0]), rhs = value_at(link.inputs[1]);
       need(rhs);
       need(lhs);
-      if (parts.depth == columns() && !lhs.zero_if.empty()) {
+      if (product->depth == columns() && !lhs.zero_if.empty()) {
         to.kind = How::terms;
         to.zero = {*lhs.zero_if.begin()};
       }
@@ -93,7 +92,7 @@ class MaskAnalysis {
       made.varies = true;
       // What the chain returns is wanted whole.
       if (whole_.count(l) == 0 && link.outputs[0].kind == Place::Kind::scratch &&
-          (columns() == 0 || parts.columns == columns()) && to.kind == How::whole) {
+          (columns() == 0 || product->columns == columns()) && to.kind == How::whole) {
         to.kind = How::results;
         made.varies = false;
         made.not_made.insert(l);
@@ -104,13 +103,15 @@ class MaskAnalysis {
       return;
     }
     bool largest = false;  // of rows some of which is far below
-    if (const LoopExpr* loop = link.kernel.loop.get()) {
+    const auto* reduction = link.kernel.body.as<KernelBody::Reduction>();
+    if (const LoopExpr* loop = link.kernel.body.loop()) {
       if (visit_loop(l, *loop)) return;
-    } else if (const LoopExpr* reduced = link.kernel.reduced.get()) {
-      const Hidden v = of_output(*reduced, link, 0);
-      largest = link.kernel.takes_largest && v.far == Hidden::Far::row;
+    } else if (reduction != nullptr && reduction->program) {
+      const Hidden v = of_output(*reduction->program, link, 0);
+      largest = reduction->takes_largest && v.far == Hidden::Far::row;
       if (!largest) need(v);
-    } else if (link.kernel.takes_largest && value_at(link.inputs[0]).far == Hidden::Far::row) {
+    } else if (reduction != nullptr && reduction->takes_largest &&
+               value_at(link.inputs[0]).far == Hidden::Far::row) {
       largest = true;
     } else {
       for (const Place& p : link.inputs) need(value_at(p));
@@ -124,6 +125,9 @@ class MaskAnalysis {
   }
 
   std::int64_t columns() const { return out_.columns; }
+  const KernelBody::Product& product_at(std::size_t l) const {
+    return *chain_.links[l].kernel.body.as<KernelBody::Product>();
+  }
 
   /// What depends on a product that isn't computed needs it to be.
   void need(const Hidden& v) {
@@ -229,8 +233,11 @@ class MaskAnalysis {
     std::vector<Hidden> out(loop.registers.size());
     std::vector<std::string> keys(loop.registers.size());
     std::int64_t row = 0;
-    if (link.kernel.loop) row = link.units / chain_.rows;
-    if (link.kernel.reduced) row = columns() != 0 ? columns() : columns_of_products(link);
+    if (link.kernel.body.loop() != nullptr) {
+      row = link.units / chain_.rows;
+    } else {
+      row = columns() != 0 ? columns() : columns_of_products(link);
+    }
     for (std::size_t r = 0; r < out.size(); ++r) {
       out[r] = of_input(loop.registers[r], link, row);
       keys[r] = key_of(loop, loop.registers[r], link);
@@ -250,7 +257,7 @@ class MaskAnalysis {
   std::int64_t columns_of_products(const TiledChain::Link& link) const {
     for (const Place& p : link.inputs) {
       const Hidden v = value_at(p);
-      if (!v.not_made.empty()) return chain_.links[*v.not_made.begin()].kernel.parts.columns;
+      if (!v.not_made.empty()) return product_at(*v.not_made.begin()).columns;
     }
     return 0;
   }
@@ -470,7 +477,7 @@ class MaskAnalysis {
     }
     out_.columns = row;
     for (std::size_t p = 0; p < chain_.links.size(); ++p) {
-      if (out_.links[p].kind == How::results && chain_.links[p].kernel.parts.columns != row) {
+      if (out_.links[p].kind == How::results && product_at(p).columns != row) {
         whole_.insert(p);
       }
     }

@@ -154,8 +154,8 @@ StepSource source_of(const std::shared_ptr<const StepProgram>& shared) {
   std::size_t in_code = 0;
   for_each_link(program.steps, [&](const StepProgram::Link& link) {
     std::optional<LoopNest> nest;
-    if (link.kernel.loop && in_code < kMostInCode)
-      nest = nest_of(*link.kernel.loop, /*periodic=*/true);
+    const LoopExpr* loop = link.kernel.body.loop();
+    if (loop != nullptr && in_code < kMostInCode) nest = nest_of(*loop, /*periodic=*/true);
     if (nest && nest->any_made) nest.reset();
     in_code += nest ? 1 : 0;
     if (!nest) {
@@ -179,7 +179,8 @@ bool is_worth_compiling(const StepProgram& program, double nanoseconds) {
     worth = worth || std::holds_alternative<StepProgram::Loop>(s.what);
   }
   for_each_link(program.steps, [&](const StepProgram::Link& link) {
-    worth = worth || (link.kernel.loop && link.kernel.loop->has_functions());
+    const LoopExpr* loop = link.kernel.body.loop();
+    worth = worth || (loop != nullptr && loop->has_functions());
   });
   return worth;
 }
@@ -336,9 +337,10 @@ KernelDescriptor step_program_kernel(StepProgram program, double nanoseconds) {
   add_to_key(key, program.steps);
   kernel.key = key.take();
   const bool compiled = is_worth_compiling(program, nanoseconds);
-  kernel.steps = std::make_shared<const StepProgram>(std::move(program));
-  kernel.make = [program = kernel.steps, key = kernel.key, compiled, nanoseconds] {
-    return runtime::Kernel{run_steps, ProgramMaker(program).make(key, compiled, nanoseconds)};
+  const auto steps = std::make_shared<const StepProgram>(std::move(program));
+  kernel.body = KernelBody::Steps{steps};
+  kernel.make = [steps, key = kernel.key, compiled, nanoseconds] {
+    return runtime::Kernel{run_steps, ProgramMaker(steps).make(key, compiled, nanoseconds)};
   };
   return kernel;
 }

@@ -36,7 +36,7 @@ struct ChainAttrs {
     bool holds_second = false;   ///< its second operand, packed, for several blocks of rows
     // Of chains with masked columns:
     MaskedColumns::Link masked = {};
-    ProductParts parts = {};
+    KernelBody::Product product_body = {};
     ColumnsFunction of_columns = nullptr;  ///< of sums
     DotSizes sums = {};
     DType summed = DType::f32;            ///< the type of what is summed
@@ -237,7 +237,7 @@ class Run {
 
   /// What the size of these rows of a product is below.
   double size_of_products(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
-    const ProductParts& p = link.parts;
+    const KernelBody::Product& p = link.product_body;
     const auto bytes = std::int64_t(byte_size(p.type));
     double second = 0;
     for (std::int64_t batch = begin / p.rows; batch <= (end - 1) / p.rows; ++batch) {
@@ -263,7 +263,7 @@ class Run {
   /// Whether all of the second operands of the rows' matrices is moderate: looked at once. Or what
   /// of them is multiplied by hidden columns, if these are all the rows of the matrices.
   bool is_moderate(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
-    const ProductParts& p = link.parts;
+    const KernelBody::Product& p = link.product_body;
     const bool only_hidden = link.masked.kind == MaskedColumns::Link::Kind::terms &&
                              p.lines_are_terms && begin % p.rows == 0 && end % p.rows == 0;
     for (std::int64_t batch = begin / p.rows; batch <= (end - 1) / p.rows; ++batch) {
@@ -281,7 +281,7 @@ class Run {
     return true;
   }
   /// Lines [first, last) of a second operand.
-  bool are_moderate(const ProductParts& p, std::int64_t batch, std::int64_t first,
+  bool are_moderate(const KernelBody::Product& p, std::int64_t batch, std::int64_t first,
                     std::int64_t last) const {
     const auto bytes = std::int64_t(byte_size(p.type));
     const BatchMatrices& m = p.second;
@@ -311,12 +311,13 @@ class Run {
       case Kind::results: {
         if (!how.zero.empty()) {
           if (!are_zero(how.zero) || !is_moderate(link, begin, end) ||
-              !rows_are_moderate(link.parts.type, inputs_[0], link.parts.depth, begin, end)) {
+              !rows_are_moderate(link.product_body.type, inputs_[0], link.product_body.depth, begin,
+                                 end)) {
             return false;
           }
           clear_hidden(link, begin, end);
         }
-        link.parts.results(call, shown_.first, shown_.last);
+        link.product_body.results(call, shown_.first, shown_.last);
         if (a_.mask->adds && a_.mask->product == narrow) lower_hidden(link, begin, end);
         narrow_[narrow] = true;
         return true;
@@ -330,7 +331,7 @@ class Run {
         return true;
       case Kind::terms:
         if (!are_zero(how.zero) || !is_moderate(link, begin, end)) return false;
-        link.parts.terms(call, shown_.first, shown_.last);
+        link.product_body.terms(call, shown_.first, shown_.last);
         return true;
       case Kind::sums: {
         const std::size_t other = 1 - how.side;
@@ -361,7 +362,7 @@ class Run {
   /// Those to which something is added that puts them far below others.
   void lower_hidden(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
     const std::int64_t columns = a_.mask->columns, bytes = link.element_bytes[0];
-    const DType t = bytes == 4 ? DType::f32 : link.parts.type;
+    const DType t = bytes == 4 ? DType::f32 : link.product_body.type;
     for (std::int64_t r = begin; r < end; ++r) {
       fill_hidden(outputs_[0] + r * columns * bytes, columns, t, a_.mask->scale > 0, shown_);
     }
@@ -428,21 +429,22 @@ void run_chain(const KernelCall& call) { Run(call).run(); }
 void add_mask(const MaskedColumns& masked, const TiledChain::Link& link, std::size_t number,
               ChainAttrs::Link* to) {
   to->masked = masked.links[number];
-  to->parts = link.kernel.parts;
+  const auto* product = link.kernel.body.as<KernelBody::Product>();
+  if (product != nullptr) to->product_body = *product;
   if (link.sums) {
     to->of_columns = link.sums->of_columns[to->masked.side];
     to->sums = link.sums->sizes;
     to->summed = link.sums->operands;
   }
   to->element_bytes.resize(link.outputs.size());
-  if (const LoopExpr* loop = link.kernel.loop.get()) {
+  if (const LoopExpr* loop = link.kernel.body.loop()) {
     for (const LoopExpr::Register& r : loop->registers) {
       if (r.kind == LoopExpr::Kind::output && std::size_t(r.index) < link.outputs.size()) {
         to->element_bytes[std::size_t(r.index)] = r.element_bytes;
       }
     }
-  } else if (link.kernel.parts) {
-    to->element_bytes[0] = link.kernel.parts.result_bytes;
+  } else if (product != nullptr) {
+    to->element_bytes[0] = product->result_bytes;
   }
 }
 
@@ -510,10 +512,11 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
                          {link.sums ? link.sums->make() : link.kernel.make(),
                           link.units / chain.rows, link.inputs, link.outputs, is_read,
                           link.sums != nullptr || link.kernel.access.prepares(), sum_bytes});
-      const ProductParts& parts = link.kernel.parts;
-      made->links.front().holds_second = !link.sums && parts &&
-                                         parts.rows >= 2 * chain.block * link.units / chain.rows &&
-                                         link.inputs[1].kind == Place::Kind::input;
+      const auto* product = link.kernel.body.as<KernelBody::Product>();
+      made->links.front().holds_second =
+          !link.sums && product != nullptr &&
+          product->rows >= 2 * chain.block * link.units / chain.rows &&
+          link.inputs[1].kind == Place::Kind::input;
       if (masked) add_mask(*masked, link, l, &made->links.front());
       made->operands = std::max({made->operands, link.inputs.size(), link.outputs.size()});
     }

@@ -273,7 +273,8 @@ std::shared_ptr<const LoopExpr> loop_of_update(const DynamicStarts& starts, std:
 }
 
 KernelDescriptor dynamic_kernel(std::string_view family, const DynamicStarts& starts,
-                                std::size_t element_bytes, runtime::KernelFunction function) {
+                                std::size_t element_bytes, runtime::KernelFunction function,
+                                std::shared_ptr<const LoopExpr> loop) {
   DynamicAttrs attrs;
   attrs.starts = starts;
   attrs.strides = byte_strides(starts.dims, element_bytes);
@@ -283,7 +284,10 @@ KernelDescriptor dynamic_kernel(std::string_view family, const DynamicStarts& st
   kernel.key =
       kernel_key(family, starts.first, starts.dims, starts.sizes, starts.dtype, element_bytes);
   kernel.units = starts.sizes.empty() ? 1 : starts.sizes[0];
-  kernel.elements_per_unit = element_count(starts.sizes) / std::max<std::int64_t>(1, kernel.units);
+  if (loop) {
+    kernel.body = KernelBody::Loop{
+        std::move(loop), element_count(starts.sizes) / std::max<std::int64_t>(1, kernel.units)};
+  }
   kernel.nanoseconds = copy_cost(element_count(starts.sizes), element_bytes);
   kernel.make = kernel_maker(function, std::move(attrs));
   return kernel;
@@ -364,9 +368,7 @@ KernelDescriptor copy_kernel(std::vector<Box> boxes, std::size_t element_bytes) 
   KernelDescriptor kernel;
   std::int64_t elements = 0;
   kernel.units = 0;
-  if (boxes.size() == 1) {
-    kernel.loop = loop_of_box(boxes[0], element_bytes);
-  }
+  auto loop = boxes.size() == 1 ? loop_of_box(boxes[0], element_bytes) : nullptr;
   for (Box& box : boxes) {
     // Units are the first dim: let it be a long one, and no transposed block shorter than a tile.
     std::size_t longest = 0;
@@ -382,7 +384,7 @@ KernelDescriptor copy_kernel(std::vector<Box> boxes, std::size_t element_bytes) 
     elements += element_count(box.dims);
   }
   kernel.units = std::max<std::int64_t>(kernel.units, 1);
-  kernel.elements_per_unit = elements / kernel.units;
+  if (loop) kernel.body = KernelBody::Loop{std::move(loop), elements / kernel.units};
   kernel.nanoseconds = copy_cost(elements, element_bytes);
   KeyWriter key("copy");
   key.add_all(element_bytes, boxes.size());
@@ -432,17 +434,13 @@ KernelDescriptor pad_kernel(const Dims& dims, const std::vector<ir::PadDim>& pad
 }
 
 KernelDescriptor dynamic_slice_kernel(const DynamicStarts& starts, std::size_t element_bytes) {
-  KernelDescriptor kernel =
-      dynamic_kernel("dynamic-slice", starts, element_bytes, run_dynamic_slice);
-  kernel.loop = loop_of_slice(starts, element_bytes);
-  return kernel;
+  return dynamic_kernel("dynamic-slice", starts, element_bytes, run_dynamic_slice,
+                        loop_of_slice(starts, element_bytes));
 }
 KernelDescriptor dynamic_update_slice_kernel(const DynamicStarts& starts,
                                              std::size_t element_bytes) {
-  KernelDescriptor kernel =
-      dynamic_kernel("dynamic-update-slice", starts, element_bytes, run_dynamic_update_slice);
-  kernel.loop = loop_of_update(starts, element_bytes);
-  return kernel;
+  return dynamic_kernel("dynamic-update-slice", starts, element_bytes, run_dynamic_update_slice,
+                        loop_of_update(starts, element_bytes));
 }
 
 std::int64_t read_index(const std::byte* scalar, DType dtype) {

@@ -272,19 +272,19 @@ void multiply_to_f32(const DotAttrs& a, const Block& b, const KernelCall& call) 
 }
 
 template <auto multiply>
-ProductParts parts_by(const DotAttrs& a, DType operands, int result_bytes) {
+KernelBody::Product body_by(const DotAttrs& a, DType operands, int result_bytes) {
   return {run_columns<multiply>, run_terms<multiply>, operands, a.n, a.k, a.m, result_bytes, a.rhs,
           !a.rhs_transposed};
 }
 /// Of products whose operands have that type.
-ProductParts parts_of(const DotAttrs& a, DType operands, DType result) {
+KernelBody body_of(const DotAttrs& a, DType operands, DType result) {
   if (a.lhs_transposed || a.split_columns) return {};
-  if (operands == DType::f32) return parts_by<multiply_floats<float>>(a, operands, 4);
-  if (operands == DType::f64) return parts_by<multiply_floats<double>>(a, operands, 8);
-  if (operands == DType::f16) return parts_by<multiply_halves<DType::f16>>(a, operands, 2);
+  if (operands == DType::f32) return body_by<multiply_floats<float>>(a, operands, 4);
+  if (operands == DType::f64) return body_by<multiply_floats<double>>(a, operands, 8);
+  if (operands == DType::f16) return body_by<multiply_halves<DType::f16>>(a, operands, 2);
   if (operands != DType::bf16 || !has_bf16_gemm()) return {};
-  return result == DType::f32 ? parts_by<multiply_to_f32>(a, operands, 4)
-                              : parts_by<multiply_bf16>(a, operands, 2);
+  return result == DType::f32 ? body_by<multiply_to_f32>(a, operands, 4)
+                              : body_by<multiply_bf16>(a, operands, 2);
 }
 
 /// What a row of the result, or a column where these are the units, is made of.
@@ -545,7 +545,7 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
     }
     kernel.units = a.split_columns ? a.batch * a.n : a.batch * a.m;
     kernel.access = accesses_of(a);
-    kernel.parts = parts_of(a, l.dtype, t);
+    kernel.body = body_of(a, l.dtype, t);
     if (!a.interleaved()) {
       kernel.row_sums = row_sums(l.dtype, r.dtype, t,
                                  {a.batch, a.k, a.m, a.n, {a.lhs_transposed, !a.rhs_transposed}});

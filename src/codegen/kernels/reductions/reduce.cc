@@ -503,7 +503,8 @@ KernelDescriptor op_kernel(const Reduction& r, bool compiled) {
                                 r.elements() * double(byte_size(s.dtype)) * prices::byte::kReduced);
   kernel.key = kernel_key("reduce", shape.a, shape.reduced, shape.b, s.dtype, op, s.by_rows,
                           s.columns, r.operand_keys(), s.init, compiled);
-  kernel.takes_largest = op == Opcode::maximum && shape.b == 1 && is_floating(s.dtype);
+  kernel.body =
+      KernelBody::Reduction{program, op == Opcode::maximum && shape.b == 1 && is_floating(s.dtype)};
   kernel.make = [s, program, op, compiled] {
     if (compiled) {
       const ReduceOperand operand = {s.operand.first_input, program};
@@ -535,6 +536,7 @@ KernelDescriptor program_kernel(const Reduction& r, bool compiled) {
   kernel.units = made_here ? shape.a : std::max<std::int64_t>(1, shape.a * shape.b);
   if (shape.a * shape.b == 0) kernel.units = 0;
   if (made_here || shape.b == 1) kernel.access.results = Share::own;
+  if (r.operands.size() == 1) kernel.body = KernelBody::Reduction{r.operands[0].program};
   kernel.nanoseconds = r.interpreted();
   kernel.key = kernel_key("general-reduce", shape.a, shape.reduced, shape.b, g.bytes, made_here,
                           r.reducer->key(), r.operand_keys(), g.init, compiled);
