@@ -8,6 +8,7 @@
 #include "src/codegen/kernels/indexed/gather.h"
 #include "src/codegen/kernels/indexed/scatter.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/products/dot_table.h"
 #include "src/codegen/kernels/reductions/reduce_table.h"
 #include "src/codegen/kernels/reductions/select_and_scatter.h"
@@ -28,6 +29,7 @@ std::vector<KernelFamily> kernel_families() {
           topk_family(),
           fft_family(),
           loop_family(),
+          move_family(),
           library_family()};
 }
 

@@ -220,6 +220,33 @@ double copy_cost(std::int64_t elements, std::size_t element_bytes) {
   return prices::call::kCopy + double(elements) * double(element_bytes) * prices::byte::kCopied;
 }
 
+struct MoveOperation {
+  bool computed = false;  ///< the place of the box, by the program
+  bool into = false;      ///< it is a part of the result, in which something else stands around it
+};
+constexpr KernelLine<MoveOperation, runtime::KernelFunction> kMoves[] = {
+    {{"move/update", "a box that changes a part of an array, at a place that is computed"},
+     [](const MoveOperation& m) { return m.computed && m.into; },
+     run_dynamic_update_slice},
+    {{"move/slice", "a box of an array, at a place that is computed"},
+     [](const MoveOperation& m) { return m.computed; },
+     run_dynamic_slice},
+    {{"move/pad", "a box with one value around it"},
+     [](const MoveOperation& m) { return m.into; },
+     run_pad},
+    {{"move/boxes", "elements at strides of what they are read from: transposes, slices, parts"},
+     always<MoveOperation>,
+     run_copy},
+};
+
+/// With the attributes that the line's function takes.
+template <class Attributes>
+void choose_move(const MoveOperation& move, Attributes attributes, KernelDescriptor* kernel) {
+  const auto& line = choose(kMoves, move);
+  kernel->label = &line.label;
+  kernel->make = kernel_maker(line.how, std::move(attributes));
+}
+
 /// A type of so many bytes.
 DType bits_of(std::size_t element_bytes) {
   switch (element_bytes) {
@@ -273,7 +300,7 @@ std::shared_ptr<const LoopExpr> loop_of_update(const DynamicStarts& starts, std:
 }
 
 KernelDescriptor dynamic_kernel(std::string_view family, const DynamicStarts& starts,
-                                std::size_t element_bytes, runtime::KernelFunction function,
+                                std::size_t element_bytes, bool into,
                                 std::shared_ptr<const LoopExpr> loop) {
   DynamicAttrs attrs;
   attrs.starts = starts;
@@ -289,7 +316,7 @@ KernelDescriptor dynamic_kernel(std::string_view family, const DynamicStarts& st
         std::move(loop), element_count(starts.sizes) / std::max<std::int64_t>(1, kernel.units)};
   }
   kernel.nanoseconds = copy_cost(element_count(starts.sizes), element_bytes);
-  kernel.make = kernel_maker(function, std::move(attrs));
+  choose_move({.computed = true, .into = into}, std::move(attrs), &kernel);
   return kernel;
 }
 
@@ -342,6 +369,8 @@ void copy_box(std::byte* to, const std::byte* from, const Dims& dims, const Dims
   }
 }
 
+KernelFamily move_family() { return family_of("move", kMoves); }
+
 namespace {
 
 /// Of one that fills its array.
@@ -392,7 +421,7 @@ KernelDescriptor copy_kernel(std::vector<Box> boxes, std::size_t element_bytes) 
     key.add_all(b.input, b.from, b.to, b.dims, b.from_strides, b.to_strides);
   }
   kernel.key = key.take();
-  kernel.make = kernel_maker(run_copy, CopyAttrs{std::move(boxes), element_bytes});
+  choose_move({}, CopyAttrs{std::move(boxes), element_bytes}, &kernel);
   return kernel;
 }
 
@@ -429,17 +458,17 @@ KernelDescriptor pad_kernel(const Dims& dims, const std::vector<ir::PadDim>& pad
   kernel.nanoseconds = 2 * copy_cost(element_count(attrs.out_dims), element_bytes);
   kernel.key = kernel_key("pad", attrs.out_dims, box.from, box.to, box.dims, box.from_strides,
                           box.to_strides, attrs.low, attrs.step, element_bytes);
-  kernel.make = kernel_maker(run_pad, std::move(attrs));
+  choose_move({.computed = false, .into = true}, std::move(attrs), &kernel);
   return kernel;
 }
 
 KernelDescriptor dynamic_slice_kernel(const DynamicStarts& starts, std::size_t element_bytes) {
-  return dynamic_kernel("dynamic-slice", starts, element_bytes, run_dynamic_slice,
+  return dynamic_kernel("dynamic-slice", starts, element_bytes, /*into=*/false,
                         loop_of_slice(starts, element_bytes));
 }
 KernelDescriptor dynamic_update_slice_kernel(const DynamicStarts& starts,
                                              std::size_t element_bytes) {
-  return dynamic_kernel("dynamic-update-slice", starts, element_bytes, run_dynamic_update_slice,
+  return dynamic_kernel("dynamic-update-slice", starts, element_bytes, /*into=*/true,
                         loop_of_update(starts, element_bytes));
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/base/arrays/shape.h"
+#include "src/codegen/kernels/kernel_choice.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
 #include "src/ir/attributes.h"
 
@@ -35,6 +36,9 @@ KernelDescriptor dynamic_slice_kernel(const DynamicStarts& starts, std::size_t e
 /// Inputs: array (its bytes are in the output already), update, starts...
 KernelDescriptor dynamic_update_slice_kernel(const DynamicStarts& starts,
                                              std::size_t element_bytes);
+
+/// The table.
+KernelFamily move_family();
 
 /// An index of any integer type.
 std::int64_t read_index(const std::byte* scalar, DType dtype);
