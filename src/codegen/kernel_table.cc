@@ -3,6 +3,7 @@
 #include "src/codegen/kernel_table.h"
 
 #include "src/base/check.h"
+#include "src/base/key_writer.h"
 #include "src/base/threads/task_pool.h"
 #include "src/codegen/kernels/code/kept_code.h"
 #include "src/runtime/plan_walk.h"
@@ -10,9 +11,9 @@
 namespace tessera::codegen {
 
 template <class Descriptor>
-std::int32_t KernelTable::ByKey<Descriptor>::add(const Descriptor& d) {
+std::int32_t KernelTable::ByKey<Descriptor>::add(const Descriptor& d, const std::string& key) {
   TESSERA_CHECK(!d.key.empty() && d.make != nullptr, "a kernel without a key or a maker");
-  const auto [it, added] = numbers.try_emplace(d.key, std::int32_t(list.size()));
+  const auto [it, added] = numbers.try_emplace(key, std::int32_t(list.size()));
   if (added) list.push_back(d);
   return it->second;
 }
@@ -23,7 +24,14 @@ const Descriptor* KernelTable::ByKey<Descriptor>::find(const std::string& key) c
   return it == numbers.end() ? nullptr : &list[std::size_t(it->second)];
 }
 
-std::int32_t KernelTable::add(const KernelDescriptor& kernel) { return kernels_.add(kernel); }
+std::int32_t KernelTable::add(const KernelDescriptor& kernel) {
+  const std::int32_t n = kernels_.add(kernel);
+  if (at(n).access == kernel.access) return n;
+  KeyWriter key(kernel.key);
+  key.add_all(kernel.access.results, kernel.access.groups);
+  for (const Access& a : kernel.access.operands) key.add_all(a.share, a.preparation);
+  return kernels_.add(kernel, key.take());
+}
 std::int32_t KernelTable::add(const CombineDescriptor& combiner) {
   return combiners_.add(combiner);
 }

@@ -16,7 +16,8 @@ namespace tessera::codegen {
 
 class KernelTable {
  public:
-  /// The number of the kernel with this key: an earlier one, or this.
+  /// The number of the kernel with this key: an earlier one, or this. Steps that run one kernel on
+  /// other shares of their operands have other numbers: of one the first rows of a longer array.
   std::int32_t add(const KernelDescriptor& kernel);
   std::int32_t add(const CombineDescriptor& combiner);
   const KernelDescriptor& at(std::int32_t number) const {
@@ -37,7 +38,8 @@ class KernelTable {
     std::vector<Descriptor> list;
     std::unordered_map<std::string, std::int32_t> numbers;  // looked up, never walked
 
-    std::int32_t add(const Descriptor& d);
+    std::int32_t add(const Descriptor& d) { return add(d, d.key); }
+    std::int32_t add(const Descriptor& d, const std::string& key);
     const Descriptor* find(const std::string& key) const;
     std::size_t size() const { return list.size(); }
   };

@@ -380,5 +380,34 @@ TEST(TiledChains, RowsOfAnyKind) {
   EXPECT_GT(joined, 10u);
 }
 
+// The two loops have one key: one reads all that the reduction reads, the other the first rows of
+// it, which aren't those of its own blocks.
+TEST(TiledChains, LoopsThatReadTheFirstRowsAreNoPartOfThem) {
+  const auto module = ir::parse_hlo(R"(
+add {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT s = f32[] add(p, q)
+}
+ENTRY main {
+  a = f32[2048,256] parameter(0)
+  x1 = f32[2048,256] exponential(a)
+  x2 = f32[2048,256] tanh(a)
+  x = f32[2048,256] multiply(x1, x2)
+  first = f32[1024,256] slice(x), slice={[0:1024],[0:256]}
+  y1 = f32[1024,256] exponential(first)
+  y2 = f32[1024,256] tanh(first)
+  y = f32[1024,256] multiply(y1, y2)
+  zero = f32[] constant(0)
+  r = f32[2048] reduce(x, zero), dimensions={1}, to_apply=add
+  ROOT t = (f32[2048], f32[1024,256]) tuple(r, y)
+}
+)");
+  Random r(1);
+  const std::vector<Literal> arguments = {r.literal(DType::f32, {2048, 256})};
+  expect_results(*module, arguments, evaluator::evaluate(*module, arguments), 100);
+  EXPECT_EQ(steps_of(plan_of(*module)), 3U);
+}
+
 }  // namespace
 }  // namespace tessera::testing
