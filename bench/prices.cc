@@ -9,7 +9,9 @@
 #include <regex>
 
 #include "bench/call_time.h"
+#include "src/codegen/kernels/elementwise/half_conversions.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/products/narrow_gemm.h"
 
 namespace tessera::bench {
 namespace {
@@ -117,11 +119,6 @@ std::vector<Price> others() {
        elements,
        {lines},
        [](const Arrays& v) { return sort(v[0]); }},
-      {"other::kTopK, of 8",
-       kTopK + 3 * kTopKLevel,
-       elements,
-       {lines},
-       [](const Arrays& v) { return top_k(v[0], 8).first; }},
       {"other::kFft, of 1024",
        2 * (kFft + kFftLevel * levels),
        elements,
@@ -139,9 +136,13 @@ int run_all(const std::regex& only) {
   const Array few = normal(12, {8});
   const double call = seconds_of("call", {few}, [](const Arrays& v) { return -v[0]; });
   const Price f32_product = product("kF32", prices::product::kF32, f32, 1024);
-  std::vector<Price> all = {product("kF64", prices::product::kF64, f64, 512),
-                            product("kBf16", prices::product::kBf16, bf16, 1024),
-                            product("kF16", prices::product::kF16, f16, 512)};
+  using namespace prices::product;
+  // Those that the processor has no instructions for are widened.
+  const bool bf16s = codegen::has_bf16_gemm(), halves = codegen::lifts_halves_fast();
+  std::vector<Price> all = {
+      product("kF64", kF64, f64, 512),
+      product(bf16s ? "kBf16" : "kBlas, of bf16", bf16s ? kBf16 : kBlas, bf16, 1024),
+      product(halves ? "kF16" : "kBlas, of f16", halves ? kF16 : kBlas, f16, 512)};
   for (std::vector<Price>& more : std::vector<std::vector<Price>>{moves(), others()}) {
     std::move(more.begin(), more.end(), std::back_inserter(all));
   }

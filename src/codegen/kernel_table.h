@@ -16,8 +16,8 @@ namespace tessera::codegen {
 
 class KernelTable {
  public:
-  /// The number of the kernel with this key: an earlier one, or this. Steps that run one kernel on
-  /// other shares of their operands have other numbers: of one the first rows of a longer array.
+  /// The number of the kernel with this key: an earlier one, or this. Steps that run one kernel and
+  /// differ in `access` have numbers of their own: one may read the first rows of a longer array.
   std::int32_t add(const KernelDescriptor& kernel);
   std::int32_t add(const CombineDescriptor& combiner);
   const KernelDescriptor& at(std::int32_t number) const {
