@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "src/base/small_vector.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/vectors.h"
 
@@ -237,7 +238,7 @@ void batch_gemm_rows(const BatchGemm<T>& job) {
   for (std::int64_t t = 0; t < job.count; ++t) deepest += job.terms[t].k;
   const bool packs = pack || job.n % batch_gemm_lanes<T>() != 0;
   const ScratchMemory memory(packs ? std::size_t(std::min(depth, deepest) * kWidestStrip) : 0);
-  std::vector<Term> some;
+  SmallVector<Term, 8> some;
   for (std::int64_t begin = 0; begin < job.n; begin += kPanel) {
     bool accumulate = job.accumulate;
     std::int64_t in_block = 0;
