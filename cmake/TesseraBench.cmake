@@ -26,3 +26,16 @@ if(TARGET bench_processes)
   target_link_libraries(bench_processes PRIVATE MPI::MPI_C)
   target_compile_definitions(bench_processes PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 endif()
+
+# Libraries that our kernels are measured beside, and that nothing else is linked with.
+if(TESSERA_BENCH_LIBRARIES)
+  foreach(name IN ITEMS dnnl hwy_contrib hwy fftw3f fftw3f_threads fftw3 fftw3_threads)
+    find_library(TESSERA_LIBRARY_${name} ${name} REQUIRED)
+    list(APPEND libraries "${TESSERA_LIBRARY_${name}}")
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/libraries/*.cc")
+  add_executable(bench_libraries ${sources})
+  target_include_directories(bench_libraries PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(bench_libraries PRIVATE tessera::tessera tessera_build_flags
+    nlohmann_json::nlohmann_json TesseraDeps::OpenBLAS ${libraries})
+endif()
