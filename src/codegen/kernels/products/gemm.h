@@ -24,29 +24,33 @@ inline void keep_blas_to_one_thread() {
   std::call_once(once, [] { openblas_set_num_threads(1); });
 }
 
-/// Whether our own product without packing is the faster one: measured, by 5 to 200 % where this
-/// holds and packed_gemm_pays doesn't. With AVX-512, OpenBLAS has kernels of its own for small
-/// matrices, and better ones for large matrices on Intel's processors (Sapphire Rapids, by up to
-/// 20 %; not so on AMD's Zen 4). With AVX2 it packs small matrices as well, which takes longer than
-/// a few rows do (AMD, by 20 to 190 % up to 16 rows).
-inline bool batch_gemm_pays(CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t n, std::int64_t k) {
-  const double products = double(m) * double(n) * double(k);
+/// Whether our own product without packing is the faster one where packed_gemm_pays doesn't hold.
+/// Measured: by 5 to 200 % on Sapphire Rapids, whose OpenBLAS has kernels of its own for small
+/// matrices, and better ones for large ones (by up to 20 %; not so on AMD's Zen 4). With AVX2, on
+/// Zen 3, by 5 to 150 %, but for a few rows by a matrix beyond the caches: its lines are then best
+/// read as OpenBLAS does, in blocks.
+inline bool batch_gemm_pays(CBLAS_TRANSPOSE tb, int m, int n, int k) {
+  const double products = double(m) * n * k;
   switch (instruction_set()) {
     case InstructionSet::avx512:
       return products > 2e5 && (products < 4e8 || !is_intel()) && (tb == CblasNoTrans || m >= 8);
     case InstructionSet::avx2:
-      return products < 4e6;
+      return n < 160 || double(n) * k < (tb == CblasTrans && k >= 512 ? 1e5 : 3e5);
     default:
       return false;
   }
+}
+/// Few rows by a matrix whose lines are columns, far apart: both ways of ours read it slowly.
+inline bool reads_far_apart(CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t k) {
+  return instruction_set() == InstructionSet::avx2 && tb == CblasTrans && m < 64 && k >= 512;
 }
 /// What multiplies matrices of f32 and f64.
 enum class Gemm : std::uint8_t { vectors, packed, unpacked, blas };
 inline Gemm gemm_for(CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t n, std::int64_t k) {
   // A side of few rows or columns is read with the other one, once.
   if (std::min(m, n) <= kMostVectors && m != 0 && n != 0 && k != 0) return Gemm::vectors;
-  if (packed_gemm_pays(m, n, k)) return Gemm::packed;
-  return batch_gemm_pays(tb, m, n, k) ? Gemm::unpacked : Gemm::blas;
+  if (packed_gemm_pays(m, n, k) && !reads_far_apart(tb, m, k)) return Gemm::packed;
+  return batch_gemm_pays(tb, int(m), int(n), int(k)) ? Gemm::unpacked : Gemm::blas;
 }
 
 template <class T>

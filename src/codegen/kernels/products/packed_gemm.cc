@@ -2,6 +2,8 @@
 // Compiled alone: versions of it for several instruction sets.
 #include "src/codegen/kernels/products/packed_gemm.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -13,20 +15,29 @@ namespace tessera::codegen {
 namespace {
 
 /// Of a that is packed at once: the second cache holds it next to what of b and c is at work. b is
-/// read anew for each such block.
-constexpr std::int64_t kBlockBytes = 512 << 10;
+/// read anew for each such block. With AVX-512 that cache has a megabyte at least.
+std::int64_t block_bytes() {
+  static const std::int64_t of_cache = [] {
+    const std::int64_t bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return std::clamp<std::int64_t>(bytes / 4 * 3, 192 << 10, 512 << 10);
+  }();
+  return instruction_set() == InstructionSet::avx512 ? 512 << 10 : of_cache;
+}
 /// Products that are summed up in registers at once. A strip of b so deep stays in the first cache
 /// while all tiles of a block go through it.
-constexpr std::int64_t kDepth = 128;
-/// Rows of a tile. Its sums take most of the registers, a row of b and a number of a the rest.
-constexpr int kRows = 8;
+std::int64_t most_depth() { return version_for_machine(128, 256, 128); }
+/// Rows of a tile, and vectors of the columns of the widest one. Its sums take most of the
+/// registers, a row of b and a number of a the rest.
+constexpr int rows_of(int bytes) { return bytes == 64 ? 8 : 4; }
+constexpr int kVectors = 3;
+constexpr std::int64_t kMostRows = rows_of(64);
 /// Depths are multiples of it, but for the last one.
 constexpr std::int64_t kStep = 16;
 /// Products in a row. In front of each second lot a row of c is asked for, in front of the others
 /// one of b: a few lines at a time, so that the loads of the products don't wait for them.
 constexpr std::int64_t kUnrolled = 4;
 
-/// A tile's operands: a packed as [depth][kRows], b as [depth][vectors][lanes].
+/// A tile's operands: a packed as [depth][rows], b as [depth][vectors][lanes].
 template <class T>
 struct Tile {
   std::int64_t depth;
@@ -55,7 +66,7 @@ struct Packed {
   using Simd = Vectors<T, bytes>;
   using V = typename Simd::V;
   static constexpr int kLanes = Simd::kLanes;
-  static constexpr int kVectors = bytes == 64 ? 3 : 1;  ///< of the columns of the widest strip
+  static constexpr int kRows = rows_of(bytes);
   static constexpr std::int64_t kWidth = kVectors * kLanes;
 
   template <int vectors>
@@ -205,17 +216,13 @@ struct Packed {
     if (end == s.depth) {
       std::fill_n(to + end * vectors * kLanes, (padded(end) - end) * vectors * kLanes, T(0));
     }
-    if constexpr (kVectors == 3) {
-      if (vectors == 3) return pack_b<3>(g, b, s.columns, begin, end, to);
-      if (vectors == 2) return pack_b<2>(g, b, s.columns, begin, end, to);
-    }
+    if (vectors == 3) return pack_b<3>(g, b, s.columns, begin, end, to);
+    if (vectors == 2) return pack_b<2>(g, b, s.columns, begin, end, to);
     pack_b<1>(g, b, s.columns, begin, end, to);
   }
   static TESSERA_INLINE void multiply(const Tile<T>& t, int vectors) {
-    if constexpr (kVectors == 3) {
-      if (vectors == 3) return multiply<3>(t);
-      if (vectors == 2) return multiply<2>(t);
-    }
+    if (vectors == 3) return multiply<3>(t);
+    if (vectors == 2) return multiply<2>(t);
     multiply<1>(t);
   }
 };
@@ -224,7 +231,8 @@ template <class T>
 struct BlockJob {
   const PackedGemm<T>* all;
   std::int64_t first_row, rows;
-  T *a, *b, *next_b;  ///< room for a block of a, and for two strips of b
+  std::int64_t depth;  ///< of a block, but the last one
+  T *a, *b, *next_b;   ///< room for a block of a, and for two strips of b
 };
 
 /// Parts of [0, n) that differ by `step` at most, none larger than `most`, a multiple of `step`.
@@ -237,7 +245,8 @@ template <class T, int bytes>
 TESSERA_INLINE void run_block(const BlockJob<T>& job) {
   using P = Packed<T, bytes>;
   const PackedGemm<T>& g = *job.all;
-  const std::int64_t depth = even_part(g.k, kDepth, kStep);
+  constexpr std::int64_t kRows = P::kRows;
+  const std::int64_t depth = job.depth;
   const std::int64_t width = even_part(g.n, P::kWidth, P::kLanes);
   const std::int64_t tiles = (job.rows + kRows - 1) / kRows;
   const bool transposed = g.b_row == 1 && g.b_column != 1;  // packed by squares of a vector's lanes
@@ -290,23 +299,23 @@ TESSERA_VERSIONS(block_version, run_block, BlockJob<T>)
 }  // namespace
 
 bool packed_gemm_pays(std::int64_t m, std::int64_t n, std::int64_t k) {
-  return instruction_set() == InstructionSet::avx512 && m >= 32 && n >= 160 && k >= 32 &&
+  return instruction_set() != InstructionSet::baseline && m >= 32 && n >= 160 && k >= 32 &&
          double(m) * double(n) * double(k) > 4e5;
 }
 
 template <class T>
 void packed_gemm(const PackedGemm<T>& job) {
-  constexpr std::int64_t kLine = 64 / std::int64_t(sizeof(T)), kWidest = 3 * kLine;
-  constexpr std::int64_t kMostRows = kBlockBytes / (std::int64_t(sizeof(T)) * kDepth);
+  constexpr std::int64_t kLine = 64 / std::int64_t(sizeof(T)), kWidest = kVectors * kLine;
   if (job.m == 0 || job.n == 0) return;
-  const std::int64_t depth = padded(even_part(job.k, kDepth, kStep));
-  const std::int64_t rows = even_part(job.m, kMostRows, kRows);
-  const std::int64_t of_a = rows * depth, of_b = depth * kWidest;
+  const std::int64_t most = block_bytes() / (std::int64_t(sizeof(T)) * most_depth());
+  const std::int64_t depth = even_part(job.k, most_depth(), kStep);
+  const std::int64_t rows = even_part(job.m, most, kMostRows);
+  const std::int64_t of_a = rows * padded(depth), of_b = padded(depth) * kWidest;
   const ScratchMemory memory(sizeof(T) * std::size_t(of_a + 2 * of_b));
   T* a = reinterpret_cast<T*>(memory.data());
   const auto block = block_version<T>();
   for (std::int64_t first = 0; first < job.m; first += rows) {
-    block({&job, first, std::min(rows, job.m - first), a, a + of_a, a + of_a + of_b});
+    block({&job, first, std::min(rows, job.m - first), depth, a, a + of_a, a + of_a + of_b});
   }
 }
 
