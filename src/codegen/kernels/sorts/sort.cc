@@ -13,10 +13,13 @@
 #include "src/base/arrays/literal_util.h"
 #include "src/base/threads/run_memory.h"
 #include "src/base/threads/thread_scratch.h"
+#include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/sorts/key_order.h"
 #include "src/codegen/kernels/sorts/radix_sort.h"
+#include "src/codegen/kernels/sorts/vector_sort.h"
 
 namespace tessera::codegen {
 namespace {
@@ -25,198 +28,12 @@ using ir::Instruction;
 using ir::Opcode;
 using runtime::KernelCall;
 
-/// One key of an order: a function of the elements of one operand.
-struct Key {
-  int operand = 0;
-  DType type = DType::f32;                   ///< of the keys
-  std::shared_ptr<const LoopExpr> expr;      ///< key of an element; null: the element itself
-  std::shared_ptr<const FusedLoop> program;  ///< made of it
-  bool descending = false, total_order = false;
-};
-
-/// A comparator that compares by keys: where the first are equal by the next one, and so on.
-struct KeyOrder {
-  std::vector<Key> keys;
-  int places = -1;  ///< the integer operand that tells equal keys apart, if any
-  DType place_type = DType::s32;
-  std::int64_t limit = -1;  ///< elements whose place isn't below it come last, if >= 0
-};
-
 struct SortAttrs {
   std::int64_t n = 1, inner = 1;  ///< elements of the sorted dim, and of those after it
   std::vector<std::int64_t> bytes;
   std::optional<KeyOrder> order;
   std::shared_ptr<const FusedLoop> comparator;
 };
-
-/// Equal expressions, where parameter `p` in one stands for parameter `q` in the other.
-bool mirrors(const Instruction& a, const Instruction& b, std::int64_t p, std::int64_t q) {
-  if (a.opcode != b.opcode || !(a.shape == b.shape)) return false;
-  if (a.is(Opcode::parameter)) {
-    return a.get<ir::ParameterAttrs>().number == p && b.get<ir::ParameterAttrs>().number == q;
-  }
-  if (!(a.attrs == b.attrs) || a.operands().size() != b.operands().size() || !a.called().empty()) {
-    return false;
-  }
-  for (std::size_t k = 0; k < a.operands().size(); ++k) {
-    if (!mirrors(*a.operands()[k], *b.operands()[k], p, q)) return false;
-  }
-  return true;
-}
-
-const Instruction* first_parameter(const Instruction& i) {
-  if (i.is(Opcode::parameter)) return &i;
-  for (const Instruction* o : i.operands()) {
-    if (const Instruction* p = first_parameter(*o)) return p;
-  }
-  return nullptr;
-}
-
-std::optional<LoopBuilder::Value> key_value(LoopBuilder& builder, const Instruction& i,
-                                            LoopBuilder::Value parameter) {
-  if (i.is(Opcode::parameter)) return parameter;
-  if (i.is(Opcode::constant)) return builder.constant(i.get<ir::ConstantAttrs>().value);
-  std::vector<LoopBuilder::Value> operands;
-  for (const Instruction* o : i.operands()) {
-    const auto v = key_value(builder, *o, parameter);
-    if (!v) return std::nullopt;
-    operands.push_back(*v);
-  }
-  return builder.apply(i, operands);
-}
-
-/// The key that a comparison is about: `key(a) < key(b)`, or with > or ==.
-std::optional<Key> compared_key(const Instruction& compare) {
-  if (!compare.is(Opcode::compare)) return std::nullopt;
-  const auto& attrs = compare.get<ir::CompareAttrs>();
-  if (attrs.direction != ir::Direction::lt && attrs.direction != ir::Direction::gt &&
-      attrs.direction != ir::Direction::eq) {
-    return std::nullopt;
-  }
-  const Instruction *left = compare.operand(0), *right = compare.operand(1);
-  const Instruction* p = first_parameter(*left);
-  if (p == nullptr || is_complex(left->shape.dtype)) return std::nullopt;
-  const std::int64_t number = p->get<ir::ParameterAttrs>().number;
-  // Parameters 2k and 2k+1 are elements of operand k.
-  const bool swapped = number % 2 == 1;
-  if (!mirrors(*left, *right, number, number ^ 1)) return std::nullopt;
-  Key key;
-  key.operand = int(number / 2);
-  key.type = left->shape.dtype;
-  key.descending = (attrs.direction == ir::Direction::gt) != swapped;
-  key.total_order = attrs.type == ir::ComparisonType::total_order;
-  if (!left->is(Opcode::parameter)) {
-    LoopBuilder builder;
-    const auto v = key_value(builder, *left, builder.contiguous(p->shape.dtype));
-    if (!v) return std::nullopt;
-    builder.output(*v);
-    key.expr = builder.finish();
-  }
-  return key;
-}
-
-bool is_equality(const Instruction& i) {
-  return i.is(Opcode::compare) && i.get<ir::CompareAttrs>().direction == ir::Direction::eq;
-}
-
-/// The same function of the same operand, compared in the same way but for the direction.
-bool same_key(const Key& a, const Key& b) {
-  return a.operand == b.operand && a.type == b.type && a.total_order == b.total_order &&
-         (a.expr ? a.expr->key() : std::string()) == (b.expr ? b.expr->key() : std::string());
-}
-
-/// The keys of `k1(a) < k1(b)` or of `k1(a) < k1(b) | (k1(a) == k1(b) & the same of the others)`.
-std::optional<std::vector<Key>> keys_of(const Instruction& root) {
-  if (root.is(Opcode::compare) && !is_equality(root)) {
-    const std::optional<Key> key = compared_key(root);
-    if (!key) return std::nullopt;
-    return std::vector<Key>{*key};
-  }
-  if (!root.is(Opcode::or_)) return std::nullopt;
-  const bool first = root.operand(0)->is(Opcode::compare);
-  const Instruction &order = *root.operand(first ? 0 : 1), &tie = *root.operand(first ? 1 : 0);
-  if (is_equality(order) || !tie.is(Opcode::and_)) return std::nullopt;
-  const bool left = is_equality(*tie.operand(0));
-  const Instruction &equal = *tie.operand(left ? 0 : 1), &others = *tie.operand(left ? 1 : 0);
-  const std::optional<Key> key = compared_key(order), tied = compared_key(equal);
-  if (!is_equality(equal) || !key || !tied || !same_key(*key, *tied)) return std::nullopt;
-  std::optional<std::vector<Key>> keys = keys_of(others);
-  if (keys) keys->insert(keys->begin(), *key);
-  return keys;
-}
-
-/// The same keys, each in the opposite order: `b` is `a` of swapped elements.
-bool opposite(const std::vector<Key>& a, const std::vector<Key>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Key& x, const Key& y) {
-    return same_key(x, y) && x.descending != y.descending;
-  });
-}
-
-/// Of `a < b` for two parameters of one integer operand: which one.
-std::optional<int> place_order(const Instruction& i) {
-  if (!i.is(Opcode::compare) || !i.operand(0)->is(Opcode::parameter) ||
-      !i.operand(1)->is(Opcode::parameter) || !is_integer(i.operand(0)->shape.dtype)) {
-    return std::nullopt;
-  }
-  const auto number = [&](std::size_t k) { return i.operand(k)->get<ir::ParameterAttrs>().number; };
-  if (i.get<ir::CompareAttrs>().direction != ir::Direction::lt || number(0) % 2 != 0 ||
-      number(1) != number(0) + 1 || i.operand(0)->shape.dtype == DType::u64) {
-    return std::nullopt;
-  }
-  return int(number(0) / 2);
-}
-
-/// Both places are below a constant: `(a < limit) & (b < limit)`.
-std::optional<std::int64_t> common_limit(const Instruction& i, int places) {
-  if (!i.is(Opcode::and_)) return std::nullopt;
-  std::optional<std::int64_t> limit;
-  for (std::size_t k = 0; k < 2; ++k) {
-    const Instruction& c = *i.operand(k);
-    if (!c.is(Opcode::compare) || c.get<ir::CompareAttrs>().direction != ir::Direction::lt ||
-        !c.operand(0)->is(Opcode::parameter) || !c.operand(1)->is(Opcode::constant) ||
-        c.operand(0)->get<ir::ParameterAttrs>().number != 2 * places + std::int64_t(k)) {
-      return std::nullopt;
-    }
-    const auto value = to_vector<std::int64_t>(c.operand(1)->get<ir::ConstantAttrs>().value).at(0);
-    if (value < 0 || (limit && *limit != value)) return std::nullopt;
-    limit = value;
-  }
-  return limit;
-}
-
-/// A comparator by keys, or by keys and then place: `k(a, b) | (!k(b, a) & a < b)`, of elements
-/// whose places are below a limit if it has one: `select(both below, that, a < b)`.
-std::optional<KeyOrder> order_of(const ir::Computation& comparator) {
-  const Instruction* root = comparator.root();
-  const Instruction *real = nullptr, *by_place = nullptr;
-  if (root->is(Opcode::select)) {
-    real = root->operand(0);
-    by_place = root->operand(2);
-    root = root->operand(1);
-  }
-  KeyOrder order;
-  if (!real) {
-    if (auto keys = keys_of(*root)) {
-      order.keys = std::move(*keys);
-      return order;
-    }
-  }
-  if (!root->is(Opcode::or_)) return std::nullopt;
-  const Instruction& tie = *root->operand(1);
-  std::optional<std::vector<Key>> keys = keys_of(*root->operand(0));
-  if (!keys || !tie.is(Opcode::and_) || !tie.operand(0)->is(Opcode::not_)) return std::nullopt;
-  const std::optional<int> places = place_order(*tie.operand(1));
-  const std::optional<std::vector<Key>> back = keys_of(*tie.operand(0)->operand(0));
-  if (!places || !back || !opposite(*keys, *back)) return std::nullopt;
-  order.keys = std::move(*keys);
-  order.places = *places;
-  order.place_type = tie.operand(1)->operand(0)->shape.dtype;
-  if (!real) return order;
-  const std::optional<std::int64_t> limit = common_limit(*real, *places);
-  if (!limit || place_order(*by_place) != places) return std::nullopt;
-  order.limit = *limit;
-  return order;
-}
 
 template <class F>
 std::int64_t float_key(F v, bool total_order) {
@@ -231,7 +48,7 @@ std::int64_t float_key(F v, bool total_order) {
 }
 
 /// Keys as integers of the same order. False if there is a NaN where it has no place in the order.
-bool integer_keys(const Key& order, const std::byte* keys, std::int64_t n,
+bool integer_keys(const SortKey& order, const std::byte* keys, std::int64_t n,
                   std::vector<std::int64_t>* out) {
   out->resize(std::size_t(n));
   bool ordered = true;
@@ -305,6 +122,8 @@ void load_places(const KeyOrder& order, const std::byte* from, std::size_t n,
   });
 }
 
+constexpr std::uint64_t kSign = std::uint64_t(1) << 63;
+
 /// Sorts the first `n` of the index by the integer keys; equal ones stay in their order.
 void sort_integers(std::size_t n, Scratch* s) {
   if (n == 0) return;
@@ -312,15 +131,26 @@ void sort_integers(std::size_t n, Scratch* s) {
   const std::uint64_t least = std::uint64_t(*low), range = std::uint64_t(*high) - least;
   const auto bits = unsigned(std::bit_width(range));
   if (bits <= 32) {
-    // Key and place in one word.
+    // Key and place in one word: none are equal, so that any sort keeps the order of equal keys.
+    const bool by_vectors = instruction_set() != InstructionSet::baseline;
     s->packed.resize(n);
+    s->packed_scratch.resize(n + kSortRoom);
     for (std::size_t i = 0; i < n; ++i) {
-      const std::uint32_t at = s->index[i];
-      s->packed[i] = ((std::uint64_t(s->integers[at]) - least) << 32) | at;
+      const std::uint64_t key = std::uint64_t(s->integers[s->index[i]]) - least;
+      s->packed[i] = (key << 32 | i) ^ (by_vectors ? kSign : 0);
     }
-    radix_sort(&s->packed, &s->packed_scratch, 32, 32 + bits,
-               [](std::uint64_t word) { return word; });
-    for (std::size_t i = 0; i < n; ++i) s->index[i] = std::uint32_t(s->packed[i]);
+    if (by_vectors) {
+      vector_sort(reinterpret_cast<std::int64_t*>(s->packed.data()), n,
+                  reinterpret_cast<std::int64_t*>(s->packed_scratch.data()));
+    } else {
+      radix_sort(&s->packed, &s->packed_scratch, 32, 32 + bits,
+                 [](std::uint64_t word) { return word; });
+    }
+    s->merged.resize(s->index.size());
+    for (std::size_t i = 0; i < n; ++i) s->merged[i] = s->index[std::uint32_t(s->packed[i])];
+    std::copy(s->index.begin() + std::ptrdiff_t(n), s->index.end(),
+              s->merged.begin() + std::ptrdiff_t(n));
+    s->index.swap(s->merged);
     return;
   }
   s->wide.resize(n);
@@ -333,7 +163,7 @@ void sort_integers(std::size_t n, Scratch* s) {
 }
 
 /// Integers of the order of `key` of all elements. False if there is a NaN without a place in it.
-bool load_keys(const Key& key, std::int64_t n, Scratch* s) {
+bool load_keys(const SortKey& key, std::int64_t n, Scratch* s) {
   const std::byte* elements = s->rows[std::size_t(key.operand)].data();
   if (key.program) {
     s->keys.resize(std::size_t(n) * byte_size(key.type));
@@ -362,6 +192,66 @@ bool sort_by_keys(const SortAttrs& attrs, Scratch* s) {
     sort_integers(n, s);
   }
   return true;
+}
+
+/// The bits of the element whose integer key is given; all bits of it are in its key.
+template <class Bits>
+Bits element_of(const SortKey& key, std::int64_t integer) {
+  if (key.descending) integer = ~integer;
+  if (is_floating(key.type)) {
+    using Signed = std::make_signed_t<Bits>;
+    const auto s = Signed(integer);
+    return Bits(s < 0 ? s ^ std::numeric_limits<Signed>::max() : s);
+  }
+  return Bits(std::uint64_t(integer) ^ (key.type == DType::u64 ? kSign : 0));
+}
+
+/// The only operand, if its elements are their own keys, as integers are, and floats without those
+/// zeros and NaNs that comparators replace: the keys are sorted alone, and looked up by no index.
+/// They are written `step` elements apart. False if that isn't so.
+template <class Bits>
+bool sort_elements(const SortKey& key, std::size_t step, Scratch* s, std::byte* to) {
+  const std::size_t n = s->index.size();
+  if (byte_size(key.type) != sizeof(Bits) || !load_keys(key, std::int64_t(n), s)) return false;
+  if (n == 0) return true;
+  if (key.program && std::memcmp(s->keys.data(), s->rows[0].data(), n * sizeof(Bits)) != 0) {
+    return false;
+  }
+  const auto write = [&](std::size_t i, std::int64_t integer) {
+    const Bits out = element_of<Bits>(key, integer);
+    std::memcpy(to + i * step * sizeof out, &out, sizeof out);
+  };
+  if constexpr (sizeof(Bits) == 8) {
+    s->packed_scratch.resize(n + kSortRoom);
+    vector_sort(s->integers.data(), n, reinterpret_cast<std::int64_t*>(s->packed_scratch.data()));
+    for (std::size_t i = 0; i < n; ++i) write(i, s->integers[i]);
+  } else {
+    constexpr std::int64_t kMiddle = std::int64_t(1) << 31;
+    const std::int64_t first = *std::min_element(s->integers.begin(), s->integers.end());
+    s->merged.resize(n + kSortRoom);
+    auto* words = reinterpret_cast<std::int32_t*>(s->index.data());
+    for (std::size_t i = 0; i < n; ++i) {
+      words[i] = std::int32_t(s->integers[i] - first - kMiddle);
+    }
+    vector_sort(words, n, reinterpret_cast<std::int32_t*>(s->merged.data()));
+    for (std::size_t i = 0; i < n; ++i) write(i, words[i] + kMiddle + first);
+  }
+  return true;
+}
+bool sort_elements(const SortAttrs& attrs, Scratch* s, std::byte* to) {
+  if (!attrs.order || attrs.order->places >= 0 || attrs.order->keys.size() != 1 ||
+      attrs.bytes.size() != 1) {
+    return false;
+  }
+  const SortKey& key = attrs.order->keys[0];
+  const bool own = key.program             ? is_floating(key.type) && key.total_order
+                   : is_floating(key.type) ? key.total_order
+                                           : is_integer(key.type);
+  if (!own || instruction_set() == InstructionSet::baseline) return false;
+  const auto step = std::size_t(attrs.inner);
+  if (attrs.bytes[0] == 4) return sort_elements<std::uint32_t>(key, step, s, to);
+  if (attrs.bytes[0] == 8) return sort_elements<std::uint64_t>(key, step, s, to);
+  return false;
 }
 
 void sort_by_comparator(const SortAttrs& attrs, Scratch* s) {
@@ -408,10 +298,10 @@ void pick(const std::vector<std::uint32_t>& index, const std::byte* from, std::i
 void take_all(std::size_t n, Scratch* s) {
   s->integers.resize(n);
   s->packed.resize(n);
-  s->packed_scratch.resize(n);
+  s->packed_scratch.resize(n + kSortRoom);
   s->wide.resize(n);
   s->wide_scratch.resize(n);
-  s->merged.resize(n);
+  s->merged.resize(n + kSortRoom);
 }
 
 void run_sort(const KernelCall& call) {
@@ -437,6 +327,7 @@ void run_sort(const KernelCall& call) {
         std::memcpy(to + std::size_t(j) * size, from + std::size_t(j * attrs.inner) * size, size);
       }
     }
+    if (sort_elements(attrs, &s, call.outputs[0] + std::size_t(first * attrs.bytes[0]))) continue;
     std::iota(s.index.begin(), s.index.end(), 0u);
     if (!attrs.order || !sort_by_keys(attrs, &s)) {
       std::iota(s.index.begin(), s.index.end(), 0u);
@@ -463,7 +354,7 @@ constexpr KernelLine<SortOperation, SortKernel> kSorts[] = {
     {kOnEvaluator,
      [](const SortOperation& s) { return !s.has_loop || s.n > std::int64_t(UINT32_MAX); },
      SortKernel::none},
-    {{"sort/radix", "the comparator compares keys: these are sorted as integers, digit by digit"},
+    {{"sort/radix", "the comparator compares keys: these are sorted as integers"},
      [](const SortOperation& s) { return s.by_keys; },
      SortKernel::sort},
     {{"sort/merge", "any comparator: it is called for pairs"},
@@ -501,7 +392,7 @@ KernelDescriptor sort_kernel(const ir::Instruction& sort) {
   key.add_all(attrs.n, attrs.inner, attrs.bytes, comparator->key(), attrs.order.has_value());
   if (const auto& o = attrs.order) {
     key.add_all(o->keys.size(), o->places, o->place_type, o->limit);
-    for (const Key& k : o->keys) {
+    for (const SortKey& k : o->keys) {
       key.add_all(k.operand, k.type, k.expr ? k.expr->key() : std::string(), k.descending,
                   k.total_order);
     }
@@ -511,7 +402,7 @@ KernelDescriptor sort_kernel(const ir::Instruction& sort) {
     auto made = std::make_shared<SortAttrs>(attrs);
     made->comparator = make_loop(comparator);
     if (made->order) {
-      for (Key& k : made->order->keys) k.program = make_loop(k.expr);
+      for (SortKey& k : made->order->keys) k.program = make_loop(k.expr);
     }
     return runtime::Kernel{run_sort, std::move(made)};
   };
