@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled alone: versions of it for several instruction sets.
 // Vectors of features: some positions of a row are summed up side by side, so that each part of the
-// filter is loaded once for them.
+// filter is loaded once for them. Where the taps of a row of the window are neighbours, what one of
+// them sees is loaded once as well, for all of these positions.
 #include "src/codegen/kernels/convolutions/depthwise_convolution.h"
 
 #include <algorithm>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include "src/codegen/kernels/convolutions/window_taps.h"
@@ -20,7 +22,9 @@ using runtime::KernelCall;
 
 /// Positions that are summed up side by side, and vectors of features of a unit.
 constexpr int kPositions = 8;
-constexpr std::int64_t kUnitVectors = 4;
+constexpr std::int64_t kUnitVectors = 4, kMostVectorBytes = 64;
+/// Of blocks whose taps are neighbours.
+constexpr int kLeastPositions = 4;
 
 /// What one position of the result sums up: products of elements of the input and the filter.
 struct Term {
@@ -118,8 +122,137 @@ TESSERA_INLINE void run_row(const Row<T>& row) {
 }
 TESSERA_VERSIONS(row_version, run_row, Row<T>)
 
+/// A row of the result whose windows have so many taps in a row, which see neighbours.
+template <class T>
+struct Line {
+  const T* input;   ///< of the first position that there is; windows may begin before it
+  const T* filter;  ///< its first tap
+  T* out;
+  const Term* rows;  ///< of the window that see the input
+  std::int64_t row_count;
+  std::int64_t input_step, filter_step, out_step;  ///< from one to the next
+  std::int64_t length;                             ///< of the input
+  std::int64_t positions, pad;
+  std::int64_t features;  ///< a vector's at least
+  int taps, stride;
+};
+
+template <class T, int bytes>
+struct Neighbours {
+  using Simd = Vectors<T, bytes>;
+  using V = typename Simd::V;
+  static constexpr std::int64_t kLanes = Simd::kLanes;
+
+  /// What is seen, [left, span - right) of all that there would be if the input had no ends.
+  struct Seen {
+    int left, right;
+  };
+
+  /// Sums of some positions, for one vector of features. `in`: what the first position's first tap
+  /// would see. What isn't seen is known here, or else it is asked for.
+  template <int positions, int taps, int stride, int left, int right, bool asks>
+  static TESSERA_INLINE void block(const Line<T>& line, std::int64_t in, std::int64_t out,
+                                   const Seen& seen) {
+    constexpr int kSpan = (positions - 1) * stride + taps;
+    V sum[positions] = {};
+    for (std::int64_t r = 0; r < line.row_count; ++r) {
+      const T* const x = line.input + (line.rows[r].input + in);
+      const T* const w = line.filter + line.rows[r].filter;
+      V factor[taps];
+#pragma GCC unroll 8
+      for (int t = 0; t < taps; ++t) factor[t] = Simd::load(w + t * line.filter_step);
+#pragma GCC unroll 32
+      for (int j = left; j < kSpan - right; ++j) {
+        if (asks && (j < seen.left || j >= kSpan - seen.right)) continue;
+        const V v = Simd::load(x + j * line.input_step);
+#pragma GCC unroll 8
+        for (int p = 0; p < positions; ++p) {
+          const int t = j - p * stride;
+          if (t >= 0 && t < taps) sum[p] += v * factor[t];
+        }
+      }
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < positions; ++p) Simd::store(line.out + out + p * line.out_step, sum[p]);
+  }
+
+  /// The last vector has features of the one before where they are no multiple of its lanes.
+  template <int positions, int taps, int stride, int left, int right, bool asks>
+  static TESSERA_INLINE void vectors(const Line<T>& at, std::int64_t in, std::int64_t out,
+                                     const Seen& seen) {
+    Line<T> line = at;
+    for (std::int64_t f = 0;;) {
+      block<positions, taps, stride, left, right, asks>(line, in, out, seen);
+      if (f + kLanes >= at.features) break;
+      const std::int64_t next = std::min(f + kLanes, at.features - kLanes);
+      line.input += next - f;
+      line.filter += next - f;
+      line.out += next - f;
+      f = next;
+    }
+  }
+
+  /// So does the last block have positions of the one before.
+  template <int positions, int taps, int stride>
+  static TESSERA_INLINE void run(const Line<T>& line) {
+    constexpr int kSpan = (positions - 1) * stride + taps;
+    // Of windows that see as much before the input as behind it.
+    constexpr int kLeft = taps / 2, kRight = stride == 1 ? taps / 2 : 1;
+    for (std::int64_t p = 0;;) {
+      const std::int64_t at = p * stride - line.pad, missing = at + kSpan - line.length;
+      const Seen seen = {int(std::clamp<std::int64_t>(-at, 0, kSpan)),
+                         int(std::clamp<std::int64_t>(missing, 0, kSpan))};
+      const std::int64_t in = at * line.input_step, out = p * line.out_step;
+      if (seen.left == 0 && seen.right == 0) {
+        vectors<positions, taps, stride, 0, 0, false>(line, in, out, seen);
+      } else if (seen.left == kLeft && seen.right == 0) {
+        vectors<positions, taps, stride, kLeft, 0, false>(line, in, out, seen);
+      } else if (seen.left == 0 && seen.right == kRight) {
+        vectors<positions, taps, stride, 0, kRight, false>(line, in, out, seen);
+      } else if (seen.left == kLeft && seen.right == kRight) {
+        vectors<positions, taps, stride, kLeft, kRight, false>(line, in, out, seen);
+      } else {
+        vectors<positions, taps, stride, 0, 0, true>(line, in, out, seen);
+      }
+      if (p + positions >= line.positions) break;
+      p = std::min(p + positions, line.positions - positions);
+    }
+  }
+
+  template <int taps, int stride>
+  static TESSERA_INLINE void by_positions(const Line<T>& line) {
+    const std::int64_t blocks = (line.positions + kPositions - 1) / kPositions;
+    const std::int64_t each = (line.positions + blocks - 1) / blocks;
+    if (each == kPositions) {
+      run<kPositions, taps, stride>(line);
+    } else if (each > kLeastPositions && line.positions >= kPositions - 1) {
+      run<kPositions - 1, taps, stride>(line);
+    } else {
+      run<kLeastPositions, taps, stride>(line);
+    }
+  }
+};
+
+bool has_neighbours(int taps, std::int64_t stride) {
+  return (taps == 3 || taps == 5 || taps == 7) && (stride == 1 || (stride == 2 && taps < 7));
+}
+
+template <class T, int bytes>
+TESSERA_INLINE void run_line(const Line<T>& line) {
+  using Of = Neighbours<T, bytes>;
+  if (line.taps == 3) {
+    if (line.stride == 1) return Of::template by_positions<3, 1>(line);
+    return Of::template by_positions<3, 2>(line);
+  }
+  if (line.taps == 7) return Of::template by_positions<7, 1>(line);
+  if (line.stride == 1) return Of::template by_positions<5, 1>(line);
+  return Of::template by_positions<5, 2>(line);
+}
+TESSERA_VERSIONS(line_version, run_line, Line<T>)
+
 struct Attrs {
   ConvolutionProblem c;
+  bool has_neighbours = false;  ///< rows of the window's taps see neighbours
   std::vector<TapSegment> segments;
   std::int64_t features = 1;  ///< of a unit
 };
@@ -155,6 +288,11 @@ class Work {
       taps.push_back(taps_of(c.window[d], c.in[d], position[d]));
       row.out += position[d] * c.result.spatial[d];
     }
+    if constexpr (std::is_same_v<T, float>) {
+      if (a_.has_neighbours && row.features * std::int64_t(sizeof(T)) >= kMostVectorBytes) {
+        return line(row, taps);
+      }
+    }
     T* const out = row.out;
     for (const TapSegment& s : a_.segments) {
       taps.push_back(s.taps);
@@ -177,6 +315,33 @@ class Work {
   }
 
  private:
+  void line(const Row<T>& row, const std::vector<TapRun>& taps) {
+    const ConvolutionProblem& c = a_.c;
+    const ir::WindowDim& w = c.window.back();
+    terms_.clear();
+    each_tap(c.window, taps, c.input.spatial, c.filter.spatial,
+             [&](std::int64_t input, std::int64_t filter) {
+               terms_.push_back({input, filter});
+             });
+    const std::int64_t step = c.filter.spatial.back();
+    Line<T> line;
+    line.input = row.input;
+    line.filter = row.filter + (w.reversal ? (w.size - 1) * step : 0);
+    line.out = row.out;
+    line.rows = terms_.data();
+    line.row_count = std::int64_t(terms_.size());
+    line.input_step = c.input.spatial.back();
+    line.filter_step = w.reversal ? -step : step;
+    line.out_step = c.result.spatial.back();
+    line.length = c.in.back();
+    line.positions = c.out.back();
+    line.pad = w.pad_low;
+    line.features = row.features;
+    line.taps = int(w.size);
+    line.stride = int(w.stride);
+    line_version<float>()(line);
+  }
+
   const Attrs& a_;
   void (*run_)(const Row<T>&);
   const T* input_;
@@ -204,10 +369,18 @@ KernelDescriptor depthwise_convolution_kernel(const ConvolutionProblem& c, DType
       std::accumulate(c.out.begin(), c.out.end(), std::int64_t(1), std::multiplies<>());
   Attrs a;
   a.segments = segments_of(c.window.back(), c.in.back(), c.out.back());
-  a.features = kUnitVectors * 64 / std::int64_t(byte_size(type));
+  // Units have about equal numbers of features, in whole vectors but for the last.
+  const std::int64_t lanes = kMostVectorBytes / std::int64_t(byte_size(type));
+  const std::int64_t blocks = (c.groups + kUnitVectors * lanes - 1) / (kUnitVectors * lanes);
+  a.features = ((c.groups + blocks - 1) / blocks + lanes - 1) / lanes * lanes;
+  const ir::WindowDim& w = c.window.back();
+  a.has_neighbours = type == DType::f32 && c.per_group == 1 && w.lhs_dilation == 1 &&
+                     w.rhs_dilation == 1 &&
+                     has_neighbours(int(std::min<std::int64_t>(w.size, 9)), w.stride) &&
+                     c.out.back() >= kLeastPositions;
   const std::int64_t rows = c.batch * (positions / c.out.back());
   double products = double(c.batch) * double(positions) * double(c.per_group) * double(c.groups);
-  for (const ir::WindowDim& w : c.window) products *= double(w.size);
+  for (const ir::WindowDim& d : c.window) products *= double(d.size);
   KernelDescriptor kernel;
   kernel.units = rows * ((c.groups + a.features - 1) / a.features);
   kernel.nanoseconds =
