@@ -19,6 +19,7 @@
 #include "src/passes/eliminate_common.h"
 #include "src/passes/expand_batch_norms.h"
 #include "src/passes/expand_derivative_ops.h"
+#include "src/passes/expand_rare_ops.h"
 #include "src/passes/indexed/expand_window_scatters.h"
 #include "src/passes/indexed/flatten_gathers.h"
 #include "src/passes/indexed/flatten_scatters.h"
@@ -28,6 +29,7 @@
 #include "src/passes/products/channels_last.h"
 #include "src/passes/products/convolutions_as_dots.h"
 #include "src/passes/products/drop_unit_windows.h"
+#include "src/passes/products/expand_dot_variants.h"
 #include "src/passes/products/fold_pads.h"
 #include "src/passes/products/fold_transposes.h"
 #include "src/passes/products/share_factors.h"
@@ -82,6 +84,9 @@ constexpr Pass kPasses[] = {
     {"expand-scans", "Replace scans by while loops", counted<passes::expand_scans>},
     {"expand-batch-norms", "Write batch norms as sums and elementwise ops",
      counted<passes::expand_batch_norms>},
+    {"expand-dot-variants",
+     "Write ragged and scaled dots as dots of all groups, and of scaled arrays",
+     counted<passes::expand_dot_variants>},
     {"expand-markers", "Replace what only propagation and partitioning read",
      [](ModulePtr& m, Argument) { return Count(ir::expand_custom_calls(m.get(), true)); }},
     {"share-reducers", "Make one computation of equal reducers", counted<passes::share_reducers>},
@@ -176,6 +181,8 @@ constexpr Pass kPasses[] = {
      counted<passes::separate_gathers>},
     {"expand-selections", "Write select-and-scatters without a kernel as windows and scatters",
      counted<passes::expand_selections>},
+    {"expand-rare-ops", "Write what is too rare for a kernel as operations that have some",
+     counted<passes::expand_rare_ops>},
     {"widen-small-types", "Compute in wider types what has no kernel for numbers of a byte or less",
      counted<passes::widen_small_types>},
     {"simplify<N>", "Take out what does nothing, until nothing changes, in N rounds at most",
@@ -263,8 +270,9 @@ constexpr Pass kPasses[] = {
 
 constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
-     "eliminate-dead,expand-selections,widen-small-types,drop-unit-windows,fold-pads,channels-last,"
-     "convolutions-as-dots,"
+     "eliminate-dead,expand-selections,expand-rare-ops,widen-small-types,drop-unit-windows,fold-"
+     "pads,"
+     "channels-last,convolutions-as-dots,"
      "share-factors,separate-gathers,strength-reduce-dots,strength-reduce-gathers,simplify<4>,"
      "sink-transposes,fold-transposes,keep-last-dims,swap-transposed-dots,unify-dim-orders?("
      "simplify<1>,fold-transposes),"

@@ -379,6 +379,7 @@ constexpr Stage kPrepare[] = {
      "there are no remats and custom derivatives", kNoDerivativeOps},
     {"scans", nullptr, "expand-scans", false, "there are no scans", kNoScans},
     {"batch-norms", nullptr, "expand-batch-norms", false, "there are no batch norms"},
+    {"dot-variants", nullptr, "expand-dot-variants", false, "there are no ragged or scaled dots"},
     {"reducers", nullptr, "share-reducers", false, "equal reducers are one computation"},
     {"separate-calls", separate_calls, "", false,
      "where there is room, calls don't share bodies, whose shardings may then differ"},

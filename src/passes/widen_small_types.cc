@@ -162,9 +162,10 @@ Instruction* converted(const Instruction& i, ir::Builder& b) {
   if (!is_small_float(i.shape.dtype)) return nullptr;
   const bool is_long = from == DType::s64 || from == DType::u64;
   if (!is_long && from != DType::pred) return nullptr;
-  // What f64 rounds is beyond all numbers of the others.
-  if (is_long && i.shape.dtype == DType::f8e8m0fnu) return nullptr;
-  return b.convert(b.convert(i.operand(0), is_long ? DType::f64 : DType::s8), i.shape.dtype);
+  Instruction* x = b.convert(i.operand(0), is_long ? DType::f64 : DType::s8);
+  // As f32 rounds it, like all numbers that become powers of two.
+  if (is_long && i.shape.dtype == DType::f8e8m0fnu) x = b.convert(x, DType::f32);
+  return b.convert(x, i.shape.dtype);
 }
 
 Instruction* clamped(const Instruction& i, ir::Builder& b) {

@@ -477,13 +477,11 @@ TEST(Compile, OpsWithoutAKernelAreListedWithTheirLine) {
   const Result r = check(R"(
 HloModule m
 ENTRY main {
-  x = pred[1,3,1] parameter(0)
-  f = pred[2,1,1] parameter(1)
-  ROOT c = pred[1,2,1] convolution(x, f), window={size=2}, dim_labels=b0f_0io->b0f, metadata={op_name="convolution" source_file="model.cc" source_line=12}
+  s = u64[3] parameter(0)
+  ROOT r = (u64[3], u32[4]) rng-bit-generator(s), algorithm=rng_three_fry, metadata={op_name="bits" source_file="model.cc" source_line=12}
 }
 )",
-                         {make_literal<int>(DType::pred, {1, 3, 1}, {1, 0, 1}),
-                          make_literal<int>(DType::pred, {2, 1, 1}, {0, 1})});
+                         {make_literal<int>(DType::u64, {3}, {1, 2, 3})});
   ASSERT_EQ(r.executable->evaluator_ops().size(), 1u);
   EXPECT_NE(r.executable->evaluator_ops()[0].find("model.cc:12"), std::string::npos)
       << r.executable->evaluator_ops()[0];

@@ -48,6 +48,9 @@ bool emit_reduce_window(Emitter& e, const ir::Instruction& i) {
 bool emit_random_bits(Emitter& e, const ir::Instruction& i) {
   return emit(e, i, random_bits_kernel(i));
 }
+bool emit_random_state(Emitter& e, const ir::Instruction& i) {
+  return emit(e, i, random_state_kernel(i));
+}
 bool emit_select_and_scatter(Emitter& e, const ir::Instruction& i) {
   return emit(e, i, select_and_scatter_kernel(i));
 }

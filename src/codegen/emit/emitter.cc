@@ -370,6 +370,10 @@ bool Emitter::emit_kernel(const ir::Instruction& i) {
 
 void Emitter::emit(const ir::Instruction& i) {
   if (emit_structure(i)) return;
+  if (i.is(Opcode::rng_get_and_update_state)) {
+    emit_random_state(*this, i);
+    return;
+  }
   if (ir::has_side_effect(i.opcode) || ir::is_collective(i.opcode)) {
     throw NotImplementedError(
         std::string(ir::name(i.opcode)) + " (" + i.describe() + ") can't run here yet",

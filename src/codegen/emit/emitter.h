@@ -139,6 +139,7 @@ bool emit_select_and_scatter(Emitter& e, const ir::Instruction& i);
 bool emit_sort(Emitter& e, const ir::Instruction& i);
 bool emit_topk(Emitter& e, const ir::Instruction& i);
 bool emit_random_bits(Emitter& e, const ir::Instruction& i);
+bool emit_random_state(Emitter& e, const ir::Instruction& i);
 bool emit_fft(Emitter& e, const ir::Instruction& i);
 bool emit_gather(Emitter& e, const ir::Instruction& i);
 bool emit_scatter(Emitter& e, const ir::Instruction& i);

@@ -167,7 +167,6 @@ class Analysis {
       case Opcode::collective_broadcast:
         return visit_collective(i, *facts);
       case Opcode::rng:
-      case Opcode::rng_get_and_update_state:
       case Opcode::infeed:
       case Opcode::recv:
       case Opcode::recv_done:

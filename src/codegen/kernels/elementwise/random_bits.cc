@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/evaluator/counter_bits.h"
+#include "src/ir/text_attributes.h"
 
 namespace tessera::codegen {
 namespace {
@@ -97,7 +99,43 @@ void run_random_bits(const KernelCall& call) {
   std::memcpy(call.outputs[0], next, words * sizeof(std::uint64_t));
 }
 
+/// The low word counts, the high one tells streams apart.
+struct RandomState {
+  std::uint64_t stream = 0, delta = 0;
+  mutable std::atomic<std::uint64_t> next{0};
+};
+
+void run_random_state(const KernelCall& call) {
+  const auto& a = *static_cast<const RandomState*>(call.attributes);
+  const std::uint64_t state[2] = {a.next.fetch_add(a.delta, std::memory_order_relaxed), a.stream};
+  std::memcpy(call.outputs[0], state, sizeof state);
+}
+
+/// The same in every process (FNV-1a).
+std::uint64_t stream_of(const ir::Instruction& state) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const std::string* name : {&state.parent->name(), &state.name}) {
+    for (const char c : *name + '/') hash = (hash ^ std::uint8_t(c)) * 0x100000001b3u;
+  }
+  return hash;
+}
+
 }  // namespace
+
+KernelDescriptor random_state_kernel(const ir::Instruction& state) {
+  const std::uint64_t stream = stream_of(state);
+  const auto delta = std::uint64_t(ir::text_integer(state.attrs, "delta", 0));
+  KernelDescriptor kernel;
+  kernel.nanoseconds = prices::call::kRandomBits;
+  kernel.key = kernel_key("random-state", stream, delta);
+  kernel.make = [stream, delta] {
+    auto made = std::make_shared<RandomState>();
+    made->stream = stream;
+    made->delta = delta;
+    return runtime::Kernel{run_random_state, std::move(made)};
+  };
+  return kernel;
+}
 
 KernelDescriptor random_bits_kernel(const ir::Instruction& generator) {
   const Shape& state = generator.operand(0)->shape;
