@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of `tessera sharding` for invalid flags.
+// `tessera sharding`: what it shows, and errors for invalid flags.
 #include <gtest/gtest.h>
 
 #include "tests/tools/command_runner.h"
@@ -9,6 +9,14 @@ namespace {
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+TEST(ShardingCommand, ShowsAPlacement) {
+  const Ran ran =
+      run_tool({"sharding", "--mesh", "x=2,y=4", "--spec", "P('x', None)", "--shape", "8,16"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(contains(ran.out, "devices=[2,1,4]<=[8] last_tile_dim_replicate")) << ran.out;
+  EXPECT_TRUE(contains(ran.out, "shard (4, 16)"));
 }
 
 TEST(ShardingCommand, MeshesAreBounded) {
