@@ -17,7 +17,7 @@ struct BuiltPlan {
   std::map<std::int32_t, int> kernels;
   /// "sort sort.3 (model.cc:12)": ops that run on the evaluator.
   std::vector<std::string> evaluator_ops;
-  /// What a chain of its steps makes by rows is held for others, and could be made again.
+  /// A chain materialises rows for later steps that could rematerialise them instead.
   bool holds_rows = false;
 };
 

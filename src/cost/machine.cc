@@ -12,7 +12,7 @@ Network assumed_network() {
   n.other = {100e9, 0};
   n.start_seconds = 256 / n.other.bytes_per_second;
   n.flops_per_second = n.other.bytes_per_second / 0.003;
-  // What is held is worth 0.02 of what is received.
+  // A byte stored costs 0.02 of a byte received.
   n.memory_bytes_per_second = n.other.bytes_per_second / 0.02;
   return n;
 }

@@ -82,7 +82,7 @@ Values Interpreter::run_random_state(const ir::Instruction& in, const Active& ac
 
 namespace {
 
-/// Before an operation starts on a result that can't be held.
+/// Refuses a result that is larger than memory, before its operation starts.
 void check_fits(const ir::Instruction& in, const Shape& shape) {
   for (const Shape& element : shape.elements) check_fits(in, element);
   if (!shape.is_array() || in.is(Opcode::constant)) return;

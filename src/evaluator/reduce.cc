@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evaluates reduce and map; sums are held in wide types and rounded once.
+// Evaluates reduce and map; sums are accumulated in wide types and rounded once.
 #include <algorithm>
 
 #include "src/base/contains.h"

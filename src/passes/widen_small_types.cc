@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums and products of small floats are held in f64 and rounded at the end where the operation says
-// nothing of steps (reductions and windows), and after each step where it has an order (scatters).
-// Small integers wrap: what a byte keeps of a sum has all that fewer bits keep of it.
+// Sums and products of small floats are accumulated in f64. They are rounded once at the end where
+// the operation leaves the order open (reductions, windows), and after each step otherwise
+// (scatters). Small integers wrap: what a byte keeps of a sum has all that fewer bits keep of it.
 #include "src/passes/widen_small_types.h"
 
 #include <algorithm>

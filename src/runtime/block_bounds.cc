@@ -39,7 +39,7 @@ class Walk {
     --live_[size_of(s)];
   }
   void move(const std::vector<Move>& moves) {
-    // Who is moved is held once more only if the source isn't donated: but a bound may be generous.
+    // Only sources that aren't donated need another block, but a bound may be generous.
     for (const Move& m : moves) fill(m.to);
     for (const Move& m : moves) {
       if (m.donate && m.from != m.to && !is_target(moves, m.from)) drop(m.from);

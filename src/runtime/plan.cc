@@ -113,7 +113,7 @@ std::set<SlotId> slots_apart(const Step& outer) {
   return slots;
 }
 
-/// The slots of the outermost loops that can be gone through apart.
+/// The slots of the outermost loops that groups of devices can run at their own pace.
 void find_loops(Block* block) {
   for (Step& step : block->steps) {
     if (auto* loop = std::get_if<While>(&step.what)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exchanges across processes in one step: what others send is received where it belongs, and isn't
-// held anywhere else.
+// Exchanges across processes in one step, without buffers in between: what others send is received
+// where it belongs.
 #include <algorithm>
 #include <cstring>
 #include <span>

@@ -67,7 +67,7 @@ bool emit_dot(Emitter& e, const ir::Instruction& i) {
 }
 
 bool emit_convolution(Emitter& e, const ir::Instruction& i) {
-  // Sums of 16-bit floats are held in f32 and rounded once.
+  // Sums of 16-bit floats are accumulated in f32 and rounded once.
   const DType t =
       is_floating(i.shape.dtype) && byte_size(i.shape.dtype) < 4 ? DType::f32 : i.shape.dtype;
   const Shape made_type(t, i.shape.dims);

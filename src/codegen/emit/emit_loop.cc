@@ -265,7 +265,7 @@ Value Loop::selected(const ir::Instruction& concatenate) {
   for (std::size_t k = concatenate.operands().size(); k-- > 0;) {
     const ir::Instruction& o = *concatenate.operand(k);
     const int frame = push(0, concatenate, k);
-    // A fused program has what a part is made of apart from what others are made of.
+    // The parts of a concatenation share no values: in a fused program each has its own.
     auto others = std::exchange(values_, {});
     const Value made =
         with_part(&e_, o, [&](const ir::Instruction& root) { return value(root, frame); });

@@ -114,7 +114,7 @@ SlotId Emitter::slot(const ir::Instruction& i, std::size_t leaf) {
   if (mine[leaf] < 0 && f.known) {
     const Shape shape = flatten(i.shape)[leaf];
     const auto element = splat(i, leaf);
-    // A constant is held all the time, and never written to.
+    // A constant stays in memory throughout, and is never written to.
     mine[leaf] = element && shape.byte_count() > kLeastFilled
                      ? filled(i, shape, *element, f.classes)
                      : state_->constant(f.classes, *f.known);

@@ -65,7 +65,7 @@ class ProgramReduceEmitter {
   }
 
  private:
-  /// Columns whose sums are held at a time.
+  /// Columns that are accumulated at a time.
   static constexpr std::uint64_t kColumns = 256;
   using Values = std::vector<Lanes>;
 

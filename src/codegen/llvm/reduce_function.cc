@@ -81,7 +81,7 @@ class ReduceEmitter {
   static constexpr std::uint64_t kSumBytes = 16384;
   VectorBuilder vectors(unsigned width) const { return VectorBuilder(b_, machine_, width); }
 
-  /// Elements as they are held.
+  /// Elements in the type of the accumulator.
   Lanes held(const VectorBuilder& v, const Lanes& x) {
     if (source_.dtype == held_) return numbers(v, x);
     Value* lifted = emit_lift(v, source_.dtype, x);
@@ -89,7 +89,7 @@ class ReduceEmitter {
     complete_ = false;
     return VectorBuilder::bits(v.constant(v.vector(v.element(held_)), 0));
   }
-  /// What is held already: as numbers, not as bits or a mask.
+  /// Of the accumulator's type already: as numbers, not as bits or a mask.
   Lanes numbers(const VectorBuilder& v, const Lanes& x) const {
     if (is_complex(held_)) return v.as_complex(held_, x);
     return VectorBuilder::bits(v.as(held_, x));
@@ -240,7 +240,7 @@ class ReduceEmitter {
     to.set(b_, combined(v, to.get(b_), held(v, body_->output(0))));
   }
 
-  /// Some columns' sums are held in memory of the nearest cache while their rows are read.
+  /// The accumulators of some columns stay in the nearest cache while their rows are read.
   void columns(Value* begin, Value* end) {
     const auto number = [&](std::int64_t n) { return b_.getInt64(std::uint64_t(n)); };
     const std::uint64_t columns = kSumBytes / held_bytes_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gather that takes each element from one of a few arrays stacked for it is a chain of selects:
-// computed in one loop with what makes and uses them, so that no stack is held.
+// A gather that takes each element from one of a few stacked arrays becomes a chain of selects,
+// which fuses with their producers and consumers, so that the stack is never materialised.
 #include "src/passes/indexed/strength_reduce_gathers.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-/// Each is looked at for each element.
+/// Each element selects among all of them.
 constexpr std::size_t kMaxArrays = 8;
 
 /// The dim of the stack along which each element is looked up at its own place; -1 if it is no such

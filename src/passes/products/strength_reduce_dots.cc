@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outer products and products of two vectors are elementwise multiplications (and a sum): as such
-// they are computed in one loop with what makes and uses them, so that no product is held.
+// Outer products and products of two vectors become elementwise multiplications (and a sum), which
+// fuse with their producers and consumers, so that the product is never materialised.
 #include "src/passes/products/strength_reduce_dots.h"
 
 #include <algorithm>

@@ -23,7 +23,7 @@ Instruction* split(const Instruction& reduce, ir::Builder& b) {
   if (reduce.operands().size() != 2 || reduce.shape.is_tuple) return nullptr;
   const Shape& from = reduce.operand(0)->shape;
   const auto op = ir::as_binary_reducer(*reduce.called().at(0));
-  // Sums of 16-bit floats are held in f32, and would be rounded twice.
+  // Sums of 16-bit floats are accumulated in f32, and would be rounded twice.
   if (!op || from.dtype != reduce.shape.dtype ||
       (is_floating(from.dtype) && byte_size(from.dtype) < 4)) {
     return nullptr;

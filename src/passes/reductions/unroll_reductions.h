@@ -9,8 +9,9 @@
 namespace tessera::passes {
 
 /// Reductions along the dim in which a few arrays are stacked become the reducer's ops on those
-/// arrays, so that no stack is held: argmax(stack([a, b])) is selects. In loops so do reductions of
-/// a few elements, which are then part of the code of the loop. Returns how many.
+/// arrays, so that the stack is never materialised: argmax(stack([a, b])) becomes selects. Within
+/// loops, reductions of a few elements are unrolled, too, and fuse with the loop's code. Returns
+/// how many.
 std::size_t unroll_reductions(ir::Module* module);
 
 }  // namespace tessera::passes

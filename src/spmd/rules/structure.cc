@@ -46,7 +46,7 @@ std::optional<FactorRule> reshape(const ir::Instruction& instruction) {
   std::int64_t left_count = 1, right_count = 1;  // elements gone by, major to minor
   bool i_open = false, j_open = false;
   auto advance = [](const Dims& dims, std::size_t& d, bool& open, std::int64_t& rest) {
-    // Dims of size 1 stand apart.
+    // Skips dims of size 1.
     while (!open && d < dims.size()) {
       if (dims[d] > 1) {
         open = true;

@@ -162,7 +162,7 @@ void Reader::sdy_collective(Operation& op) {
                           "reduce_scatter_axes"}) {
     if (const Attribute* a = op.find(key)) c.axes = expanded_sdy(a->value);
   }
-  // The whole array is the same on both sides, however it is held.
+  // The whole array is the same on both sides, however it is sharded.
   ir::ShardingConstraintAttrs attrs;
   attrs.kind = ir::ShardingConstraintAttrs::Kind::reshard;
   c.operand = op.operands[0];
