@@ -18,7 +18,7 @@ struct BuiltPlan {
   /// "sort sort.3 (model.cc:12)": ops that run on the evaluator.
   std::vector<std::string> evaluator_ops;
   /// A chain materialises rows for later steps that could rematerialise them instead.
-  bool holds_rows = false;
+  bool could_rematerialize_rows = false;
 };
 
 }  // namespace tessera::codegen

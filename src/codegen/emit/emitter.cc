@@ -246,7 +246,7 @@ std::vector<SlotId> Emitter::run(const std::vector<std::vector<SlotId>>& paramet
       alias(*i, parameters.at(std::size_t(i->get<ir::ParameterAttrs>().number)));
       continue;
     }
-    if (inlined(*i) || is_made_when_used(*i, facts_.leaves[std::size_t(i->index)])) continue;
+    if (inlined(*i) || is_compile_time_constant(*i, facts_.leaves[std::size_t(i->index)])) continue;
     emit(*i);
   }
   return slots(*computation_.root());

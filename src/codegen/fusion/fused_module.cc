@@ -56,7 +56,7 @@ class ComputationFuser {
   Computation* run() {
     for (const auto& i : source_.computation.instructions()) {
       if (source_.inlined(*i)) continue;
-      if (!i->is(Opcode::parameter) && is_made_when_used(*i, source_.leaves(*i))) continue;
+      if (!i->is(Opcode::parameter) && is_compile_time_constant(*i, source_.leaves(*i))) continue;
       copy_of(*i);
     }
     builder_.target()->set_root(copy_of(*source_.computation.root()));

@@ -465,7 +465,7 @@ bool keeps_count(const Instruction& broadcast) {
          broadcast.operand(0)->shape.element_count() == broadcast.shape.element_count();
 }
 
-bool is_made_when_used(const Instruction& i, const std::vector<passes::LeafFacts>& leaves) {
+bool is_compile_time_constant(const Instruction& i, const std::vector<passes::LeafFacts>& leaves) {
   if (leaves.empty() || ir::has_side_effect(i.opcode)) return false;
   return std::all_of(leaves.begin(), leaves.end(),
                      [](const passes::LeafFacts& leaf) { return leaf.known != nullptr; });

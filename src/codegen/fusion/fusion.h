@@ -87,8 +87,9 @@ class FusionPlanner {
   std::vector<std::unique_ptr<Survey>> surveys_;
 };
 
-/// Made as soon as it is used, and not before.
-bool is_made_when_used(const ir::Instruction& i, const std::vector<passes::LeafFacts>& leaves);
+/// Without side effects, and with results that are all known: materialised where first used.
+bool is_compile_time_constant(const ir::Instruction& i,
+                              const std::vector<passes::LeafFacts>& leaves);
 /// The element that all elements of a known value are, on all devices.
 std::optional<Literal> splat_element(const passes::LeafFacts& facts);
 

@@ -46,8 +46,8 @@ void tile(BuiltPlan* built, KernelTable* kernels, bool remake) {
   std::swap(plan.entry, steps);
   std::swap(plan.slots, slots);
   const std::set<SlotId> remade = rematerialize_rows(&plan, *kernels, chains);
-  built->holds_rows = !remade.empty();
-  if (built->holds_rows && remake) {
+  built->could_rematerialize_rows = !remade.empty();
+  if (built->could_rematerialize_rows && remake) {
     tile_chains(&plan, kernels, remade);
   } else {
     std::swap(plan.entry, steps);
@@ -150,7 +150,7 @@ class Trials {
   PlannedProgram run() {
     decided_ = planner_.plan(FusionOptions());
     best_.built = build_way(decided_);
-    if (decided_.mattered.any() || best_.built.holds_rows) compare();
+    if (decided_.mattered.any() || best_.built.could_rematerialize_rows) compare();
     best_.fused = [module = &module_, known = known_, decided = std::move(decided_)] {
       return fused_as_decided(*module, *known, decided);
     };
@@ -238,7 +238,7 @@ class Trials {
       if (mattered.recompute_widely && expensive) attempt(options, kDearlyLess, kMaxSlower);
     }
     if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
-    if (best_.built.holds_rows && module_.instruction_count() <= kMaxTried) {
+    if (best_.built.could_rematerialize_rows && module_.instruction_count() <= kMaxTried) {
       best_.remakes = settle(build_way(decided_, true), kRemadeLess, kMaxSlower);
     }
   }

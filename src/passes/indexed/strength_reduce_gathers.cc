@@ -20,7 +20,7 @@ constexpr std::size_t kMaxArrays = 8;
 
 /// The dim of the stack along which each element is looked up at its own place; -1 if it is no such
 /// gather.
-std::int64_t looked_up(const Instruction& gather) {
+std::int64_t stacked_dim(const Instruction& gather) {
   const ir::IndexedDims dims = ir::indexed_dims(gather);
   const Shape& stack = gather.operand(0)->shape;
   const bool in_order = std::is_sorted(dims.array_batching.begin(), dims.array_batching.end()) &&
@@ -42,7 +42,7 @@ Instruction* chosen(const Instruction& gather, ir::Builder& builder) {
       !gather.control_predecessors().empty()) {
     return nullptr;
   }
-  const std::int64_t dim = looked_up(gather);
+  const std::int64_t dim = stacked_dim(gather);
   if (dim < 0 || stack.get<ir::DimensionsAttrs>().dims.at(0) != dim ||
       std::any_of(stack.operands().begin(), stack.operands().end(),
                   [dim](const Instruction* o) { return o->shape.dim(dim) != 1; })) {
