@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "src/ir/hlo/hlo_text.h"
-#include "src/spmd/factor_rule.h"
+#include "src/spmd/rules/factor_rule.h"
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd {

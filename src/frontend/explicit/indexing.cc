@@ -4,7 +4,7 @@
 
 #include "src/base/contains.h"
 #include "src/frontend/explicit/rules.h"
-#include "src/spmd/factor_rule.h"
+#include "src/spmd/rules/factor_rule.h"
 
 namespace tessera::frontend::explicit_rules {
 

@@ -8,8 +8,8 @@
 #include <initializer_list>
 #include <vector>
 
-#include "src/spmd/factor_rule.h"
 #include "src/spmd/partitioner/context.h"
+#include "src/spmd/rules/factor_rule.h"
 
 namespace tessera::spmd {
 

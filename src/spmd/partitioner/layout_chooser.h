@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "src/ir/module.h"
-#include "src/spmd/factor_rule.h"
 #include "src/spmd/partitioner/layout/layout_search.h"
 #include "src/spmd/partitioner/values.h"
+#include "src/spmd/rules/factor_rule.h"
 
 namespace tessera::spmd {
 

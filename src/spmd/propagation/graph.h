@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/ir/module.h"
-#include "src/spmd/factor_rule.h"
+#include "src/spmd/rules/factor_rule.h"
 
 namespace tessera::spmd::propagation {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Factor rules: printing, conversion from specs, dispatch by opcode.
-#include "src/spmd/factor_rule.h"
+#include "src/spmd/rules/factor_rule.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/sharding/axes/tensor_sharding.h"
-#include "src/spmd/factor_rule.h"
+#include "src/spmd/rules/factor_rule.h"
 #include "src/spmd/rules/projection.h"
 
 namespace tessera::spmd {

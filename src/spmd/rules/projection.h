@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/spmd/factor_rule.h"
+#include "src/spmd/rules/factor_rule.h"
 
 namespace tessera::spmd {
 

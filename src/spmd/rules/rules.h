@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "src/spmd/factor_rule.h"
+#include "src/spmd/rules/factor_rule.h"
 
 namespace tessera::spmd::rules {
 

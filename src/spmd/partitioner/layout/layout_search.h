@@ -9,8 +9,8 @@
 #include "src/cost/machine.h"
 #include "src/sharding/axes/tensor_sharding.h"
 #include "src/spmd/bounded_cache.h"
-#include "src/spmd/factor_rule.h"
 #include "src/spmd/reshard/planner.h"
+#include "src/spmd/rules/factor_rule.h"
 
 namespace tessera::spmd {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the dims of an op's operands and results hang together (Shardy's OpShardingRule).
+// Which dims of an op's operands and results correspond (Shardy's OpShardingRule).
 #pragma once
 
 #include <cstdint>
