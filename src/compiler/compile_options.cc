@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options of a compilation, requested or by environment variables.
+#include "src/compiler/compile_options.h"
+
 #include "src/base/env.h"
-#include "src/compiler/compile.h"
 #include "src/compiler/read_module.h"
 #include "src/cost/machines.h"
 #include "src/spmd/collectives/optimize.h"
