@@ -18,7 +18,7 @@ namespace tessera::codegen {
 /// Ways in which values are made on the fly, which may be turned off; or which of them mattered.
 struct FusionOptions {
   bool views = true;       ///< slices, concatenates and the like are read through, not made
-  bool recompute = false;  ///< cheap values are made again in each loop that uses them
+  bool recompute = false;  ///< cheap values are recomputed in each loop that uses them
   bool recompute_expensive = false;  ///< less cheap ones too
   bool recompute_long = false;       ///< from longer chains
   bool recompute_widely = false;     ///< in more places, if cheap or read in parts there

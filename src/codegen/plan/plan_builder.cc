@@ -55,8 +55,8 @@ void tile(BuiltPlan* built, KernelTable* kernels, bool remake) {
   }
 }
 
-/// `trial`: null for a module that is fused already. `remake`: large arrays that chains would hold
-/// for others are made again for those.
+/// `trial`: null for a module that is fused already. `remake`: large arrays that chains would
+/// materialise for later steps are rematerialised there.
 BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
                 const passes::ClassesTable& table, KernelTable* kernels, const FusionPlan* trial,
                 bool remake = false) {
@@ -96,7 +96,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   return built;
 }
 
-/// Larger modules are not built once more for what seldom helps.
+/// Above so many instructions no second plan is built for choices that seldom pay.
 constexpr std::size_t kMaxTried = 1500;
 /// Times as long: whatever it takes.
 constexpr double kAnyTime = 1e9;
