@@ -14,7 +14,7 @@
 
 namespace tessera::codegen {
 
-/// So often may a cheap value be made.
+/// How often a cheap value may be computed.
 inline constexpr std::size_t kMaxRepeats = 3;
 /// And through how many ops it is followed.
 inline constexpr std::size_t kShortChain = 8, kLongChain = 24;
