@@ -65,13 +65,13 @@ void add_transfers_to_key(KeyWriter& key, const Machine& machine, const LogicalM
 // What no description of a machine says. With the four ratios of assumed_network these are all the
 // numbers that were tuned.
 
-/// Of an array that a reshard holds between its ends beyond both: passes over memory that a byte
-/// of it is worth. Decides between plans that are alike otherwise.
+/// What a byte of a reshard's temporary arrays costs, in passes over memory: decides between plans
+/// that are alike otherwise.
 inline constexpr double kPassesOfPeak = 0.5;
 /// In bytes received: a step of a reshard that costs nothing else, so that shorter plans win.
 inline constexpr double kBytesOfStep = 1e-3;
-/// Passes over memory that a byte held is worth to the solver, each time an array is made; and how
-/// many more, at first, where a solution has more than it may.
+/// What a materialised byte costs the solver, in passes over memory, each time an array is made;
+/// and how much more, at first, where a solution exceeds its memory.
 inline constexpr double kPassesOfHeld = 1, kPassesOfScarce = 20;
 /// Memory that a solution may take, in terms of what the propagated program takes.
 inline constexpr double kMemoryGrowth = 1.25;

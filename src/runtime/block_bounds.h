@@ -15,7 +15,8 @@ struct BlockBounds {
   std::vector<std::int32_t> size_of;  ///< of each slot: index of its size
 };
 
-/// Each block is held by a slot that is live; so many slots of a size are live at a time.
+/// Each block belongs to a live slot, so no more are needed than slots of a size are live at a
+/// time.
 BlockBounds bound_blocks(const Plan& plan);
 
 }  // namespace tessera::runtime
