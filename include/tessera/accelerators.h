@@ -38,9 +38,9 @@ struct PluginOptions {
 /// Array x = device_put(ones({4, 4}), gpus[0]);
 /// @endcode
 /// @throws RuntimeError, which names the file, the function of the API and what it says, if the
-/// file
-///   can't be loaded, is no plugin, is of another major version of the API, or has no device.
-/// @throws ValueError if there is a platform of that name already.
+/// file can't be loaded, is no plugin, is of another major version of the API, or has no device.
+/// @throws ValueError if there is a platform of that name already, or if `num_nodes` or `node_id`
+/// contradict the launcher of several processes.
 const std::vector<Device>& load_pjrt_plugin(const std::string& file, PluginOptions options = {},
                                             Location location = Location::current());
 
