@@ -171,6 +171,21 @@ ConstantAttrs HloParser::constant(const Shape& shape) {
   return a;
 }
 
+void HloParser::split_constant(Scope& scope, Instruction* i) {
+  const auto whole = std::move(i->get<ConstantAttrs>());
+  i->opcode = Opcode::tuple;
+  i->attrs = {};
+  for (const Literal& element : whole.value.elements()) {
+    auto part = std::make_unique<Instruction>();
+    part->opcode = Opcode::constant;
+    part->shape = element.shape();
+    part->metadata = i->metadata;
+    part->attrs = ConstantAttrs{element, whole.elided};
+    if (element.is_tuple()) split_constant(scope, part.get());
+    i->add_operand(scope.computation->add(std::move(part)));
+  }
+}
+
 void HloParser::check_or_infer_shape(Instruction* i, bool declared, const OpcodeWord& word) {
   try {
     Shape shape = infer_shape(i->opcode, i->operands(), i->attrs, i->called(),
@@ -216,6 +231,7 @@ Instruction* HloParser::right_side(Scope& scope, std::string_view name, bool nes
     i->attrs = {};
   }
   check_or_infer_shape(i, declared, word);
+  if (i->is(Opcode::constant) && i->shape.is_tuple) split_constant(scope, i);
   return scope.computation->add(std::move(owned));
 }
 

@@ -77,6 +77,8 @@ class HloParser {
   OpcodeWord opcode(bool after_shape);
   ParameterAttrs parameter(const Scope& scope);
   ConstantAttrs constant(const Shape& shape);
+  /// A constant tuple becomes a tuple of constants: no pass has to know of others than arrays.
+  void split_constant(Scope& scope, Instruction* i);
   void operands(Scope& scope, Opcode op, Instruction* i);
   Instruction* operand(Scope& scope);
   void wrap_async(Opcode base, Instruction* i, const char* where);

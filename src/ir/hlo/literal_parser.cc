@@ -55,10 +55,17 @@ class LiteralReader {
     in_.skip();
     const char* start = in_.position();
     if (in_.peek() != '{') in_.fail("expected '{' before the elements of " + shape.to_string());
-    for (char c : in_.balanced()) {
-      if (c != '{' && c != '}' && c != ',' && c != ' ' && c != '\n' && c != '\t' && c != '\r') {
+    std::string_view rest = in_.balanced();
+    while (!rest.empty()) {
+      const std::size_t comment_end = rest.substr(0, 2) == "/*" ? rest.find("*/", 2) : rest.npos;
+      if (comment_end != rest.npos) {
+        rest.remove_prefix(comment_end + 2);
+        continue;
+      }
+      if (std::string_view("{}, \n\t\r").find(rest.front()) == rest.npos) {
         in_.fail_at(start, shape.to_string() + " has no elements");
       }
+      rest.remove_prefix(1);
     }
   }
 
