@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/evaluator/wide.h"
+#include "src/base/arrays/bit_width.h"
 #include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
@@ -54,7 +54,7 @@ Instruction* high_of_u64(const Elements& e, Instruction* x, Instruction* y) {
 
 Instruction* high_product(const Instruction& i, ir::Builder& b) {
   const DType t = i.shape.dtype;
-  const int width = evaluator::bit_width(t);
+  const int width = bit_width(t);
   const bool is_signed = is_signed_integer(t);
   const Elements e{b, i.shape.dims};
   Instruction* x = i.operand(0);
@@ -90,7 +90,7 @@ Instruction* stochastic(const Instruction& i, ir::Builder& b) {
   Instruction* size = b.unary(Opcode::abs, x);
   Instruction* integral = b.unary(Opcode::floor, size);
   Instruction* fraction =
-      e.times(e.subtract(size, integral), std::ldexp(1.0, evaluator::bit_width(bits)));
+      e.times(e.subtract(size, integral), std::ldexp(1.0, bit_width(bits)));
   Instruction* up = b.compare(ir::Direction::gt, fraction, b.convert(i.operand(1), DType::f64));
   Instruction* rounded = e.add(integral, b.convert(up, DType::f64));
   Instruction* is_negative = b.compare(ir::Direction::lt, x, e.number(DType::f64, 0));
