@@ -89,8 +89,7 @@ Instruction* stochastic(const Instruction& i, ir::Builder& b) {
   Instruction* x = b.convert(i.operand(0), DType::f64);
   Instruction* size = b.unary(Opcode::abs, x);
   Instruction* integral = b.unary(Opcode::floor, size);
-  Instruction* fraction =
-      e.times(e.subtract(size, integral), std::ldexp(1.0, bit_width(bits)));
+  Instruction* fraction = e.times(e.subtract(size, integral), std::ldexp(1.0, bit_width(bits)));
   Instruction* up = b.compare(ir::Direction::gt, fraction, b.convert(i.operand(1), DType::f64));
   Instruction* rounded = e.add(integral, b.convert(up, DType::f64));
   Instruction* is_negative = b.compare(ir::Direction::lt, x, e.number(DType::f64, 0));
