@@ -114,7 +114,7 @@ std::vector<Price> others() {
        elements,
        {lines},
        [](const Arrays& v) { return cumsum(v[0], 1); }},
-      {"other::kKeyCompared, for a level",
+      {"other::kKeyCompared, of a row of 1024",
        kKeyCompared * levels,
        elements,
        {lines},

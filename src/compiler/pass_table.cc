@@ -270,9 +270,8 @@ constexpr Pass kPasses[] = {
 
 constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
-     "eliminate-dead,expand-selections,expand-rare-ops,widen-small-types,drop-unit-windows,fold-"
-     "pads,"
-     "channels-last,convolutions-as-dots,"
+     "eliminate-dead,expand-selections,expand-rare-ops,widen-small-types,drop-unit-windows,"
+     "fold-pads,channels-last,convolutions-as-dots,"
      "share-factors,separate-gathers,strength-reduce-dots,strength-reduce-gathers,simplify<4>,"
      "sink-transposes,fold-transposes,keep-last-dims,swap-transposed-dots,unify-dim-orders?("
      "simplify<1>,fold-transposes),"

@@ -24,6 +24,22 @@ Ran run_tool(const std::vector<std::string>& arguments, const std::string& input
 
 std::filesystem::path source_dir();
 std::filesystem::path corpus_dir();
+/// A file or folder of the corpus.
+inline std::string of_case(const std::string& name) { return (corpus_dir() / name).string(); }
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// A module that adds two arrays.
+inline constexpr const char* kAddModule = R"(HloModule add
+
+ENTRY main {
+  a = f32[8]{0} parameter(0)
+  b = f32[8]{0} parameter(1)
+  ROOT sum = f32[8]{0} add(a, b)
+}
+)";
 
 /// A new folder, removed when the test is over.
 class TemporaryFolder {

@@ -14,26 +14,11 @@
 namespace tessera::testing {
 namespace {
 
-std::string of_case(const std::string& name) { return (corpus_dir() / name).string(); }
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-constexpr const char* kAdd = R"(HloModule add
-
-ENTRY main {
-  a = f32[8]{0} parameter(0)
-  b = f32[8]{0} parameter(1)
-  ROOT sum = f32[8]{0} add(a, b)
-}
-)";
-
 /// --tol and exit code 1; anything a user may get wrong in usage is 2.
 TEST(Command, WrongUsageIsExitCode2) {
   const TemporaryFolder folder;
   const std::string module = folder / "add.hlo";
-  write_file(module, kAdd);
+  write_file(module, kAddModule);
   const std::vector<std::vector<std::string>> all = {
       {},
       {"frobnicate"},
@@ -93,7 +78,7 @@ TEST(Command, HelpAndVersionAreResults) {
 TEST(Command, FailedWorkIsExitCode1AndNamesTheCause) {
   const TemporaryFolder folder;
   const std::string module = folder / "add.hlo";
-  write_file(module, kAdd);
+  write_file(module, kAddModule);
   auto fails = [&](const std::vector<std::string>& arguments, const std::string& message) {
     const Ran ran = run_tool(arguments);
     EXPECT_EQ(ran.code, 1) << message << "\n" << ran.err;
@@ -137,7 +122,7 @@ TEST(Command, FailedWorkIsExitCode1AndNamesTheCause) {
 
 TEST(Command, OutputThatCantBeWrittenIsAFailure) {
   const TemporaryFolder folder;
-  write_file(folder / "add.hlo", kAdd);
+  write_file(folder / "add.hlo", kAddModule);
   for (const std::string arguments :
        {"devices", "run add.hlo", "run add.hlo --json", "convert add.hlo", "explain add.hlo",
         "opt --list", "opt add.hlo --passes expand-scans",

@@ -7,12 +7,6 @@
 namespace tessera::testing {
 namespace {
 
-std::string of_case(const std::string& name) { return (corpus_dir() / name).string(); }
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(ExplainCommand, PrintsTextToStdout) {
   const Ran ran = run_tool({"explain", of_case("mlp_forward/s1.mlir")});
   EXPECT_EQ(ran.code, 0) << ran.err;

@@ -7,12 +7,6 @@
 namespace tessera::testing {
 namespace {
 
-std::string of_case(const std::string& name) { return (corpus_dir() / name).string(); }
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(Partition, ListsNoCollectiveThatALoopOfRowsDoesWithout) {
   const char* text = R"(HloModule rows, num_partitions=8
 any { a = pred[] parameter(0)

@@ -13,21 +13,6 @@
 namespace tessera::testing {
 namespace {
 
-std::string of_case(const std::string& name) { return (corpus_dir() / name).string(); }
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-constexpr const char* kAdd = R"(HloModule add
-
-ENTRY main {
-  a = f32[8]{0} parameter(0)
-  b = f32[8]{0} parameter(1)
-  ROOT sum = f32[8]{0} add(a, b)
-}
-)";
-
 TEST(Run, WritesResultsAndReports) {
   const TemporaryFolder folder;
   const Ran ran = run_tool({"run", of_case("mlp_forward/s1.hlo"), "--inputs",
@@ -178,7 +163,8 @@ ENTRY e {
 TEST(Run, RandomInputsFollowTheSeed) {
   const TemporaryFolder folder;
   auto result = [&](const std::string& seed, const std::string& where) {
-    const Ran ran = run_tool({"run", "-", "--seed", seed, "--output-dir", folder / where}, kAdd);
+    const Ran ran =
+        run_tool({"run", "-", "--seed", seed, "--output-dir", folder / where}, kAddModule);
     EXPECT_EQ(ran.code, 0) << ran.err;
     return read_file(folder / where + "/out0.npy");
   };

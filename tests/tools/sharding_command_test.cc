@@ -7,10 +7,6 @@
 namespace tessera::testing {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(ShardingCommand, ShowsAPlacement) {
   const Ran ran =
       run_tool({"sharding", "--mesh", "x=2,y=4", "--spec", "P('x', None)", "--shape", "8,16"});

@@ -79,15 +79,9 @@ void multiply_block(const DotAttrs& a, const Block& block, const T* lhs, const T
   out += block.batch * a.m * a.n + block.m0 * a.n + block.n0;
   lhs += a.lhs_transposed ? block.m0 + block.k0 * a.lhs.line : block.m0 * a.lhs.line + block.k0;
   rhs += a.rhs_transposed ? block.n0 * a.rhs.line + block.k0 : block.n0 + block.k0 * a.rhs.line;
-  const CBLAS_TRANSPOSE ta = a.lhs_transposed ? CblasTrans : CblasNoTrans,
-                        tb = a.rhs_transposed ? CblasTrans : CblasNoTrans;
-  const int m = int(block.m), n = int(block.n), k = int(block.k);
-  if constexpr (std::is_floating_point_v<T>) {
-    gemm_part(gemm_of(a), ta, tb, m, n, k, lhs, int(a.lhs.line), rhs, int(a.rhs.line), out,
-              int(a.n));
-  } else {
-    gemm(ta, tb, m, n, k, lhs, int(a.lhs.line), rhs, int(a.rhs.line), out, int(a.n));
-  }
+  gemm(gemm_of(a), a.lhs_transposed ? CblasTrans : CblasNoTrans,
+       a.rhs_transposed ? CblasTrans : CblasNoTrans, int(block.m), int(block.n), int(block.k), lhs,
+       int(a.lhs.line), rhs, int(a.rhs.line), out, int(a.n));
 }
 
 template <class T>
@@ -161,10 +155,10 @@ void multiply_halves(const DotAttrs& a, const Block& b, const KernelCall& call) 
     widen(half, rhs, a.rhs.line, b.k0, b.k, b.n0, b.n, &r);
   }
   grow(&o, b.m * b.n);
-  gemm_part(gemm_of(a), a.lhs_transposed ? CblasTrans : CblasNoTrans,
-            a.rhs_transposed ? CblasTrans : CblasNoTrans, int(b.m), int(b.n), int(b.k), l.data(),
-            int(a.lhs_transposed ? b.m : b.k), r.data(), int(a.rhs_transposed ? b.k : b.n),
-            o.data(), int(b.n));
+  gemm(gemm_of(a), a.lhs_transposed ? CblasTrans : CblasNoTrans,
+       a.rhs_transposed ? CblasTrans : CblasNoTrans, int(b.m), int(b.n), int(b.k), l.data(),
+       int(a.lhs_transposed ? b.m : b.k), r.data(), int(a.rhs_transposed ? b.k : b.n), o.data(),
+       int(b.n));
   for (std::int64_t i = 0; i < b.m; ++i) {
     round_to_halves(half, o.data() + i * b.n, b.n,
                     call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0));

@@ -121,12 +121,13 @@ void multiply_vectors(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int 
   multiply(job);
 }
 
-/// Of a part of a product. What multiplies it is chosen for the whole: parts depend on the number
-/// of threads, which results shouldn't.
+/// A part of a product. What multiplies it is chosen for the whole, by gemm_for: parts depend on
+/// the number of threads, which results shouldn't. For f32 and f64 only; for others there is one
+/// way.
 template <class T>
 requires std::is_floating_point_v<T>
-void gemm_part(Gemm by, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
-               int lda, const T* b, int ldb, T* c, int ldc) {
+void gemm(Gemm by, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
+          const T* b, int ldb, T* c, int ldc) {
   switch (by) {
     case Gemm::vectors:
       return multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
@@ -143,19 +144,13 @@ void gemm_part(Gemm by, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, in
     cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
   }
 }
-template <class T>
-requires std::is_floating_point_v<T>
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
-          const T* b, int ldb, T* c, int ldc) {
-  gemm_part(gemm_for(tb, m, n, k), ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
-}
-inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k,
+inline void gemm(Gemm, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k,
                  const std::complex<float>* a, int lda, const std::complex<float>* b, int ldb,
                  std::complex<float>* c, int ldc) {
   const std::complex<float> one = 1, zero = 0;
   cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &zero, c, ldc);
 }
-inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k,
+inline void gemm(Gemm, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k,
                  const std::complex<double>* a, int lda, const std::complex<double>* b, int ldb,
                  std::complex<double>* c, int ldc) {
   const std::complex<double> one = 1, zero = 0;
@@ -165,7 +160,7 @@ inline void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k,
 /// Integers wrap.
 template <class T>
 requires std::is_integral_v<T>
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
+void gemm(Gemm, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
           const T* b, int ldb, T* c, int ldc) {
   using W = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
   for (std::ptrdiff_t i = 0; i < m; ++i) {
