@@ -79,7 +79,8 @@ TYPED_TEST(BatchGemmTest, MultipliesLargeMatrices) {
     const bool ta = trial % 2 == 1, tb = trial / 2 % 2 == 1;
     const auto a = this->numbers(std::int64_t(m) * k), b = this->numbers(std::int64_t(n) * k);
     std::vector<T> c(std::size_t(m) * std::size_t(n), T(-1));
-    gemm(ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n, k, a.data(),
+    const CBLAS_TRANSPOSE of_b = tb ? CblasTrans : CblasNoTrans;
+    gemm(gemm_for(of_b, m, n, k), ta ? CblasTrans : CblasNoTrans, of_b, m, n, k, a.data(),
          ta ? m : k, b.data(), tb ? k : n, c.data(), n);
     for (std::ptrdiff_t i = 0; i < m; ++i) {
       for (std::ptrdiff_t j = 0; j < n; ++j) {
@@ -110,7 +111,8 @@ TYPED_TEST(BatchGemmTest, MultipliesThinMatrices) {
     const auto a = this->numbers(std::int64_t(lda) * (ta ? k : m)),
                b = this->numbers(std::int64_t(ldb) * (tb ? n : k));
     std::vector<T> c(std::size_t(m) * std::size_t(ldc), T(-5));
-    gemm(ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, m, n, k, a.data(), lda,
+    const CBLAS_TRANSPOSE of_b = tb ? CblasTrans : CblasNoTrans;
+    gemm(gemm_for(of_b, m, n, k), ta ? CblasTrans : CblasNoTrans, of_b, m, n, k, a.data(), lda,
          b.data(), ldb, c.data(), ldc);
     for (std::ptrdiff_t i = 0; i < m; ++i) {
       for (std::ptrdiff_t j = 0; j < ldc; ++j) {
