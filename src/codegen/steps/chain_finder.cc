@@ -239,13 +239,14 @@ bool ChainFinder::add_fed(const Block& block, std::size_t first, std::size_t n,
   return true;
 }
 
-ChainFinder::Found ChainFinder::find(const Block& block, std::size_t n, std::size_t most_links,
-                                     std::int64_t matrices) const {
+std::vector<ChainFinder::Found> ChainFinder::find(const Block& block, std::size_t n,
+                                                  std::int64_t matrices) const {
+  std::vector<Found> out;
   Found found;
   found.chain.matrices = matrices;
-  if (!add(block, n, &found.chain)) return found;
+  if (!add(block, n, &found.chain)) return out;
   const std::size_t end = std::min(block.steps.size(), n + kChainWindow);
-  for (std::size_t k = n + 1; k < end && found.chain.links.size() < most_links; ++k) {
+  for (std::size_t k = n + 1; k < end; ++k) {
     const KernelTask* task = task_of(block.steps[k]);
     const std::optional<StepOperands> operands = operands_of(block.steps[k]);
     if (!operands || (task != nullptr && task->has_effects)) break;
@@ -256,14 +257,18 @@ ChainFinder::Found ChainFinder::find(const Block& block, std::size_t n, std::siz
     } else if (!reads_late) {
       const bool again = !task->outputs.empty() && remade_.count(task->outputs[0]) != 0;
       const bool joins = !again && (follows || is_sibling(*task, found.chain));
-      if (joins && add_fed(block, n, k, &found)) continue;
+      if (joins && add_fed(block, n, k, &found)) {
+        out.push_back(found);
+        std::vector<std::size_t>& links = out.back().chain.links;
+        std::sort(links.begin(), links.end());
+        continue;
+      }
       if (!follows) continue;
     }
     found.late.insert(operands->outputs);
     found.behind.push_back(k);
   }
-  std::sort(found.chain.links.begin(), found.chain.links.end());
-  return found;
+  return out;
 }
 
 }  // namespace tessera::codegen

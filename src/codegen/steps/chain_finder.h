@@ -56,10 +56,9 @@ class ChainFinder {
     SlotSet late;                     ///< what depends on the chain, and is no part of it
   };
 
-  /// The chain of at most so many links that begins with step `n`, by rows or, if `matrices` isn't
-  /// 0, by so many matrices of a batch. Only the chain's first step, if it can't begin one.
-  Found find(const Block& block, std::size_t n, std::size_t most_links,
-             std::int64_t matrices) const;
+  /// The chains that begin with step `n`, each longer than the one before, by rows or, if
+  /// `matrices` isn't 0, by so many matrices of a batch.
+  std::vector<Found> find(const Block& block, std::size_t n, std::int64_t matrices) const;
 
   /// Whether a step, as a link of the chain, reads of its input `k` only what belongs to its rows,
   /// or to its matrix.

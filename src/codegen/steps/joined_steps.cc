@@ -22,6 +22,13 @@ bool changes_a_part(const KernelTask& task) {
   return std::any_of(task.reuse.begin(), task.reuse.end(), [](const auto& r) { return r.copy; });
 }
 
+void set_kernel(const KernelDescriptor& kernel, KernelTable* kernels, KernelTask* task) {
+  task->kernel = kernels->add(kernel);
+  task->label = kernel.label;
+  task->units = kernel.units;
+  task->nanoseconds = kernel.nanoseconds;
+}
+
 Links::Links(const Block& block, std::vector<std::size_t> numbers, const PlanReaders& readers)
     : block_(block), numbers_(std::move(numbers)), readers_(readers) {
   for (std::size_t l = 0; l < size(); ++l) {
@@ -103,10 +110,7 @@ void OperandPlaces::add_reuse(const Links& links,
 }
 
 KernelTask OperandPlaces::take(const KernelDescriptor& kernel, KernelTable* kernels) {
-  task_.kernel = kernels->add(kernel);
-  task_.label = kernel.label;
-  task_.units = kernel.units;
-  task_.nanoseconds = kernel.nanoseconds;
+  set_kernel(kernel, kernels, &task_);
   return std::move(task_);
 }
 

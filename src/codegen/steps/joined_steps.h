@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "src/codegen/kernel_table.h"
@@ -22,6 +23,9 @@ bool may_overwrite(const runtime::KernelTask& task, std::size_t o, runtime::Slot
                    bool part = false);
 /// Whether it writes a part of its result, which has to hold what it held before.
 bool changes_a_part(const runtime::KernelTask& task);
+
+/// Has a step run that kernel.
+void set_kernel(const KernelDescriptor& kernel, KernelTable* kernels, runtime::KernelTask* task);
 
 /// The kernels that become one step, its links, in the order in which they run there.
 class Links {
@@ -88,7 +92,8 @@ class OperandPlaces {
   void add_reuse(const Links& links, const std::function<bool(SlotId s, std::size_t l)>& may);
 
   runtime::KernelTask& task() { return task_; }
-  /// The step, which runs that kernel.
+  /// The step, whose kernel is set later; or which runs that kernel.
+  runtime::KernelTask take() { return std::move(task_); }
   runtime::KernelTask take(const KernelDescriptor& kernel, KernelTable* kernels);
 
  private:

@@ -43,11 +43,17 @@ class Tiler {
   using Found = ChainFinder::Found;
   std::int64_t bytes(SlotId s) const { return finder_.bytes(s); }
 
-  /// A chain that is worth it: the step that does what its links did, and sums of its parts.
+  /// What a chain becomes: the step that does what its links did, and sums of its parts. The
+  /// kernel of the first is described once the chain is settled.
+  struct Made {
+    std::int64_t saved = 0;  ///< bytes of memory traffic; if they are few, there are no steps
+    std::vector<Step> steps;
+    TiledChain tiles;
+  };
+  /// A chain that is worth it.
   struct Joined {
     Region region;
-    std::vector<Step> steps;
-    std::int64_t saved = 0;
+    Made made;
     JoinedChain chain;
   };
   JoinedChain described(const Block& block, const Chain& chain) const {
@@ -60,16 +66,15 @@ class Tiler {
   /// The longest that begins with step `n`.
   std::optional<Joined> joined_from(const Block& block, std::size_t n, std::int64_t matrices) {
     const std::size_t slots_before = plan_.slots.size();
-    JoinedChain longest;
-    for (std::size_t most = kChainWindow; most > 1; --most) {
+    std::vector<Found> chains = finder_.find(block, n, matrices);
+    if (chains.empty()) return std::nullopt;
+    const JoinedChain longest = described(block, chains.back().chain);
+    for (; !chains.empty(); chains.pop_back()) {
       plan_.slots.resize(slots_before);
-      const Found found = finder_.find(block, n, most, matrices);
+      const Found& found = chains.back();
       const std::vector<std::size_t>& links = found.chain.links;
-      if (links.size() < 2) break;
-      if (longest.links.empty()) longest = described(block, found.chain);
-      std::vector<Step> joined;
-      const std::int64_t saved = make(block, found.chain, &joined);
-      if (saved < prices::chains::kLeastBytes) break;
+      Made made = make(block, found.chain);
+      if (made.saved < prices::chains::kLeastBytes) break;
       // What doesn't depend on the chain stands in front of it, the rest behind.
       Region region{n, links.back() + 1, {}, {}};
       std::vector<const Step*> steps;
@@ -79,12 +84,11 @@ class Tiler {
         (contains(found.behind, k) ? region.behind : region.before).push_back(k);
       }
       const std::set<SlotId> slots = dying(plan_, readers_, steps);
-      if (device_peak(plan_, region.with(block, joined), slots) >
-          device_peak(plan_, steps, slots) + saved / prices::chains::kSavedForPeak) {
-        most = std::min(most, links.size());  // one link less
+      if (device_peak(plan_, region.with(block, made.steps), slots) >
+          device_peak(plan_, steps, slots) + made.saved / prices::chains::kSavedForPeak) {
         continue;
       }
-      return Joined{std::move(region), std::move(joined), saved, std::move(longest)};
+      return Joined{std::move(region), std::move(made), longest};
     }
     plan_.slots.resize(slots_before);
     return std::nullopt;
@@ -98,8 +102,8 @@ class Tiler {
     if (const std::int64_t matrices = kernels_.at(task_of(block->steps[n])->kernel).access.groups;
         matrices > 1) {
       std::optional<Joined> other = joined_from(*block, n, matrices);
-      if (other &&
-          (!best || double(other->saved) > prices::chains::kMatrixGain * double(best->saved))) {
+      if (other && (!best || double(other->made.saved) >
+                                 prices::chains::kMatrixGain * double(best->made.saved))) {
         best = std::move(other);
         plan_.slots.resize(slots_before);
       }
@@ -107,7 +111,11 @@ class Tiler {
     if (!best) return n;
     for (std::size_t s = slots_before; s < plan_.slots.size(); ++s) readers_.add_slot(1);
     joined_.push_back(std::move(best->chain));
-    return best->region.replace(block, std::move(best->steps));
+    KernelTask* const task = task_of(best->made.steps.front());
+    const KernelDescriptor* known = kernels_.find(key_of(best->made.tiles));
+    set_kernel(known != nullptr ? *known : tiled_chain_kernel(std::move(best->made.tiles)),
+               &kernels_, task);
+    return best->region.replace(block, std::move(best->made.steps));
   }
 
   /// The same with products right in front of the links that read them: by then it is known what
@@ -139,12 +147,12 @@ class Tiler {
     return out;
   }
 
-  /// Returns the bytes of memory traffic that are saved. If they are few, there is no step.
   /// Behind the chain are the sums of what parts of its rows sum up to.
-  std::int64_t make(const Block& block, const Chain& found, std::vector<Step>* joined) {
+  Made make(const Block& block, const Chain& found) {
+    Made made;
     const Chain chain = with_late_products(block, found);
     const Links links(block, chain.links, readers_);
-    std::int64_t saved = 0;
+    std::int64_t& saved = made.saved;
     for (const SlotId s : chain.made) saved += links.is_inside(s) ? bytes(s) : 0;
     std::int64_t shared = 0;  // bytes of arrays that are read once instead of several times
     for (const SlotId s : chain.shared) {
@@ -153,9 +161,9 @@ class Tiler {
       shared += bytes(s);
       saved += (times - 1) * bytes(s);
     }
-    if (saved < prices::chains::kLeastBytes) return saved;
+    if (saved < prices::chains::kLeastBytes) return made;
     OperandPlaces places(plan_);
-    TiledChain tiles;
+    TiledChain& tiles = made.tiles;
     tiles.rows = chain.rows;
     tiles.groups = chain.groups;
     if (chain.groups > 0)
@@ -191,7 +199,7 @@ class Tiler {
     const std::int64_t fewest = chain.multiplies()               ? chain.fewest_rows()
                                 : row > prices::chains::kLongRow ? 1
                                                                  : 8;
-    if (chain.matrices > 0 && row > prices::chains::kMatrixBytes) return 0;
+    if (chain.matrices > 0 && row > prices::chains::kMatrixBytes) return {};
     const std::int64_t rows_at_once = chain.groups > 0 ? chain.rows / chain.groups : chain.rows;
     tiles.block = chain.matrices > 0 ? 1
                                      : std::clamp(prices::chains::kBlockBytes / row,
@@ -203,12 +211,12 @@ class Tiler {
                     fewest;
     }
     const Step& last = block.steps[found.links.back()];
-    joined->emplace_back();
-    joined->back().name = last.name;
-    joined->back().location = last.location;
-    joined->back().what = places.take(tiled_chain_kernel(std::move(tiles)), &kernels_);
-    std::move(sums_of_parts.begin(), sums_of_parts.end(), std::back_inserter(*joined));
-    return saved;
+    Step& joined = made.steps.emplace_back();
+    joined.name = last.name;
+    joined.location = last.location;
+    joined.what = places.take();
+    std::move(sums_of_parts.begin(), sums_of_parts.end(), std::back_inserter(made.steps));
+    return made;
   }
 
   /// Where the sums of parts are: in the result of `step`, if those are all; else a step adds them.

@@ -458,22 +458,26 @@ void add_to_key(KeyWriter& key, const TiledChain::Link& link) {
   }
 }
 
+std::string key_of(const TiledChain& chain) {
+  KeyWriter key("chain");
+  key.add_all(chain.rows, chain.block, chain.groups, chain.parts, chain.by_blocks, chain.scratch);
+  key.add(chain.links);
+  return key.take();
+}
+
 KernelDescriptor tiled_chain_kernel(TiledChain chain) {
   static constexpr runtime::KernelLabel kLabel = {"chain/rows",
                                                   "steps that go through the same rows, a block at "
                                                   "a time: what is between them stays in cache"};
   KernelDescriptor kernel;
   kernel.label = &kLabel;
+  kernel.key = key_of(chain);
   std::optional<MaskedColumns> masked = masked_columns(chain);
   chain.by_blocks = chain.by_blocks || masked;
   kernel.units = chain.groups > 0  ? chain.groups * chain.parts
                  : chain.by_blocks ? (chain.rows + chain.block - 1) / chain.block
                                    : chain.rows;
-  KeyWriter key("chain");
-  key.add_all(chain.rows, chain.block, chain.groups, chain.parts, chain.by_blocks, chain.scratch);
-  key.add(chain.links);
   for (const TiledChain::Link& link : chain.links) kernel.nanoseconds += link.nanoseconds;
-  kernel.key = key.take();
   kernel.make = [chain = std::move(chain), masked = std::move(masked)] {
     auto made = std::make_shared<ChainAttrs>();
     made->rows = chain.rows;

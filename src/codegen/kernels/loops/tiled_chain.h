@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "src/base/key_writer.h"
@@ -37,6 +38,8 @@ struct TiledChain {
 };
 
 KernelDescriptor tiled_chain_kernel(TiledChain chain);
+/// That of its kernel, which takes longer to describe.
+std::string key_of(const TiledChain& chain);
 
 /// What a link does, and where.
 void add_to_key(KeyWriter& key, const TiledChain::Link& link);
