@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Top-k kernel: a partial sort of each row.
+// Top-k kernel: candidates of each row, cut down to k now and then, and sorted.
 #include "src/codegen/kernels/sorts/topk.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "src/base/arrays/literal.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/sorts/vector_sort.h"
 
 namespace tessera::codegen {
 namespace {
@@ -36,7 +37,7 @@ constexpr bool is_integer_type = std::is_integral_v<T> || std::is_same_v<T, Pred
 template <class T>
 auto key_of(const T& v) {
   if constexpr (std::is_same_v<T, Pred>) {
-    return v.value;
+    return std::uint8_t(v.value);
   } else if constexpr (is_integer_type<T>) {
     return v;
   } else {
@@ -47,39 +48,123 @@ auto key_of(const T& v) {
   }
 }
 
+/// What stands for an element: smaller ones come first, and no two are the same. Up to 4 bytes it
+/// is one number.
+struct WideItem {
+  std::int64_t rank;
+  std::int32_t place;
+  bool operator<(const WideItem& o) const {
+    return rank != o.rank ? rank < o.rank : place < o.place;
+  }
+};
 template <class T>
-void run_topk(const KernelCall& call) {
-  const auto& a = *static_cast<const TopKRun*>(call.attributes);
-  using Key = decltype(key_of(std::declval<T>()));
-  struct Item {
-    Key key;
-    std::int32_t place;
+using ItemOf = std::conditional_t<sizeof(T) <= 4, std::int64_t, WideItem>;
+template <class T>
+using RankOf = std::conditional_t<sizeof(T) <= 4, std::int32_t, std::int64_t>;
+
+/// A signed number in the order in which elements come.
+template <class T, bool largest>
+RankOf<T> rank_of(const T& v) {
+  using Rank = RankOf<T>;
+  const auto key = key_of(v);
+  Rank rank = Rank(key);
+  if constexpr (std::is_unsigned_v<decltype(key)> && sizeof key == sizeof(Rank)) {
+    rank = Rank(key ^ (decltype(key)(1) << (8 * sizeof(Rank) - 1)));
+  }
+  return largest ? Rank(~rank) : rank;
+}
+
+template <class Item, class Rank>
+Item item_of(Rank rank, std::int32_t place) {
+  if constexpr (std::is_same_v<Item, std::int64_t>) {
+    return Item((std::uint64_t(std::uint32_t(rank)) << 32) | std::uint32_t(place));
+  } else {
+    return {rank, place};
+  }
+}
+inline std::int64_t rank_of_item(std::int64_t item) { return item >> 32; }
+inline std::int64_t rank_of_item(const WideItem& item) { return item.rank; }
+inline std::int32_t place_of(std::int64_t item) { return std::int32_t(std::uint32_t(item)); }
+inline std::int32_t place_of(const WideItem& item) { return item.place; }
+
+inline void sort_items(std::int64_t* items, std::size_t n, std::int64_t* scratch) {
+  vector_sort(items, n, scratch);
+}
+inline void sort_items(WideItem* items, std::size_t n, WideItem* /*scratch*/) {
+  std::sort(items, items + n);
+}
+
+/// Elements at a time, of which most rows have none that is among the first k so far.
+constexpr std::int64_t kTogether = 64;
+
+/// Ranks of consecutive elements; returns the first in order.
+template <class T, bool largest>
+RankOf<T> ranks_of(const T* x, std::int64_t n, RankOf<T>* ranks) {
+  RankOf<T> first = std::numeric_limits<RankOf<T>>::max();
+  for (std::int64_t i = 0; i < n; ++i) {
+    ranks[i] = rank_of<T, largest>(x[i]);
+    first = std::min(first, ranks[i]);
+  }
+  return first;
+}
+
+/// Room for candidates: twice as many as are wanted, so that cutting them down pays for itself.
+std::size_t room_of(std::int64_t n, std::int64_t k) {
+  return std::size_t(std::min(n, std::max(2 * k, k + 4 * kTogether)) + kTogether);
+}
+
+/// The first k of a row, in order, at the front of `items`. Candidates are those that come before
+/// the last of the first k so far: an element with the same rank comes behind it.
+template <class T, bool largest>
+void first_of_row(const T* x, std::int64_t n, std::int64_t k, ItemOf<T>* items,
+                  ItemOf<T>* scratch) {
+  using Item = ItemOf<T>;
+  const auto most = std::int64_t(room_of(n, k)) - kTogether;
+  std::int64_t count = 0;
+  std::int64_t last = std::numeric_limits<std::int64_t>::max();
+  bool all = true;  // until there are k to compare with
+  RankOf<T> ranks[kTogether];
+  const auto cut = [&] {
+    std::nth_element(items, items + (k - 1), items + count);
+    count = k;
+    last = rank_of_item(items[k - 1]);
+    all = false;
   };
-  std::vector<Item> items(static_cast<std::size_t>(a.n));
-  const auto k = std::ptrdiff_t(a.k);
+  for (std::int64_t begin = 0; begin < n; begin += kTogether) {
+    const std::int64_t here = std::min(kTogether, n - begin);
+    const std::int64_t first = ranks_of<T, largest>(x + begin, here, ranks);
+    if (!all && first >= last) continue;
+    for (std::int64_t i = 0; i < here; ++i) {
+      // Written where the next one goes, and kept if it is a candidate.
+      items[count] = item_of<Item>(ranks[i], std::int32_t(begin + i));
+      count += std::int64_t(all || std::int64_t(ranks[i]) < last);
+    }
+    if (count > most) cut();
+  }
+  if (count > k) cut();
+  sort_items(items, std::size_t(k), scratch);
+}
+
+template <class T, bool largest>
+void run_rows(const KernelCall& call, const TopKRun& a) {
+  std::vector<ItemOf<T>> items(room_of(a.n, a.k)), scratch(std::size_t(a.k) + kSortRoom);
   for (std::int64_t row = call.begin; row < call.end; ++row) {
     const T* const x = reinterpret_cast<const T*>(call.inputs[0]) + row * a.n;
     T* const values = reinterpret_cast<T*>(call.outputs[0]) + row * a.k;
     auto* const places = reinterpret_cast<std::int32_t*>(call.outputs[1]) + row * a.k;
-    for (std::int64_t i = 0; i < a.n; ++i) {
-      items[std::size_t(i)] = {key_of(x[i]), std::int32_t(i)};
-    }
-    if (a.largest) {
-      std::partial_sort(items.begin(), items.begin() + k, items.end(),
-                        [](const Item& p, const Item& q) {
-                          return p.key != q.key ? p.key > q.key : p.place < q.place;
-                        });
-    } else {
-      std::partial_sort(items.begin(), items.begin() + k, items.end(),
-                        [](const Item& p, const Item& q) {
-                          return p.key != q.key ? p.key < q.key : p.place < q.place;
-                        });
-    }
+    first_of_row<T, largest>(x, a.n, a.k, items.data(), scratch.data());
     for (std::int64_t i = 0; i < a.k; ++i) {
-      places[i] = items[std::size_t(i)].place;
+      places[i] = place_of(items[std::size_t(i)]);
       values[i] = x[places[i]];
     }
   }
+}
+
+template <class T>
+void run_topk(const KernelCall& call) {
+  const auto& a = *static_cast<const TopKRun*>(call.attributes);
+  if (a.k == 0) return;
+  a.largest ? run_rows<T, true>(call, a) : run_rows<T, false>(call, a);
 }
 
 struct TopKOperation {
@@ -93,7 +178,8 @@ constexpr KernelLine<TopKOperation, TopKKernel> kTopKs[] = {
        return t.rank == 0 || is_complex(t.type) || (is_floating(t.type) && byte_size(t.type) == 1);
      },
      TopKKernel::none},
-    {{"topk/partial-sort", "numbers with keys of their order: the first k are sorted"},
+    {{"topk/partial-sort",
+      "numbers by their order: those before the last of the first k so far, and these sorted"},
      always<TopKOperation>,
      TopKKernel::partial_sort},
 };

@@ -28,20 +28,16 @@ ir::Instruction* splat(ir::Builder& b, ir::Instruction* like, double value) {
   return b.splat(b.scalar(like->shape.dtype, value), like->shape.dims);
 }
 
-/// Whether -0 and 0 are equal, or -0 comes first.
-enum class Zeros { equal, ordered };
-
-/// Floats with all NaNs replaced by one, and -0 by 0 if requested, for the total order.
-ir::Instruction* canonical(ir::Builder& b, ir::Instruction* x, Zeros zeros) {
+/// Floats with all NaNs replaced by one, and -0 by 0, for the total order.
+ir::Instruction* canonical(ir::Builder& b, ir::Instruction* x) {
   ir::Instruction* zero = splat(b, x, 0);
   ir::Instruction* nan = splat(b, x, std::numeric_limits<double>::quiet_NaN());
-  if (zeros == Zeros::equal) x = b.select(b.compare(ir::Direction::eq, x, zero), zero, x);
+  x = b.select(b.compare(ir::Direction::eq, x, zero), zero, x);
   return b.select(b.compare(ir::Direction::ne, x, x), nan, x);
 }
 
 /// x < y in the sort order; for scalars and, elementwise, arrays.
-ir::Instruction* comes_before(ir::Builder& b, ir::Instruction* x, ir::Instruction* y,
-                              Zeros zeros = Zeros::equal) {
+ir::Instruction* comes_before(ir::Builder& b, ir::Instruction* x, ir::Instruction* y) {
   const DType t = x->shape.dtype;
   if (is_complex(t)) {
     ir::Instruction *xr = b.unary(Opcode::real, x), *yr = b.unary(Opcode::real, y);
@@ -53,7 +49,7 @@ ir::Instruction* comes_before(ir::Builder& b, ir::Instruction* x, ir::Instructio
     return b.binary(Opcode::or_, real_before, b.binary(Opcode::and_, tie, imag_before));
   }
   if (is_floating(t)) {
-    return b.compare(ir::Direction::lt, canonical(b, x, zeros), canonical(b, y, zeros),
+    return b.compare(ir::Direction::lt, canonical(b, x), canonical(b, y),
                      ir::ComparisonType::total_order);
   }
   return b.compare(ir::Direction::lt, x, y);
@@ -61,7 +57,7 @@ ir::Instruction* comes_before(ir::Builder& b, ir::Instruction* x, ir::Instructio
 
 /// Whether the first elements of each pair come before the second ones, by the first `keys` pairs.
 ir::Computation* comparator(ir::Module* module, const std::vector<Array>& operands, bool descending,
-                            Zeros zeros, std::int64_t keys) {
+                            std::int64_t keys) {
   ir::Builder b(module->add_computation(descending ? "descending" : "ascending"));
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const Shape scalar(operands[i].dtype(), {});
@@ -74,9 +70,9 @@ ir::Computation* comparator(ir::Module* module, const std::vector<Array>& operan
     ir::Instruction *x = b.computation()->parameter(2 * k),
                     *y = b.computation()->parameter(2 * k + 1);
     if (descending) std::swap(x, y);
-    ir::Instruction* before = comes_before(b, x, y, zeros);
+    ir::Instruction* before = comes_before(b, x, y);
     if (root) {
-      ir::Instruction* tie = b.unary(Opcode::not_, comes_before(b, y, x, zeros));
+      ir::Instruction* tie = b.unary(Opcode::not_, comes_before(b, y, x));
       before = b.binary(Opcode::or_, before, b.binary(Opcode::and_, tie, root));
     }
     root = before;
@@ -94,30 +90,20 @@ std::pair<Array, std::int64_t> along(const std::string& op, const Operand& x,
 
 }  // namespace
 
-namespace {
-
-std::vector<Array> sorted(const std::vector<Array>& operands, std::int64_t dim, bool descending,
-                          Zeros zeros, Location location, const std::string& name,
-                          std::int64_t keys = 1) {
-  std::vector<Array> out = frontend::apply_many(
-      Opcode::sort, operands, ir::SortAttrs{dim, true}, location, name, nullptr,
-      [&](ir::Module* module) {
-        return std::vector<ir::Computation*>{comparator(module, operands, descending, zeros, keys)};
-      });
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = frontend::converted(out[i], out[i].dtype(), location, operands[i].weak_type());
-  }
-  return out;
-}
-
-}  // namespace
-
 namespace frontend {
 
 std::vector<Array> sorted_together(const std::vector<Array>& operands, std::int64_t dim,
                                    bool descending, Location location, const std::string& name,
                                    std::int64_t keys) {
-  return sorted(operands, dim, descending, Zeros::equal, location, name, keys);
+  std::vector<Array> out = apply_many(
+      Opcode::sort, operands, ir::SortAttrs{dim, true}, location, name, nullptr,
+      [&](ir::Module* module) {
+        return std::vector<ir::Computation*>{comparator(module, operands, descending, keys)};
+      });
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = converted(out[i], out[i].dtype(), location, operands[i].weak_type());
+  }
+  return out;
 }
 
 }  // namespace frontend
@@ -153,10 +139,15 @@ std::pair<Array, Array> top_k(Operand x, std::int64_t k) {
                      x.location);
   }
   const std::vector<Array> both = frontend::as_one_program("top_k", x.location, [&] {
-    // In contrast to sort, JAX's top_k puts 0 before -0.
-    std::vector<Array> all = sorted({x.array, iota(s32, shape.dims, last, x.location)}, last, true,
-                                    Zeros::ordered, x.location, "top_k");
-    for (Array& a : all) a = frontend::sliced_dim(a, last, 0, k, x.location, "top_k");
+    Located values{x.array, x.location};
+    // The operation compares bits: a NaN with a sign, which 0 / 0 is on x86, would come last.
+    if (is_floating(shape.dtype)) {
+      const Located nan = values.constant(std::numeric_limits<double>::quiet_NaN());
+      values = choose(values != values, nan, values);
+    }
+    std::vector<Array> all = frontend::apply_many(Opcode::topk, std::vector<Array>{values.array},
+                                                  ir::TopKAttrs{k, true}, x.location, "top_k");
+    all[0] = frontend::converted(all[0], shape.dtype, x.location, x.array.weak_type());
     return all;
   });
   return {both[0], both[1]};
