@@ -1,61 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report: facts, chains, annotations, and that its bytes are those of the device program.
+// The report: facts, chains, annotations, full gathers.
 #include "src/compiler/explain/explain.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <nlohmann/json.hpp>
-#include <regex>
 
 #include "src/base/log.h"
-#include "src/compiler/explain/page.h"
-#include "src/compiler/read_module.h"
-#include "src/cost/count.h"
-#include "src/ir/hlo/hlo_text.h"
-#include "src/spmd/collectives/optimize.h"
+#include "tests/compiler/explain_case.h"
 
 namespace tessera::testing {
 namespace {
 
-namespace fs = std::filesystem;
 using compiler::explain_module;
-using Json = nlohmann::ordered_json;
-
-/// From StableHLO.
-std::unique_ptr<ir::Module> parse(const std::string& entry) {
-  return compiler::read_module(entry, "net.mlir");
-}
-
-/// x[64,128] · w[128,256], then tanh, with these shardings of arguments and result.
-std::string layer(const std::string& x, const std::string& w, const std::string& result) {
-  return R"(
-module @layer {
-  sdy.mesh @mesh = <["data"=2, "model"=4]>
-  func.func public @main(
-      %x: tensor<64x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [)" +
-         x + R"(]>} loc("x"),
-      %w: tensor<128x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [)" +
-         w + R"(]>} loc("w"))
-      -> (tensor<64x256xf32> {sdy.sharding = #sdy.sharding<@mesh, [)" +
-         result + R"(]>}) {
-    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x256xf32>) -> tensor<64x256xf32> loc("jit(layer)/dot"("net.cc":12:3))
-    %1 = stablehlo.tanh %0 : tensor<64x256xf32> loc("jit(layer)/tanh"("net.cc":13:3))
-    return %1 : tensor<64x256xf32>
-  }
-})";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-double text_bytes(const ir::Module& module) {
-  const auto executable = compiler::compile(module.clone());
-  return cost::count_communication(*ir::parse_hlo(ir::to_string(executable->partitioned())))
-      .total_bytes;
-}
 
 std::string joined(const std::vector<ExplainChain>& chains) {
   std::string out;
@@ -337,144 +294,6 @@ TEST(Explain, SuggestionsAreLimited) {
   EXPECT_LE(tried, 1);
 }
 
-TEST(ExplainJson, HasWhatTheObjectHas) {
-  const auto module = parse(layer(R"({"data"}, {})", R"({"model"}, {})", R"({"data"}, {"model"})"));
-  const Explanation e = explain_module(*module);
-  const Json j = Json::parse(e.to_json());
-  EXPECT_EQ(j["module"], e.module());
-  EXPECT_EQ(j["devices"], 8);
-  EXPECT_EQ(j["mesh"], "data=2, model=4");
-  EXPECT_EQ(j["total_bytes"].get<double>(), e.total_bytes());
-  ASSERT_EQ(j["entries"].size(), e.entries().size());
-  double sum = 0;
-  for (std::size_t k = 0; k < e.entries().size(); ++k) {
-    const Json& entry = j["entries"][k];
-    EXPECT_EQ(entry["op"], e.entries()[k].op);
-    EXPECT_EQ(entry["location"], e.entries()[k].location);
-    EXPECT_EQ(entry["from_because"].size(), e.entries()[k].from_because.size());
-    EXPECT_EQ(entry["suggestion"].is_null(), !e.entries()[k].suggestion);
-    for (const Json& c : entry["collectives"]) {
-      if (c["counted"].get<bool>()) sum += c["bytes"].get<double>() * c["times"].get<double>();
-    }
-  }
-  EXPECT_EQ(sum, e.total_bytes());
-  EXPECT_EQ(j["values"].size(), e.values().size());
-}
-
-/// Text that would end a script, an attribute or a string, were it not escaped.
-Explanation nasty() {
-  Explanation::Parts parts;
-  parts.module = "</title><script>alert(1)</script>\"'&";
-  parts.devices = 8;
-  ExplainEntry e;
-  e.op = "</script><img src=x onerror=alert(2)>";
-  e.op_name = std::string("a\tb\n\"c\\ \xff\xc0\x80 \x01", 13);
-  e.location = "<!--";
-  e.bytes = 1;
-  parts.entries.push_back(e);
-  ExplainValue v;
-  v.name = "]]>";
-  v.op = "<svg/onload=alert(3)>";
-  v.computation = "main";
-  v.entries = {0};
-  parts.values.push_back(v);
-  return Explanation(std::move(parts));
-}
-
-TEST(ExplainJson, AnyTextIsWritten) {
-  const Json j = Json::parse(nasty().to_json());
-  EXPECT_EQ(j["entries"][0]["op"], "</script><img src=x onerror=alert(2)>");
-  EXPECT_TRUE(has(j["entries"][0]["op_name"].get<std::string>(), "a\tb\n\"c\\ \uFFFD\uFFFD\uFFFD"));
-}
-
-TEST(ExplainHtml, NeedsNothingElse) {
-  const auto module = parse(layer(R"({"data"}, {})", R"({"model"}, {})", R"({"data"}, {})"));
-  const std::string page = explain_module(*module).to_html();
-  for (const char* word : {"http:", "https:", "//cdn", "src=", "@import", "url(", "<link", "fetch(",
-                           "XMLHttpRequest", "innerHTML", "eval(", "@@"}) {
-    EXPECT_FALSE(has(page, word)) << word;
-  }
-  EXPECT_TRUE(has(page, "default-src 'none'"));
-  EXPECT_EQ(page.rfind("<!DOCTYPE html>", 0), 0u);
-  EXPECT_TRUE(has(page, "</html>"));
-}
-
-TEST(ExplainHtml, EscapesAllText) {
-  const std::string page = nasty().to_html();
-  EXPECT_FALSE(has(page, "<img"));
-  EXPECT_FALSE(has(page, "<svg"));
-  EXPECT_FALSE(has(page, "<script>alert"));
-  EXPECT_FALSE(has(page, "<!--"));
-  EXPECT_TRUE(
-      has(page, "<title>&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;"));
-  // One data script and one program, each closed once.
-  std::size_t open = 0, close = 0;
-  for (std::size_t at = page.find("<script"); at != std::string::npos;
-       at = page.find("<script", at + 1)) {
-    ++open;
-  }
-  for (std::size_t at = page.find("</script"); at != std::string::npos;
-       at = page.find("</script", at + 1)) {
-    ++close;
-  }
-  EXPECT_EQ(open, 2u);
-  EXPECT_EQ(close, 2u);
-  // What the page reads is the same JSON, and more.
-  const std::string mark = "id=\"data\">";
-  const std::size_t from = page.find(mark) + mark.size();
-  const Json j = Json::parse(page.substr(from, page.find("</script", from) - from));
-  EXPECT_EQ(j["module"], "</title><script>alert(1)</script>\"'&");
-  EXPECT_EQ(j["drawings"].size(), 1u);
-}
-
-/// A chain of n additions beside each other.
-Explanation long_program(int n) {
-  Explanation::Parts parts;
-  parts.module = "long";
-  for (int k = 0; k < n; ++k) {
-    ExplainValue v;
-    v.name = "v" + std::to_string(k);
-    v.op = "add";
-    v.computation = "main";
-    if (k >= 3) v.operands = {k - 1, k - 3};
-    if (k % 1000 == 500) v.entries = {0};
-    parts.values.push_back(std::move(v));
-  }
-  parts.entries.emplace_back();
-  return Explanation(std::move(parts));
-}
-
-TEST(ExplainDrawing, DrawsOperandsAboveUsersWithoutOverlaps) {
-  using compiler::explain::Drawing;
-  const Explanation e = long_program(1500);
-  const std::vector<Drawing> all = compiler::explain::draw(e);
-  ASSERT_EQ(all.size(), 1u);
-  const Drawing& d = all[0];
-  EXPECT_EQ(d.nodes.size(), 1500u);
-  EXPECT_EQ(d.all, 1500u);
-  for (const auto& [a, b] : d.edges) {
-    EXPECT_LT(d.nodes[std::size_t(a)].y, d.nodes[std::size_t(b)].y);
-  }
-  std::map<double, std::vector<double>> rows;
-  for (const Drawing::Node& n : d.nodes) rows[n.y].push_back(n.x);
-  for (auto& [y, xs] : rows) {
-    std::sort(xs.begin(), xs.end());
-    for (std::size_t k = 1; k < xs.size(); ++k) {
-      EXPECT_GE(xs[k] - xs[k - 1], compiler::explain::kNodeWidth);
-    }
-  }
-}
-
-TEST(ExplainDrawing, LongProgramsAreReducedToMovementsAndAnnotations) {
-  const auto all = compiler::explain::draw(long_program(20000));
-  ASSERT_EQ(all.size(), 1u);
-  EXPECT_EQ(all[0].all, 20000u);
-  EXPECT_LE(all[0].nodes.size(), compiler::explain::kMaxNodes);
-  EXPECT_GE(all[0].nodes.size(), 20u);
-}
-
-// ----- full gathers
-
 constexpr const char* kGather = R"(HloModule gathers, num_partitions=8
 
 ENTRY main {
@@ -528,75 +347,6 @@ TEST(FullGather, CanBeSilencedAndNecessaryGathersAreNoErrors) {
   EXPECT_NO_THROW(
       compiler::compile(parse(layer(R"({"data"}, {})", R"({"model"}, {})", R"({}, {})"))));
 }
-
-// ----- all programs of the corpus
-
-std::vector<std::string> sharded_programs() {
-  std::vector<std::string> out;
-  for (const auto& file :
-       fs::recursive_directory_iterator(fs::path(TESSERA_SOURCE_DIR) / "tests/corpus")) {
-    const std::string name = file.path().filename().string();
-    if (name[0] == 's' && file.path().extension() == ".mlir") {
-      out.push_back(file.path().parent_path().filename().string() + "/" + name);
-    }
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-class ExplainCorpus : public ::testing::TestWithParam<std::string> {};
-
-TEST_P(ExplainCorpus, BytesAreThoseOfTheTextAndAllIsExplained) {
-  const std::string path = (fs::path(TESSERA_SOURCE_DIR) / "tests/corpus" / GetParam()).string();
-  const auto module = compiler::read_module(compiler::read_file(path), path);
-  ExplainOptions few;
-  few.most_trials = 4;
-  const Explanation e = explain_module(*module, {}, few);
-  double sum = 0;
-  for (const ExplainEntry& entry : e.entries()) sum += entry.bytes;
-  EXPECT_NEAR(sum, text_bytes(*module), 1e-6 * (1 + sum));
-  EXPECT_NEAR(e.total_bytes(), sum, 1e-6 * (1 + sum));
-  for (const ExplainEntry& entry : e.entries()) {
-    EXPECT_FALSE(entry.op.empty());
-    EXPECT_FALSE(entry.reason.empty()) << entry.to_text();
-    EXPECT_FALSE(entry.from_because.empty() && entry.to_because.empty() && entry.conflicts.empty())
-        << entry.to_text();
-    if (entry.suggestion) {
-      EXPECT_LT(entry.suggestion->total_bytes, e.total_bytes()) << entry.to_text();
-    }
-  }
-  EXPECT_EQ(Json::parse(e.to_json())["entries"].size(), e.entries().size());
-  EXPECT_FALSE(e.to_html().empty());
-  EXPECT_FALSE(e.to_text().empty());
-}
-
-// What is tried is only measured.
-TEST_P(ExplainCorpus, MeasuringGivesTheBytesOfCompiling) {
-  const std::string path = (fs::path(TESSERA_SOURCE_DIR) / "tests/corpus" / GetParam()).string();
-  const auto module = compiler::read_module(compiler::read_file(path), path);
-  compiler::Options options;
-  options.layouts = Layouts::propagated;
-  const auto run = compiler::explain::run_stages_for(*module, options);
-  const auto bytes = [&](const compiler::explain::RunFor& what) {
-    const auto again = compiler::explain::run_prepared(run->prepared->clone(), options, what);
-    return cost::count_communication(*again->compilation.module).total_bytes;
-  };
-  EXPECT_EQ(bytes({.figures = true}), bytes({}));
-  try {
-    EXPECT_EQ(bytes({.figures = true, .estimates_memory = true, .quick = true}), bytes({}));
-  } catch (const spmd::StepTakenBack&) {
-    EXPECT_EQ(bytes({.figures = true, .estimates_memory = true}), bytes({}));
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Programs, ExplainCorpus, ::testing::ValuesIn(sharded_programs()),
-                         [](const ::testing::TestParamInfo<std::string>& info) {
-                           std::string name = info.param;
-                           for (char& c : name) {
-                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-                           }
-                           return name;
-                         });
 
 }  // namespace
 }  // namespace tessera::testing

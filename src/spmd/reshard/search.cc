@@ -6,21 +6,17 @@
 #include <array>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <queue>
 #include <string>
 #include <unordered_map>
 
 #include "src/base/check.h"
+#include "src/spmd/reshard/moves.h"
 
 namespace tessera::spmd::reshard {
 namespace {
 
 using Kind = ReshardStep::Kind;
-
-// Beyond this many axes the moves that only reorder are limited to those that look useful.
-constexpr int kFreeAxes = 4;
-constexpr int kMaxPermutes = 128;
 
 struct PlacementHash {
   std::size_t operator()(const Placement& p) const {
@@ -30,46 +26,6 @@ struct PlacementHash {
     std::uint64_t h = a * 0x9E3779B97F4A7C15ull ^ b * 0xC2B2AE3D27D4EB4Full;
     return std::size_t(h ^ h >> 29);
   }
-};
-
-/// A placement spread out: the list of axes of each dim.
-struct Lists {
-  std::array<std::uint8_t, kMaxDims> count{};
-  std::array<std::array<std::uint8_t, kMaxAxes>, kMaxDims> axes;
-  std::array<std::int64_t, kMaxDims> ways;  ///< all, the fixed ones too
-  unsigned unreduced = 0, unused = 0;
-
-  Lists(const SearchProblem& problem, const Placement& p) {
-    for (int d = 0; d < problem.dims; ++d) ways[d] = problem.fixed_ways[d];
-    for (int a = 0; a < problem.axes; ++a) {
-      std::uint8_t c = p.axis[a];
-      if (c == Placement::kUnused) {
-        unused |= 1u << a;
-      } else if (c == Placement::kUnreduced) {
-        unreduced |= 1u << a;
-      } else {
-        axes[c >> 4][c & 15] = std::uint8_t(a);
-        ++count[c >> 4];
-        ways[c >> 4] *= problem.axis_size[a];
-      }
-    }
-  }
-};
-
-std::int64_t extent(const SearchProblem& problem, const Lists& s, int dim) {
-  return ceil_div(problem.size[dim], s.ways[dim]);
-}
-
-/// One step as it is tried: where it leads is a Placement beside it.
-struct Move {
-  Kind kind = Kind::slice;
-  int dim = -1, to_dim = -1;
-  const std::uint8_t* axes = nullptr;
-  int axis_count = 0;
-  double bytes = 0;  ///< received
-  double seconds = 0;
-  double operand_bytes = 0;
-  int collectives = 0;
 };
 
 struct Node {
@@ -105,7 +61,7 @@ class Search {
         machine_(*problem.machine),
         limit_(peak_limit),
         step_(machine_.least_of_bytes(cost::kBytesOfStep)),
-        target_(problem, problem.target) {
+        moves_(problem) {
     target_bytes_ = shard_bytes(problem, problem.target);
     both_ends_ = target_bytes_ + shard_bytes(problem, problem.source);
   }
@@ -127,19 +83,19 @@ class Search {
  private:
   /// Bytes that the busiest device must yet receive, at least, however they are sent.
   double estimate(const Placement& p) const {
-    Lists s(problem_, p);
+    const Lists s(problem_, p), &target = moves_.target();
     // Devices may have any part of what is to be a sum, whatever they have now.
-    if (target_.unreduced & ~s.unreduced) return 0;
+    if (target.unreduced & ~s.unreduced) return 0;
     double left;
-    if (s.unreduced & ~target_.unreduced) {
+    if (s.unreduced & ~target.unreduced) {
       left = target_bytes_;
     } else {
       bool nested = true;
       double overlap = problem_.element_bytes;
       for (int d = 0; d < problem_.dims && nested; ++d) {
-        int common = std::min(s.count[d], target_.count[d]);
-        nested = std::equal(s.axes[d].begin(), s.axes[d].begin() + common, target_.axes[d].begin());
-        overlap *= double(std::min(extent(problem_, s, d), extent(problem_, target_, d)));
+        int common = std::min(s.count[d], target.count[d]);
+        nested = std::equal(s.axes[d].begin(), s.axes[d].begin() + common, target.axes[d].begin());
+        overlap *= double(std::min(extent(problem_, s, d), extent(problem_, target, d)));
       }
       left = nested ? target_bytes_ - overlap : target_bytes_;
       if (left <= 0) return 0;
@@ -186,313 +142,16 @@ class Search {
     queue_.push({distance + node.estimate, order_++, it->second});
   }
 
-  /// Adds one collective along the axes that brings these bytes.
-  void add_collective(Move* move, ir::Opcode kind, double bytes, const std::uint8_t* axes,
-                      int count) const {
-    cost::Route route;
-    for (int k = 0; k < count; ++k) route.add(problem_.route[axes[k]]);
-    move->bytes += bytes;
-    ++move->collectives;
-    // Of an array without elements too there is something to start.
-    move->seconds += bytes > 0 ? machine_.collective(kind, bytes, route) : machine_.start();
-  }
-
-  /// Adds what it takes that a dim in `ways` blocks of `from` rows gets blocks of `to`. `row`:
-  /// bytes of one row. The first axes of the dim in `s`, by which it is split into these.
-  void add_reblock(Move* move, const Lists& s, int dim, std::int64_t ways, std::int64_t from,
-                   std::int64_t to, double row) const {
-    if (from == to || ways == 1) return;
-    const auto [known, fresh] =
-        reblocks_.try_emplace({ways, std::int64_t(problem_.size[dim]), from, to});
-    if (fresh) known->second = reblock(ways, problem_.size[dim], from, to);
-    const Reblock& r = known->second;
-    cost::Route route;
-    std::int64_t covered = problem_.fixed_ways[dim];
-    for (int k = 0; k < s.count[dim] && covered < ways; ++k) {
-      route.add(problem_.route[s.axes[dim][k]]);
-      covered *= problem_.axis_size[s.axes[dim][k]];
-    }
-    move->bytes += double(r.rows) * row;
-    move->collectives += r.permutes;
-    move->seconds += machine_.permutes(double(r.rows) * row, r.permutes, route);
-  }
-
   void expand(int index) {
     const Placement state = nodes_[index].state;
-    const Lists s(problem_, state);
-    const double bytes = shard_bytes(problem_, state);
-    slices(index, state, s, bytes);
-    masks(index, state, s, bytes);
-    unshards(index, state, s, bytes);
-    for (int d = 0; d < problem_.dims; ++d) all_to_alls(index, state, s, bytes, d);
-    Move gather;
-    gather.kind = Kind::all_gather;
-    gather.operand_bytes = bytes;
-    gathers(index, state, s, 0, bytes, gather);
-    if (unsigned clear = s.unreduced & ~target_.unreduced; clear != 0) {
-      reductions(index, state, s, bytes, clear);
-    }
+    const auto to = [&](const Placement& next, const Move& move) { reach(next, index, move); };
+    moves_.reshapes(state, to);
     // The goal was reached for less than any permute takes.
-    if (nodes_[index].distance + step_ + machine_.least(bytes) > goal_) return;
-    Placement next = cleared(state, s);
-    bool few = problem_.axes <= kFreeAxes;
-    int budget = few ? std::numeric_limits<int>::max() : kMaxPermutes;
-    fill(index, s, bytes, next, s.unused | used(s), 0, 0, 1, !few, budget);
+    const double least = machine_.least(shard_bytes(problem_, state));
+    if (nodes_[index].distance + step_ + least <= goal_) moves_.permutes(state, to);
   }
 
-  /// Rows of a dim that a device has, and bytes of one.
-  std::int64_t rows(const Lists& s, int d) const { return extent(problem_, s, d); }
-  double row(const Lists& s, int d, double bytes) const {
-    return rows(s, d) > 0 ? bytes / double(rows(s, d)) : 0;
-  }
-
-  void slices(int index, const Placement& state, const Lists& s, double bytes) {
-    for (int d = 0; d < problem_.dims; ++d) {
-      for (int a = 0; a < problem_.axes; ++a) {
-        std::uint8_t axis = std::uint8_t(a);
-        if (s.unused >> a & 1) slice(index, state, s, bytes, d, &axis, 1);
-      }
-      // Uneven blocks of blocks are no blocks: the target's are cut at once.
-      const std::uint8_t* next = target_.axes[d].data() + s.count[d];
-      int run = 0;
-      while (s.count[d] + run < target_.count[d] && (s.unused >> next[run] & 1)) ++run;
-      for (int count = 2; count <= run; ++count) slice(index, state, s, bytes, d, next, count);
-    }
-  }
-
-  void slice(int index, const Placement& state, const Lists& s, double bytes, int d,
-             const std::uint8_t* axes, int count) {
-    Placement next = state;
-    std::int64_t parts = 1;
-    for (int k = 0; k < count; ++k) {
-      next.axis[axes[k]] = Placement::code(d, s.count[d] + k);
-      parts *= problem_.axis_size[axes[k]];
-    }
-    Move move;
-    move.dim = move.to_dim = d;
-    move.axes = axes;
-    move.axis_count = count;
-    move.operand_bytes = bytes;
-    std::int64_t block = ceil_div(problem_.size[d], s.ways[d] * parts);
-    add_reblock(&move, s, d, s.ways[d], rows(s, d), parts * block, row(s, d, bytes));
-    reach(next, index, move);
-  }
-
-  /// A copied value becomes a sum: one device along the axis keeps it, the others have zeros.
-  void masks(int index, const Placement& state, const Lists& s, double bytes) {
-    unsigned requested = s.unused & target_.unreduced;
-    for (int a = 0; a < problem_.axes; ++a) {
-      if (!(requested >> a & 1)) continue;
-      Placement next = state;
-      next.axis[a] = Placement::kUnreduced;
-      std::uint8_t axis = std::uint8_t(a);
-      Move move;
-      move.axes = &axis;
-      move.axis_count = 1;
-      move.operand_bytes = bytes;
-      reach(next, index, move);
-    }
-  }
-
-  /// Shards become parts of a sum: each device has its rows, and neutral elements for the others'.
-  void unshards(int index, const Placement& state, const Lists& s, double bytes) {
-    for (int d = 0; d < problem_.dims; ++d) {
-      Placement next = state;
-      std::int64_t parts = 1;
-      for (int first = s.count[d] - 1; first >= 0; --first) {
-        const int a = s.axes[d][first];
-        if (!(target_.unreduced >> a & 1)) break;
-        next.axis[a] = Placement::kUnreduced;
-        parts *= problem_.axis_size[a];
-        Move move;
-        move.kind = Kind::unshard;
-        move.dim = move.to_dim = d;
-        move.axes = s.axes[d].data() + first;
-        move.axis_count = s.count[d] - first;
-        move.operand_bytes = bytes;
-        const std::int64_t ways = s.ways[d] / parts;
-        add_reblock(&move, s, d, ways, rows(s, d) * parts, ceil_div(problem_.size[d], ways),
-                    row(s, d, bytes));
-        reach(next, index, move);
-      }
-    }
-  }
-
-  void all_to_alls(int index, const Placement& state, const Lists& s, double bytes, int d) {
-    Placement gathered = state;
-    std::int64_t parts = 1;
-    for (int first = s.count[d] - 1; first >= 0; --first) {
-      int moved = s.count[d] - first;
-      const std::uint8_t* axes = s.axes[d].data() + first;
-      gathered.axis[axes[0]] = Placement::kUnused;
-      parts *= problem_.axis_size[axes[0]];
-      for (int to = 0; to < problem_.dims; ++to) {
-        if (to == d) continue;
-        Placement next = gathered;
-        for (int k = 0; k < moved; ++k) {
-          next.axis[axes[k]] = Placement::code(to, s.count[to] + k);
-        }
-        Move move;
-        move.kind = Kind::all_to_all;
-        move.dim = d;
-        move.to_dim = to;
-        move.axes = axes;
-        move.axis_count = moved;
-        move.operand_bytes = bytes;
-        // What travels is padded to full blocks.
-        std::int64_t block = ceil_div(problem_.size[to], s.ways[to] * parts);
-        add_reblock(&move, s, to, s.ways[to], rows(s, to), parts * block, row(s, to, bytes));
-        double sent = row(s, to, bytes) * double(parts * block);
-        add_collective(&move, ir::Opcode::all_to_all,
-                       cost::received_bytes(ir::Opcode::all_to_all, sent, double(parts)), axes,
-                       moved);
-        std::int64_t ways = s.ways[d] / parts, joined = rows(s, d) * parts;
-        double line = rows(s, d) > 0 ? sent / double(joined) : 0;
-        add_reblock(&move, s, d, ways, joined, ceil_div(problem_.size[d], ways), line);
-        reach(next, index, move);
-      }
-    }
-  }
-
-  /// Gathers of one or more dims, which count as one: what is between them doesn't count.
-  void gathers(int index, const Placement& state, const Lists& s, int from_dim, double bytes,
-               const Move& before) {
-    for (int d = from_dim; d < problem_.dims; ++d) {
-      Placement next = state;
-      std::int64_t parts = 1;
-      for (int first = s.count[d] - 1; first >= 0; --first) {
-        int a = s.axes[d][first];
-        next.axis[a] = Placement::kUnused;
-        parts *= problem_.axis_size[a];
-        Move move = before;
-        // What is gathered is `parts` times what was there.
-        add_collective(&move, ir::Opcode::all_gather, bytes * double(parts - 1),
-                       s.axes[d].data() + first, s.count[d] - first);
-        std::int64_t ways = s.ways[d] / parts;
-        add_reblock(&move, s, d, ways, rows(s, d) * parts, ceil_div(problem_.size[d], ways),
-                    row(s, d, bytes));
-        reach(next, index, move);
-        gathers(index, next, s, d + 1, shard_bytes(problem_, next), move);
-      }
-    }
-  }
-
-  void reductions(int index, const Placement& state, const Lists& s, double bytes, unsigned clear) {
-    std::array<std::uint8_t, kMaxAxes> axes;
-    Move move;
-    move.kind = Kind::all_reduce;
-    move.axes = axes.data();
-    move.operand_bytes = bytes;
-    double parts = 1;
-    Placement next = state;
-    for (int a = 0; a < problem_.axes; ++a) {
-      if (!(clear >> a & 1)) continue;
-      axes[move.axis_count++] = std::uint8_t(a);
-      parts *= double(problem_.axis_size[a]);
-      next.axis[a] = Placement::kUnused;
-    }
-    add_collective(&move, ir::Opcode::all_reduce,
-                   cost::received_bytes(ir::Opcode::all_reduce, bytes, parts), axes.data(),
-                   move.axis_count);
-    reach(next, index, move);
-    const bool all = move.axis_count <= kFreeAxes;
-    for (int d = 0; d < problem_.dims; ++d) {
-      scatter(index, state, s, bytes, clear, d, axes, 0, 1, all);
-    }
-  }
-
-  /// Appends to dim `d` ordered choices of the unreduced axes; only the axes that the target has
-  /// there next, if there are too many to try all.
-  void scatter(int index, const Placement& state, const Lists& s, double bytes, unsigned left,
-               int d, std::array<std::uint8_t, kMaxAxes>& axes, int count, std::int64_t parts,
-               bool all) {
-    for (int a = 0; a < problem_.axes; ++a) {
-      if (!(left >> a & 1)) continue;
-      int place = s.count[d] + count;
-      bool next_of_target = place < target_.count[d] && target_.axes[d][place] == a;
-      if (!all && count > 0 && !next_of_target) continue;
-      axes[count] = std::uint8_t(a);
-      std::int64_t all_parts = parts * problem_.axis_size[a];
-      Placement next = state;
-      for (int k = 0; k <= count; ++k) next.axis[axes[k]] = Placement::code(d, s.count[d] + k);
-      Move move;
-      move.kind = Kind::reduce_scatter;
-      move.dim = move.to_dim = d;
-      move.axes = axes.data();
-      move.axis_count = count + 1;
-      move.operand_bytes = bytes;
-      std::int64_t block = ceil_div(problem_.size[d], s.ways[d] * all_parts);
-      add_reblock(&move, s, d, s.ways[d], rows(s, d), all_parts * block, row(s, d, bytes));
-      add_collective(&move, ir::Opcode::reduce_scatter,
-                     row(s, d, bytes) * double(block) * double(all_parts - 1), axes.data(),
-                     count + 1);
-      reach(next, index, move);
-      scatter(index, state, s, bytes, left & ~(1u << a), d, axes, count + 1, all_parts, all);
-    }
-  }
-
-  // --- permutes: other axes on the dims, the shards' shape the same -----------------------------
-
-  static unsigned used(const Lists& s) {
-    unsigned mask = 0;
-    for (std::size_t d = 0; d < kMaxDims; ++d) {
-      for (int k = 0; k < s.count[d]; ++k) mask |= 1u << s.axes[d][k];
-    }
-    return mask;
-  }
-
-  Placement cleared(const Placement& state, const Lists& s) const {
-    Placement next = state;
-    for (int d = 0; d < problem_.dims; ++d) {
-      for (int k = 0; k < s.count[d]; ++k) next.axis[s.axes[d][k]] = Placement::kUnused;
-    }
-    return next;
-  }
-
-  /// Fills place `place` of dim `d` with every axis that fits. `useful`: with the one that the
-  /// target has there, if that fits; behind it only in ascending order.
-  void fill(int index, const Lists& s, double bytes, Placement& next, unsigned left, int d,
-            int place, std::int64_t ways, bool useful, int& budget, int least = 0) {
-    if (budget <= 0) return;
-    if (d == problem_.dims) {
-      if (next == nodes_[index].state) return;
-      --budget;
-      Move move;
-      move.kind = Kind::permute;
-      move.operand_bytes = bytes;
-      std::array<std::uint8_t, kMaxAxes> changed;
-      int count = 0;
-      for (int a = 0; a < problem_.axes; ++a) {
-        if (next.axis[a] != nodes_[index].state.axis[a]) changed[count++] = std::uint8_t(a);
-      }
-      add_collective(&move, ir::Opcode::collective_permute, bytes, changed.data(), count);
-      reach(next, index, move);
-      return;
-    }
-    const std::int64_t all_ways = s.ways[d] / problem_.fixed_ways[d];
-    if (ways == all_ways) {
-      fill(index, s, bytes, next, left, d + 1, 0, 1, useful, budget);
-      return;
-    }
-    auto fits = [&](int a) {
-      return (left >> a & 1) && all_ways % (ways * problem_.axis_size[a]) == 0;
-    };
-    auto use = [&](int a, int next_least) {
-      next.axis[a] = Placement::code(d, place);
-      fill(index, s, bytes, next, left & ~(1u << a), d, place + 1, ways * problem_.axis_size[a],
-           useful, budget, next_least);
-      next.axis[a] = Placement::kUnused;
-    };
-    if (useful && least == 0 && place < target_.count[d] && fits(target_.axes[d][place])) {
-      use(target_.axes[d][place], 0);
-      return;
-    }
-    for (int a = useful ? least : 0; a < problem_.axes; ++a) {
-      if (fits(a)) use(a, useful ? a + 1 : 0);
-    }
-  }
-
-  std::optional<SearchResult> trace(int index) const {
+  std::optional<SearchResult> trace(int index) {
     SearchResult result;
     result.cost = nodes_[index].distance;
     for (int i = index; nodes_[i].parent >= 0; i = nodes_[i].parent) {
@@ -518,7 +177,7 @@ class Search {
 
   /// One step a dim, last first. The dims that grow least come first, so that little is live
   /// between.
-  void trace_gathers(const Node& n, std::vector<SearchStep>* steps) const {
+  void trace_gathers(const Node& n, std::vector<SearchStep>* steps) {
     const Lists before(problem_, nodes_[n.parent].state), after(problem_, n.state);
     IndexList dims;
     for (int d = 0; d < problem_.dims; ++d) {
@@ -527,37 +186,9 @@ class Search {
     std::stable_sort(dims.begin(), dims.end(), [&](int a, int b) {
       return before.ways[a] / after.ways[a] < before.ways[b] / after.ways[b];
     });
-    const std::vector<SearchStep> gathers = gather_steps(n, before, after, dims);
+    const std::vector<SearchStep> gathers =
+        moves_.gather_steps(nodes_[n.parent].state, n.state, dims, n.peak);
     steps->insert(steps->end(), gathers.rbegin(), gathers.rend());
-  }
-
-  std::vector<SearchStep> gather_steps(const Node& n, const Lists& before, const Lists& after,
-                                       const IndexList& dims) const {
-    std::vector<SearchStep> gathers;
-    Placement state = nodes_[n.parent].state;
-    for (int d : dims) {
-      SearchStep step;
-      step.kind = Kind::all_gather;
-      step.dim = step.to_dim = d;
-      double bytes = shard_bytes(problem_, state);
-      std::int64_t parts = before.ways[d] / after.ways[d];
-      for (int k = after.count[d]; k < before.count[d]; ++k) {
-        int a = before.axes[d][k];
-        step.axes.push_back(std::uint8_t(a));
-        state.axis[a] = Placement::kUnused;
-      }
-      Move move;
-      move.bytes = bytes * double(parts - 1);
-      move.collectives = 1;
-      add_reblock(&move, before, d, after.ways[d], rows(before, d) * parts, rows(after, d),
-                  row(before, d, bytes));
-      step.bytes = move.bytes;
-      step.collectives = move.collectives;
-      step.after = state;
-      step.peak = n.peak;
-      gathers.push_back(std::move(step));
-    }
-    return gathers;
   }
 
   struct Item {
@@ -570,29 +201,16 @@ class Search {
   const SearchProblem& problem_;
   const cost::Machine& machine_;
   const double limit_, step_;
-  const Lists target_;
+  Moves moves_;
   double target_bytes_ = 0, both_ends_ = 0;
   double goal_ = std::numeric_limits<double>::infinity();  ///< least distance of the target yet
   std::vector<Node> nodes_;
   std::unordered_map<Placement, int, PlacementHash> index_;
-  /// By ways, size, and rows of a block before and after.
-  mutable std::map<std::array<std::int64_t, 4>, Reblock> reblocks_;
   std::priority_queue<Item> queue_;
   std::uint64_t order_ = 0;
 };
 
 }  // namespace
-
-double shard_bytes(const SearchProblem& problem, const Placement& p) {
-  std::array<std::int64_t, kMaxDims> ways;
-  for (int d = 0; d < problem.dims; ++d) ways[d] = problem.fixed_ways[d];
-  for (int a = 0; a < problem.axes; ++a) {
-    if (p.axis[a] < Placement::kUnreduced) ways[p.axis[a] >> 4] *= problem.axis_size[a];
-  }
-  double bytes = problem.element_bytes;
-  for (int d = 0; d < problem.dims; ++d) bytes *= double(ceil_div(problem.size[d], ways[d]));
-  return bytes;
-}
 
 std::optional<SearchResult> search(const SearchProblem& problem, double peak_limit,
                                    int expansions) {

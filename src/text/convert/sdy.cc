@@ -14,7 +14,7 @@ void Reader::sharding_constraint(Operation& op) {
   if (op.name == "sdy.reshard") attrs.kind = ir::ShardingConstraintAttrs::Kind::reshard;
   set(op, Opcode::sharding_constraint, op.operands, std::move(attrs));
   pend(op.values[0], expanded(need(op, "sharding").value), {});
-  resharded_.push_back({op.operands[0], op.values[0], op.info->name, op.at});
+  sdy_.resharded.push_back({op.operands[0], op.values[0], op.info->name, op.at});
 }
 
 void Reader::sharding_group(Operation& op) {
@@ -22,7 +22,7 @@ void Reader::sharding_group(Operation& op) {
   need_results(op, 0);
   std::int64_t group = integer(op, "group_id");
   if (group < 0 || group > (1 << 30)) fail(op, "has a group_id that is out of range");
-  groups_.push_back({op.operands[0], int(group), op.at, manual_scope_});
+  sdy_.groups.push_back({op.operands[0], int(group), op.at, manual_scope_});
 }
 
 void Reader::manual_computation(Operation& op) {
@@ -86,7 +86,7 @@ std::vector<Instruction*> Reader::constrained(const Operation& op, std::vector<I
       values[n] = add(op, Opcode::sharding_constraint, values[n]->shape, {values[n]},
                       ir::ShardingConstraintAttrs());
       pend(values[n], expanded(sharding), {});
-      resharded_.push_back({given, values[n], op.info->name, op.at});
+      sdy_.resharded.push_back({given, values[n], op.info->name, op.at});
     }
     ++n;
   });
@@ -140,12 +140,12 @@ void Reader::data_flow_edge(Operation& op) {
   need_results(op, 1);
   set(op, Opcode::copy, op.operands);
   pend(op.values[0], expanded(sharding->value), {});
-  resharded_.push_back({op.operands[0], op.values[0], op.info->name, op.at});
+  sdy_.resharded.push_back({op.operands[0], op.values[0], op.info->name, op.at});
 }
 
 void Reader::sdy_collective(Operation& op) {
   need_operands(op, 1, 1);
-  SdyCollective c;
+  SdyRecords::Collective c;
   if (const Attribute* reduction = op.find("reduction_op")) {
     const std::string_view kind = expanded(reduction->value);
     if (kind.starts_with("max") || kind.starts_with('1')) c.reduction = Reduction::max;
@@ -173,7 +173,7 @@ void Reader::sdy_collective(Operation& op) {
   c.result = op.values[0];
   c.name = op.info->name;
   c.at = op.at;
-  collectives_.push_back(std::move(c));
+  sdy_.collectives.push_back(std::move(c));
 }
 
 }  // namespace tessera::text

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands outside of functions' bodies: the module, meshes, aliases, signatures.
-#include <algorithm>
-#include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -208,36 +206,6 @@ void Reader::resources() {
   }
 }
 
-void Reader::settle_captured() {
-  if (only_captured_.empty()) return;
-  const auto settle = [&](ir::Instruction** value) {
-    if (const auto it = only_captured_.find(*value); it != only_captured_.end())
-      *value = it->second;
-  };
-  for (GroupMember& m : groups_) settle(&m.value);
-  for (SdyCollective& c : collectives_) settle(&c.operand);
-  for (Resharded& r : resharded_) settle(&r.operand);
-  for (PropagationEdges& e : propagation_edges_) {
-    for (ir::Instruction*& value : e.values) settle(&value);
-  }
-}
-
-void Reader::join_sharding_groups() {
-  std::map<int, int> joined;  // to one of a smaller number
-  const auto find = [&](int group) {
-    for (auto it = joined.find(group); it != joined.end(); it = joined.find(group)) {
-      group = it->second;
-    }
-    return group;
-  };
-  std::unordered_map<const ir::Instruction*, int> group_of;
-  for (const GroupMember& m : groups_) {
-    const int a = find(group_of.try_emplace(m.value, m.group).first->second), b = find(m.group);
-    if (a != b) joined[std::max(a, b)] = std::min(a, b);
-  }
-  for (GroupMember& m : groups_) m.group = find(m.group);
-}
-
 MeshTable Reader::meshes_of_manual_computations() {
   MeshTable table;
   for (const DeclaredMesh& declared : meshes_) {
@@ -284,7 +252,7 @@ void Reader::resolve() {
     meshes_text_ += "}";
   }
   check_sizes_of_meshes();
-  settle_captured();
+  sdy_.replace(only_captured_);
   if (pending_.empty() && meshes_text_.empty() && manual_shardings_.empty()) {
     check_edges_of_shardings();
     check_sharding_groups();
@@ -325,8 +293,8 @@ void Reader::resolve() {
     root->sharding.push_back(holder->sharding.empty() ? s : holder->sharding[0]);
   }
   check_sharding_groups();
-  join_sharding_groups();
-  for (const auto& [instruction, group, at, scope] : groups_) {
+  sdy_.join_groups();
+  for (const auto& [instruction, group, at, scope] : sdy_.groups) {
     if (instruction->sharding.empty()) {
       instruction->sharding = {TensorSharding::open_on(module_->mesh, instruction->shape.rank())};
     }

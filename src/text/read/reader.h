@@ -17,6 +17,7 @@
 #include "src/text/read/cursor.h"
 #include "src/text/read/function.h"
 #include "src/text/read/operation.h"
+#include "src/text/read/sdy_records.h"
 #include "src/text/read/symbols.h"
 #include "src/text/read/types.h"
 
@@ -267,32 +268,11 @@ class Reader {
   struct BoundAxes;
   void check_bound_axes(std::string_view sharding, const char* at);
   void check_sharding_rule(const Operation& op);
-  /// An operation that moves parts of an array; checked once the shardings of both sides are known.
-  struct SdyCollective {
-    ir::Instruction *operand, *result;
-    std::string_view name;
-    std::string axes;
-    const char* at;
-    /// Shardings of what a region is given aren't written at its arguments.
-    bool of_argument;
-    Reduction reduction = Reduction::sum;  ///< of an all-reduce or reduce-scatter
-  };
   void check_sdy_collectives();
   /// The mesh that the text of a value's sharding names; empty: none.
   std::string named_mesh(const ir::Instruction* i) const;
   void check_sharding_groups();
-  /// What was read of captured values is of what they are by now.
-  void settle_captured();
-  /// Groups that have a value in common are one.
-  void join_sharding_groups();
-  void check_sdy_collective(const SdyCollective& c);
-  /// A constraint, reshard or edge. Along axes that are unreduced before and after it, how the
-  /// parts are joined must stay.
-  struct Resharded {
-    ir::Instruction *operand, *result;
-    std::string_view name;
-    const char* at;
-  };
+  void check_sdy_collective(const SdyRecords::Collective& c);
   void check_kinds_kept();
 
   // verify_edges.cc: where data-flow edges may stand, and what attributes say of propagation
@@ -300,12 +280,6 @@ class Reader {
   [[noreturn]] void fail_read_twice(const char* at);
   void check_data_flow_edge(const Operation& op);
   void check_propagation_edges(const Operation& op);
-  /// What an attribute says of an operation's values, one of which must have a sharding.
-  struct PropagationEdges {
-    std::vector<ir::Instruction*> values;
-    std::vector<std::string> axes;
-    const char* at;
-  };
   void check_edges_of_shardings();
 
   // operations.cc: operations, regions, values
@@ -564,18 +538,9 @@ class Reader {
   std::string meshes_text_;
   std::string_view meshes_at_;
   std::vector<ir::PendingSharding> pending_;
-  struct GroupMember {
-    ir::Instruction* value;
-    int group;
-    const char* at;
-    int scope;  ///< the manual computation around it
-  };
-  std::vector<GroupMember> groups_;
   /// Captured values that turned out to be the only argument of a branch.
   std::unordered_map<const ir::Instruction*, ir::Instruction*> only_captured_;
-  std::vector<SdyCollective> collectives_;
-  std::vector<Resharded> resharded_;
-  std::vector<PropagationEdges> propagation_edges_;
+  SdyRecords sdy_;
   /// The manual axes of the manual computations around what is being read.
   std::vector<std::string> bound_axes_;
   /// The manual computation that is being read, by number; 0: none.

@@ -183,7 +183,7 @@ void Reader::check_propagation_edges(const Operation& op) {
     }
     const Edges edges = read(text);
     if (op.name == "sdy.func_data_flow_edge") continue;
-    PropagationEdges found{{}, edges.axes, text.data()};
+    SdyRecords::PropagationEdges found{{}, edges.axes, text.data()};
     for (const ValueRef& ref : edges.values) {
       const auto& values = ref.result ? op.values : op.operands;
       if (ref.index >= std::int64_t(values.size())) {
@@ -194,17 +194,17 @@ void Reader::check_propagation_edges(const Operation& op) {
       }
       found.values.push_back(values[std::size_t(ref.index)]);
     }
-    propagation_edges_.push_back(std::move(found));
+    sdy_.propagation_edges.push_back(std::move(found));
   }
 }
 
 void Reader::check_edges_of_shardings() {
-  if (propagation_edges_.empty()) return;
+  if (sdy_.propagation_edges.empty()) return;
   std::set<std::string, std::less<>> axes;
   for (const DeclaredMesh& declared : meshes_) {
     for (const MeshAxis& axis : declared.mesh->axes) axes.insert(axis.name);
   }
-  for (const PropagationEdges& e : propagation_edges_) {
+  for (const SdyRecords::PropagationEdges& e : sdy_.propagation_edges) {
     // Shardings of what a region is given aren't written at its arguments.
     const auto may_have_one = [&](const ir::Instruction* i) {
       return !i->sharding.empty() || i->is(ir::Opcode::get_tuple_element) ||

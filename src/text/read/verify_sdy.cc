@@ -387,9 +387,9 @@ void Reader::check_bound_axes(std::string_view sharding, const char* at) {
 }
 
 void Reader::check_sharding_groups() {
-  std::map<int, const GroupMember*> first;
-  for (const GroupMember& m : groups_) {
-    const GroupMember& f = *first.try_emplace(m.group, &m).first->second;
+  std::map<int, const SdyRecords::GroupMember*> first;
+  for (const SdyRecords::GroupMember& m : sdy_.groups) {
+    const SdyRecords::GroupMember& f = *first.try_emplace(m.group, &m).first->second;
     const std::string what = "sharding group " + std::to_string(m.group);
     if (f.value->shape.dims != m.value->shape.dims) {
       in_.fail_at(m.at, what + " has " + mlir_type(f.value->shape) + " and " +
@@ -414,10 +414,10 @@ std::string Reader::named_mesh(const ir::Instruction* i) const {
 }
 
 void Reader::check_sdy_collectives() {
-  for (const SdyCollective& c : collectives_) check_sdy_collective(c);
+  for (const SdyRecords::Collective& c : sdy_.collectives) check_sdy_collective(c);
 }
 
-void Reader::check_sdy_collective(const SdyCollective& c) {
+void Reader::check_sdy_collective(const SdyRecords::Collective& c) {
   const auto fail = [&](const std::string& what) {
     in_.fail_at(c.at, std::string(c.name) + " " + what);
   };
@@ -487,7 +487,7 @@ void Reader::check_sdy_collective(const SdyCollective& c) {
 }
 
 void Reader::check_kinds_kept() {
-  for (const Resharded& r : resharded_) {
+  for (const SdyRecords::Resharded& r : sdy_.resharded) {
     const TensorSharding *before = sharding_of(*r.operand), *after = sharding_of(*r.result);
     if (before == nullptr || after == nullptr) continue;
     const TensorSharding &from = *before, &to = *after;
