@@ -5,7 +5,7 @@
 #include "src/base/check.h"
 #include "src/base/key_writer.h"
 #include "src/base/threads/task_pool.h"
-#include "src/codegen/kernels/code/kept_code.h"
+#include "src/codegen/kernels/code/embedded_code.h"
 #include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {
@@ -45,9 +45,9 @@ const CombineDescriptor* KernelTable::find_combiner(const std::string& key) cons
 namespace {
 
 /// Places of those that are used, in the order of their first use.
-class Used {
+class UsedEntries {
  public:
-  explicit Used(std::size_t described) : places_(described, -1) {}
+  explicit UsedEntries(std::size_t described) : places_(described, -1) {}
 
   void place(std::int32_t* number) {
     std::int32_t& place = places_.at(std::size_t(*number));
@@ -77,8 +77,8 @@ class Used {
 }  // namespace
 
 void KernelTable::materialize(runtime::Plan* plan) {
-  Used kernels(kernels_.size());
-  Used combiners(combiners_.size());
+  UsedEntries kernels(kernels_.size());
+  UsedEntries combiners(combiners_.size());
   runtime::for_each_step(plan->entry, [&](runtime::Step& step) {
     if (auto* task = runtime::task_of(step)) {
       kernels.place(&task->kernel);

@@ -40,12 +40,12 @@ void check_operations(const Executable& executable) {
 }
 
 /// A program that a C program has opened.
-struct Opened {
+struct LoadedProgram {
   // Threads may run as many at a time, beside the pool's.
-  Opened() { codegen::reserve_blas_buffers(++count + worker_count()); }
-  ~Opened() { --count; }
-  Opened(const Opened&) = delete;
-  Opened& operator=(const Opened&) = delete;
+  LoadedProgram() { codegen::reserve_blas_buffers(++count + worker_count()); }
+  ~LoadedProgram() { --count; }
+  LoadedProgram(const LoadedProgram&) = delete;
+  LoadedProgram& operator=(const LoadedProgram&) = delete;
 
   static inline std::atomic<int> count{0};
   std::shared_ptr<const Executable> executable;
@@ -74,7 +74,7 @@ int status_of(const F& f, char* message, std::size_t bytes) noexcept {
     return TESSERA_C_OK;
   } catch (const std::bad_alloc&) {
     return says(TESSERA_C_NO_MEMORY, "there is no memory for the program");
-  } catch (const NotForHere& e) {
+  } catch (const IncompatibleExecutable& e) {
     return says(TESSERA_C_NOT_HERE, e.what());
   } catch (const InternalError& e) {
     return says(TESSERA_C_FAILED, e.what());
@@ -107,7 +107,7 @@ std::string library_of_c_programs() {
 
 }  // namespace tessera::compiler
 
-using tessera::compiler::Opened;
+using tessera::compiler::LoadedProgram;
 using tessera::compiler::status_of;
 
 int tessera_c_open(const void* stored, std::size_t bytes, void** program, char* message,
@@ -115,7 +115,7 @@ int tessera_c_open(const void* stored, std::size_t bytes, void** program, char* 
   *program = nullptr;
   return status_of(
       [&] {
-        auto opened = std::make_unique<Opened>();
+        auto opened = std::make_unique<LoadedProgram>();
         opened->executable =
             tessera::compiler::load_executable({static_cast<const char*>(stored), bytes});
         opened->executor = std::make_unique<tessera::runtime::FixedExecutor>(
@@ -126,7 +126,7 @@ int tessera_c_open(const void* stored, std::size_t bytes, void** program, char* 
 }
 
 int tessera_c_run(void* program, const void* const* arguments, void* const* results) {
-  auto& opened = *static_cast<Opened*>(program);
+  auto& opened = *static_cast<LoadedProgram*>(program);
   const std::size_t inputs = opened.executable->parameter_shapes().size();
   const std::size_t outputs = opened.executable->result_shapes().size();
   for (std::size_t i = 0; i < inputs; ++i) {
@@ -145,21 +145,21 @@ int tessera_c_run(void* program, const void* const* arguments, void* const* resu
 }
 
 int tessera_c_prepare_thread(void* program) {
-  auto& opened = *static_cast<Opened*>(program);
+  auto& opened = *static_cast<LoadedProgram*>(program);
   return status_of([&] { opened.executor->rehearse(); }, opened.message.data(),
                    opened.message.size());
 }
 
 const char* tessera_c_message(const void* program) {
-  return static_cast<const Opened*>(program)->message.data();
+  return static_cast<const LoadedProgram*>(program)->message.data();
 }
 
 std::int64_t tessera_c_bytes(const void* program) {
-  return static_cast<const Opened*>(program)->executor->bytes();
+  return static_cast<const LoadedProgram*>(program)->executor->bytes();
 }
 
 std::int64_t tessera_c_late_allocations(const void* program) {
-  return static_cast<const Opened*>(program)->executor->misses();
+  return static_cast<const LoadedProgram*>(program)->executor->misses();
 }
 
-void tessera_c_close(void* program) { delete static_cast<Opened*>(program); }
+void tessera_c_close(void* program) { delete static_cast<LoadedProgram*>(program); }

@@ -15,7 +15,7 @@
 #include "src/base/files/module_files.h"
 #include "src/base/threads/task_pool.h"
 #include "src/codegen/kernels/code/code_identity.h"
-#include "src/codegen/kernels/code/kept_code.h"
+#include "src/codegen/kernels/code/embedded_code.h"
 #include "src/codegen/kernels/code/kernel_compiler.h"
 #include "src/codegen/kernels/code/object_code.h"
 #include "src/codegen/plan/liveness.h"
@@ -76,27 +76,27 @@ Purpose read_purpose(ByteReader* in) {
 
 void check_purpose(const Purpose& p) {
   if (p.build != own_build() || p.build == kUnknown) {
-    throw NotForHere(
+    throw IncompatibleExecutable(
         fmt::format("a stored program is of another build of Tessera ({}) than this ({}), whose "
                     "kernels differ; "
                     "valid: store it again with this build",
                     p.build.substr(0, 12), own_build().substr(0, 12)));
   }
   if (p.cpu == "native" && p.machine != codegen::machine_identity()) {
-    throw NotForHere(fmt::format(
+    throw IncompatibleExecutable(fmt::format(
         "a stored program is for the processor on which it was made ({}), and this is another ({}) "
         "or has other features; valid: store it for a level that both have, as x86-64-v3",
         p.machine_name, codegen::machine_name()));
   }
   const int needs = p.cpu == "x86-64-v4" ? 4 : p.cpu == "x86-64-v3" ? 3 : 0;
   if (codegen::machine_level() < needs) {
-    throw NotForHere(fmt::format(
+    throw IncompatibleExecutable(fmt::format(
         "a stored program is for {}, and this processor ({}) is x86-64-v{}; valid: store it for "
         "that level or for native, on this machine",
         p.cpu, codegen::machine_name(), codegen::machine_level()));
   }
   if (p.vector_math && !codegen::has_vector_math()) {
-    throw NotForHere(
+    throw IncompatibleExecutable(
         "a stored program calls the vector math of the C library (libmvec.so.1), which "
         "isn't there; valid: store it on a machine without it, too");
   }
@@ -308,7 +308,7 @@ std::string store_executable(const Executable& executable, const StoreOptions& o
   const std::vector<Literal> constants = mark_constants(fused.get());
   const std::string text = ir::to_string(*fused);
 
-  codegen::KeptCode code;
+  codegen::EmbeddedCode code;
   codegen::CodeSource source;
   source.use = codegen::CodeSource::Use::add;
   source.code = &code;
@@ -351,7 +351,7 @@ std::shared_ptr<const Executable> load_executable(std::string_view bytes,
   c.module = ir::parse_hlo(in.view(), name);
   put_constants(c.module.get(), read_constants(&in), in);
   const bool remakes = in.flag();
-  codegen::KeptCode code;
+  codegen::EmbeddedCode code;
   codegen::CodeSource source;
   source.code = &code;
   source.compiles = in.flag();

@@ -22,7 +22,7 @@ std::string seal(std::string_view body);
 std::string_view unseal(std::string_view bytes, const std::string& who);
 
 /// It is a stored program, and not for this build of the library or this processor.
-class NotForHere : public RuntimeError {
+class IncompatibleExecutable : public RuntimeError {
  public:
   using RuntimeError::RuntimeError;
 };
@@ -38,8 +38,8 @@ struct StoreOptions {
 std::string store_executable(const Executable& executable, const StoreOptions& options = {});
 
 /// Neither partitions nor compiles it: it runs in this process, with the bits that it has where it
-/// was made. `process_of` as in Options. NotForHere; IoError for bytes that store_executable didn't
-/// give.
+/// was made. `process_of` as in Options. IncompatibleExecutable; IoError for bytes that
+/// store_executable didn't give.
 std::shared_ptr<const Executable> load_executable(std::string_view bytes,
                                                   std::vector<std::int32_t> process_of = {});
 

@@ -256,7 +256,7 @@ std::shared_ptr<const compiler::Executable> load_device_program(const Program& p
                                                                 const StoredProgram& stored) {
   try {
     return compiler::load_executable(stored.device_program, processes_of(p));
-  } catch (const compiler::NotForHere&) {
+  } catch (const compiler::IncompatibleExecutable&) {
     return nullptr;
   } catch (const IoError& e) {
     throw Failure(PJRT_Error_Code_DATA_LOSS, e.message());

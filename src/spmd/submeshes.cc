@@ -61,7 +61,7 @@ bool is_on_part(const TensorSharding& s, std::int64_t devices) {
 }
 
 /// Devices of a mesh, and axes of it that are manual.
-struct OnPart {
+struct Submesh {
   MeshRef mesh;
   IndexList manual;
 };
@@ -130,7 +130,7 @@ class Extender {
 
   /// `around`: of the call that it is within, as that says it. False if it is on all devices, or
   /// names no mesh.
-  bool extend_manual(Instruction* call, const OnPart& around) {
+  bool extend_manual(Instruction* call, const Submesh& around) {
     const auto& attrs = call->get<ir::ManualComputationAttrs>();
     MeshRef own = attrs.mesh;
     for (const auto* list : {&attrs.in_shardings, &attrs.out_shardings}) {
@@ -151,7 +151,7 @@ class Extender {
     auto* edited = call->attrs.edit_if<ir::ManualComputationAttrs>();
     extend(&edited->in_shardings);
     extend(&edited->out_shardings);
-    OnPart within{own, edited->manual_axes};
+    Submesh within{own, edited->manual_axes};
     if (around.mesh && same_mesh(around.mesh, own)) {
       within.manual.insert(within.manual.end(), around.manual.begin(), around.manual.end());
     }
@@ -171,7 +171,7 @@ class Extender {
 
   /// Code for the devices of a mesh does the same among those of each copy. Once for each body:
   /// code that is called is copied, as callers may be on meshes of several sizes, or on none.
-  void extend_body(ir::Computation* body, const OnPart& on) {
+  void extend_body(ir::Computation* body, const Submesh& on) {
     const std::int64_t count = on.mesh->num_devices();
     std::vector<Instruction*> all;
     for (const auto& i : body->instructions()) all.push_back(i.get());

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <limits>
 
-#include "src/codegen/kernels/indexed/places_in_range.h"
+#include "src/codegen/kernels/indexed/indices_in_range.h"
 #include "src/codegen/kernels/indexed/scatter.h"
 #include "src/codegen/kernels/instruction_sets.h"
-#include "src/codegen/kernels/reductions/table_sums.h"
+#include "src/codegen/kernels/reductions/segment_sums.h"
 #include "tests/codegen/random_case.h"
 
 namespace tessera::testing {
@@ -102,18 +102,18 @@ TEST_P(ScatterRows, PlacesInRangeAreAllThatThereAre) {
       const std::int64_t v = at[std::size_t(k * step)];
       if (v >= first && v < last) want.push_back(k);
     }
-    got.resize(codegen::places_in_range<std::int32_t>(step)(at.data(), step, count, first, last,
-                                                            got.data()));
+    got.resize(codegen::indices_in_range<std::int32_t>(step)(at.data(), step, count, first, last,
+                                                             got.data()));
     EXPECT_EQ(got, want) << first << " " << last;
     const std::vector<std::int64_t> wide(at.begin(), at.end());
     got.resize(count + codegen::kPlacesBeyond);
-    got.resize(codegen::places_in_range<std::int64_t>(step)(wide.data(), step, count, first, last,
-                                                            got.data()));
+    got.resize(codegen::indices_in_range<std::int64_t>(step)(wide.data(), step, count, first, last,
+                                                             got.data()));
     EXPECT_EQ(got, want) << first << " " << last;
   }
 }
 
-TEST(TableSums, AreWhatTheEvaluatorGivesInAnyNumberOfDims) {
+TEST(SegmentSums, AreWhatTheEvaluatorGivesInAnyNumberOfDims) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Random r(seed);
     const auto some = [&](std::int64_t most) {
@@ -139,7 +139,7 @@ TEST(TableSums, AreWhatTheEvaluatorGivesInAnyNumberOfDims) {
                  s, {ir::scalar_computation(&p.module, Opcode::add, DType::f32)});
     p.entry->set_root(scatter);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + ir::to_string(p.module));
-    const codegen::KernelDescriptor descriptor = codegen::table_sums_kernel(*scatter);
+    const codegen::KernelDescriptor descriptor = codegen::segment_sums_kernel(*scatter);
     ASSERT_TRUE(descriptor.make);
     const runtime::Kernel kernel = descriptor.make();
     const std::byte* const inputs[] = {added.bytes(), indices.bytes()};

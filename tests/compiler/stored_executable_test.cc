@@ -127,7 +127,7 @@ TEST(StoredExecutable, LevelsOfProcessors) {
     const std::string bytes = compiler::store_executable(*here, {.cpu = cpu});
     const int needs = cpu[8] - '0';
     if (codegen::machine_level() < needs) {
-      EXPECT_THROW((void)compiler::load_executable(bytes), compiler::NotForHere);
+      EXPECT_THROW((void)compiler::load_executable(bytes), compiler::IncompatibleExecutable);
       continue;
     }
     const auto loaded = compiler::load_executable(bytes);
@@ -149,7 +149,7 @@ std::string refused_with(const std::string& bytes, const std::string& was, const
   body.replace(at, is.size(), is);
   try {
     (void)compiler::load_executable(with_body(std::move(body)));
-  } catch (const compiler::NotForHere& e) {
+  } catch (const compiler::IncompatibleExecutable& e) {
     return e.message();
   }
   return "loaded";

@@ -9,9 +9,9 @@
 #include <numeric>
 
 #include "src/base/check.h"
-#include "src/base/last_words.h"
 #include "src/base/log.h"
 #include "src/base/processes/mailbox.h"
+#include "src/base/termination_message.h"
 #include "src/base/threads/core_quota.h"
 
 namespace tessera {
@@ -159,14 +159,14 @@ void Processes::arrive(Ticket* ticket, const Activity& activity) {
 
 void Processes::wait_until(Progress done, Ticket* ticket, const Activity& activity) {
   waiting_ = &activity;
-  const LastWords::Waits waits;
+  const TerminationMessage::Waits waits;
   std::string error;
   Clock::time_point looked_at;
   // To ask for the time takes as long as to ask for messages.
   const int often = yields_ ? 4 : 16;
   for (int tries = 0; !(*transport_.*done)(ticket->transfer_.get(), &error); ++tries) {
     if (tries % often != often - 1 && error.empty()) continue;
-    if (LastWords::wanted()) end_here(*ticket, activity);
+    if (TerminationMessage::wanted()) end_here(*ticket, activity);
     const auto now = Clock::now();
     if (looked_at == Clock::time_point()) since_ = looked_at = now;
     if (!error.empty()) fail(reason_of(error), activity);
@@ -198,7 +198,7 @@ void Processes::wait_until(Progress done, Ticket* ticket, const Activity& activi
            activity);
     }
   }
-  if (LastWords::wanted()) end_here(*ticket, activity);
+  if (TerminationMessage::wanted()) end_here(*ticket, activity);
   waiting_ = nullptr;
   waits_for_ = -1;
 }
@@ -229,7 +229,7 @@ void Processes::end_here(const Ticket& ticket, const Activity& activity) {
     text += ", as it waited for " + process(other);
     if (transport_->has_died(other)) text += ", which has been killed, or has crashed";
   }
-  LastWords::say_and_end(text);
+  TerminationMessage::say_and_end(text);
 }
 
 std::string Processes::state() const {
@@ -315,7 +315,7 @@ void Processes::fail(const std::string& why, const Activity& activity) {
   const std::string text = mine + ". Where the processes are:" + where_others_are(since);
   failed_ = why;
   tell_failure(mine, false);
-  if (LastWords::wanted()) LastWords::say_and_end(text);
+  if (TerminationMessage::wanted()) TerminationMessage::say_and_end(text);
   waiting_ = nullptr;
   waits_for_ = -1;
   throw RuntimeError(text, activity.location);

@@ -131,9 +131,9 @@ class Assignment {
 };
 
 /// Takes out the transfers that change nothing: who reads the result reads the operand.
-class Idle {
+class NoOpTransfers {
  public:
-  explicit Idle(Plan* plan) : plan_(*plan), instead_(plan->slots.size()) {
+  explicit NoOpTransfers(Plan* plan) : plan_(*plan), instead_(plan->slots.size()) {
     std::iota(instead_.begin(), instead_.end(), SlotId(0));
   }
 
@@ -175,7 +175,7 @@ void assign_memory(Plan* plan, const std::vector<MemoryKind>& parameters) {
     return;
   }
   Assignment(plan).run(parameters);
-  Idle(plan).run();
+  NoOpTransfers(plan).run();
 }
 
 }  // namespace tessera::codegen

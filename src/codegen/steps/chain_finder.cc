@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "src/base/contains.h"
-#include "src/codegen/kernels/code/kept_code.h"
+#include "src/codegen/kernels/code/embedded_code.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/reductions/row_sums.h"
 

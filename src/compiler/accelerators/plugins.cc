@@ -15,7 +15,7 @@
 #include "src/base/platforms.h"
 #include "src/base/processes/plugin_threads.h"
 #include "src/compiler/accelerators/accelerator_engine.h"
-#include "src/compiler/accelerators/together.h"
+#include "src/compiler/accelerators/multi_process.h"
 #include "src/compiler/engine.h"
 #include "src/cost/machines.h"
 

@@ -13,7 +13,7 @@
 #include "src/compiler/accelerators/host_calls.h"
 #include "src/compiler/accelerators/lapack.h"
 #include "src/compiler/accelerators/memory.h"
-#include "src/compiler/accelerators/together.h"
+#include "src/compiler/accelerators/multi_process.h"
 #include "src/compiler/one_device.h"
 #include "src/compiler/pipeline.h"
 #include "src/compiler/planned_executable.h"
@@ -77,7 +77,9 @@ class AcceleratorExecutable final : public Executable, public OneDeviceProgram {
   }
 
   /// The processes that run it, unless this one does alone.
-  void runs_together(std::shared_ptr<TogetherProgram> together) { together_ = std::move(together); }
+  void runs_together(std::shared_ptr<MultiProcessProgram> together) {
+    together_ = std::move(together);
+  }
 
   DeviceArrays run(DeviceArrays args, const std::vector<bool>& donated) const override {
     const profiler::Span span(profiler::Kind::run, partitioned().name, "");
@@ -267,7 +269,7 @@ class AcceleratorExecutable final : public Executable, public OneDeviceProgram {
   std::vector<std::size_t> result_bytes_;
   /// Of this process: which of the program's devices, and which of the client's they are.
   std::vector<std::size_t> places_, devices_;
-  std::shared_ptr<TogetherProgram> together_;
+  std::shared_ptr<MultiProcessProgram> together_;
 };
 
 std::vector<std::size_t> devices_of(const Compilation& c, const Client& client, const Work& work) {
@@ -353,9 +355,10 @@ std::shared_ptr<const Executable> AcceleratorTarget::load(Compilation c,
     throw CompileError(work->what + ": " + failure.function + ": " + failure.what(),
                        work->location);
   }
-  std::shared_ptr<TogetherProgram> together;
+  std::shared_ptr<MultiProcessProgram> together;
   if (members.size() > 1) {
-    together = std::make_shared<TogetherProgram>(members, c.module->name, ir::to_string(*module));
+    together =
+        std::make_shared<MultiProcessProgram>(members, c.module->name, ir::to_string(*module));
   }
   auto made = std::make_shared<AcceleratorExecutable>(std::move(c), client_, std::move(work),
                                                       std::move(loaded), std::move(aliased),

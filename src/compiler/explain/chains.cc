@@ -20,7 +20,7 @@ constexpr char kAxes = '\x01';
 
 class Chains {
  public:
-  Chains(const Why& why, Found* found)
+  Chains(const CauseChains& why, Found* found)
       : why_(why), found_(*found), entry_(found->entry), record_(*found->record) {}
 
   void run() {
@@ -292,7 +292,7 @@ class Chains {
         }
       }
       for (auto& [text, axes] : reasons) {
-        const std::string names = Why::axis_names(mesh(), axes);
+        const std::string names = CauseChains::axis_names(mesh(), axes);
         for (std::size_t at = text.find(kAxes); at != std::string::npos; at = text.find(kAxes)) {
           text.replace(at, 1, names);
         }
@@ -370,8 +370,8 @@ class Chains {
           if (s.kind != TensorSharding::Kind::axes || d >= s.dims.size()) continue;
           const IndexList& axes = s.dims[d].axes;
           if (axes.empty()) continue;
-          sides.push_back({why_.place(*op_, value, int(d)), Why::axis_names(mesh(), axes), value,
-                           int(d), axes.front()});
+          sides.push_back({why_.place(*op_, value, int(d)), CauseChains::axis_names(mesh(), axes),
+                           value, int(d), axes.front()});
         }
       };
       for (std::size_t o = 0; o < op_->operands.size(); ++o) {
@@ -435,7 +435,7 @@ class Chains {
     }
   }
 
-  const Why& why_;
+  const CauseChains& why_;
   Found& found_;
   ExplainEntry& entry_;
   const spmd::CommunicationRecord& record_;
@@ -446,6 +446,6 @@ class Chains {
 
 }  // namespace
 
-void explain_entry(const Why& why, Found* found) { Chains(why, found).run(); }
+void explain_entry(const CauseChains& why, Found* found) { Chains(why, found).run(); }
 
 }  // namespace tessera::compiler::explain

@@ -11,9 +11,9 @@ namespace {
 
 using Index = std::int64_t;
 
-class Artist {
+class DrawingBuilder {
  public:
-  explicit Artist(const Explanation& e) : values_(e.values()) {
+  explicit DrawingBuilder(const Explanation& e) : values_(e.values()) {
     users_.resize(values_.size());
     for (std::size_t v = 0; v < values_.size(); ++v) {
       for (Index o : values_[v].operands) users_[std::size_t(o)].push_back(Index(v));
@@ -198,6 +198,6 @@ class Artist {
 
 }  // namespace
 
-std::vector<Drawing> draw(const Explanation& e) { return Artist(e).run(); }
+std::vector<Drawing> draw(const Explanation& e) { return DrawingBuilder(e).run(); }
 
 }  // namespace tessera::compiler::explain

@@ -94,7 +94,7 @@ std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Op
   return run;
 }
 
-std::vector<Found> find_entries(const Run& run, const Why& why) {
+std::vector<Found> find_entries(const Run& run, const CauseChains& why) {
   const ir::Module& device = *run.compilation.module;
   const std::int64_t devices =
       std::max<std::int64_t>(1, device.num_partitions * device.replica_count);
@@ -161,7 +161,7 @@ std::vector<Found> find_entries(const Run& run, const Why& why) {
   return out;
 }
 
-std::vector<ExplainValue> list_values(const Run& run, const Why& why) {
+std::vector<ExplainValue> list_values(const Run& run, const CauseChains& why) {
   std::vector<ExplainValue> out;
   const auto& graph = why.provenance().graph;
   std::map<const Instruction*, std::int64_t> index;
@@ -191,7 +191,7 @@ std::vector<ExplainValue> list_values(const Run& run, const Why& why) {
         for (const auto& cause : why.provenance().causes[std::size_t(value)]) {
           ExplainCause e;
           e.dim = cause.dim;
-          e.axes = Why::axis_names(*why.provenance().mesh, cause.axes);
+          e.axes = CauseChains::axis_names(*why.provenance().mesh, cause.axes);
           // One step of the chain, in the same words.
           const ExplainStep s = why.step(value, &cause);
           e.op = s.op;
@@ -217,7 +217,7 @@ Explanation explain_module(const ir::Module& module, const Options& options,
   using namespace explain;
   const std::unique_ptr<Run> run = run_stages_for(module, options);
   const ir::Module& propagated = run->ruled ? *run->ruled : *run->compilation.module;
-  const Why why(run->provenance, propagated, std::move(names), run->final_of);
+  const CauseChains why(run->provenance, propagated, std::move(names), run->final_of);
   std::vector<Found> found = find_entries(*run, why);
   if (what.suggest && run->compilation.source) suggest(*run, why, options, what, &found);
   Explanation::Parts parts;

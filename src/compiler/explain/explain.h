@@ -8,7 +8,7 @@
 
 #include <tessera/explain.h>
 
-#include "src/compiler/explain/why.h"
+#include "src/compiler/explain/cause_chains.h"
 #include "src/compiler/pipeline.h"
 
 namespace tessera::compiler {
@@ -50,15 +50,15 @@ struct Found {
   const spmd::CommunicationRecord* record = nullptr;  ///< null: a collective of the program itself
   std::vector<Annotation> annotations;                ///< that its chains end at
 };
-std::vector<Found> find_entries(const Run& run, const Why& why);
-std::vector<ExplainValue> list_values(const Run& run, const Why& why);
+std::vector<Found> find_entries(const Run& run, const CauseChains& why);
+std::vector<ExplainValue> list_values(const Run& run, const CauseChains& why);
 /// What the solver chose, by the first array that each choice is about.
 void add_choices(const Run& run, std::vector<ExplainValue>* values);
 /// Fills the chains, conflicts and annotations of an entry with a record.
-void explain_entry(const Why& why, Found* found);
+void explain_entry(const CauseChains& why, Found* found);
 /// Tries annotations, costliest entries first.
-void suggest(const Run& run, const Why& why, const Options& options, const ExplainOptions& what,
-             std::vector<Found>* entries);
+void suggest(const Run& run, const CauseChains& why, const Options& options,
+             const ExplainOptions& what, std::vector<Found>* entries);
 
 }  // namespace explain
 }  // namespace tessera::compiler

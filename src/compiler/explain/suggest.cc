@@ -133,7 +133,7 @@ std::optional<Figures> measure(std::unique_ptr<ir::Module> prepared, const Optio
 
 class Search {
  public:
-  Search(const Run& run, const Why& why, const Options& options, int most)
+  Search(const Run& run, const CauseChains& why, const Options& options, int most)
       : run_(run),
         why_(why),
         options_(options),
@@ -455,7 +455,7 @@ class Search {
   }
 
   const Run& run_;
-  const Why& why_;
+  const CauseChains& why_;
   Options options_;
   int left_;
   bool at_once_;
@@ -468,8 +468,8 @@ class Search {
 
 }  // namespace
 
-void suggest(const Run& run, const Why& why, const Options& options, const ExplainOptions& what,
-             std::vector<Found>* entries) {
+void suggest(const Run& run, const CauseChains& why, const Options& options,
+             const ExplainOptions& what, std::vector<Found>* entries) {
   const auto size = std::int64_t(run.prepared->instruction_count());
   const std::int64_t by_size =
       std::clamp<std::int64_t>(100000 / std::max<std::int64_t>(size, 1), 6, 100);

@@ -8,9 +8,9 @@
 #include <span>
 
 #include "src/base/files/file_io.h"
+#include "src/frontend/checkpoint/collective_io.h"
+#include "src/frontend/checkpoint/consistency.h"
 #include "src/frontend/checkpoint/gather_stream.h"
-#include "src/frontend/checkpoint/same_in_all.h"
-#include "src/frontend/checkpoint/together.h"
 
 namespace tessera::frontend {
 
@@ -29,7 +29,7 @@ bool of_several_processes(const Array& array) {
 void save_together(const JointFile& given, const std::vector<Array>& leaves,
                    const std::vector<std::string>& paths, Location location) {
   const std::string who = given.api + " to " + given.path;
-  Together together(given.api, location);
+  CollectiveIo together(given.api, location);
   const auto requests = together.all([&] {
     return "the file " + given.path + '\n' + given.same + described(leaves, paths, location);
   });

@@ -11,10 +11,10 @@
 
 #include "src/base/at_location.h"
 #include "src/base/threads/task_pool.h"
+#include "src/frontend/checkpoint/collective_io.h"
 #include "src/frontend/checkpoint/manifest.h"
 #include "src/frontend/checkpoint/placement_of.h"
 #include "src/frontend/checkpoint/step_folder.h"
-#include "src/frontend/checkpoint/together.h"
 #include "src/frontend/checkpoint/tree_structure.h"
 #include "src/frontend/run/sharding_prefix.h"
 
@@ -160,7 +160,8 @@ auto with_checkpoint(const std::string& directory, std::optional<std::int64_t> s
 }
 
 /// The steps as the first process sees them.
-std::vector<std::int64_t> agreed_steps(const std::string& directory, frontend::Together* together) {
+std::vector<std::int64_t> agreed_steps(const std::string& directory,
+                                       frontend::CollectiveIo* together) {
   const std::string seen = together->first([&] {
     std::string out;
     for (const std::int64_t s : frontend::steps_in(directory)) out += std::to_string(s) + " ";
@@ -200,7 +201,7 @@ auto with_agreed_checkpoint(const std::string& api, const std::string& directory
                             std::optional<std::int64_t> step, Location location,
                             const std::function<std::string()>& request, F&& f) {
   using Result = decltype(f(std::declval<const Checkpoint&>()));
-  frontend::Together together(api, location);
+  frontend::CollectiveIo together(api, location);
   const auto requests = together.all([&] {
     return kShared + (step ? "step " + std::to_string(*step) : "the latest step") + request();
   });
@@ -369,7 +370,7 @@ std::map<std::string, Array> restore_checkpoint_arrays(const std::string& direct
 
 std::vector<std::int64_t> all_steps(const std::string& directory, Location location) {
   return at_location(location, [&] {
-    frontend::Together together("all_steps or latest_step", location);
+    frontend::CollectiveIo together("all_steps or latest_step", location);
     return agreed_steps(directory, &together);
   });
 }

@@ -11,10 +11,10 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/progress.h"
+#include "src/frontend/checkpoint/collective_io.h"
+#include "src/frontend/checkpoint/consistency.h"
 #include "src/frontend/checkpoint/manifest.h"
-#include "src/frontend/checkpoint/same_in_all.h"
 #include "src/frontend/checkpoint/step_folder.h"
-#include "src/frontend/checkpoint/together.h"
 #include "src/frontend/checkpoint/tree_structure.h"
 
 namespace tessera {
@@ -152,7 +152,7 @@ class CheckpointWriter {
   SaveCheckpointOptions options_;
   std::int64_t step_;
   std::string who_;
-  Together together_;
+  CollectiveIo together_;
   TreeStructure tree_;
   std::vector<SavedArray> arrays_;
   std::uint64_t total_ = 0;

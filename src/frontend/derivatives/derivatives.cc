@@ -15,8 +15,8 @@
 #include "src/transforms/transpose/transpose.h"
 #include "src/transforms/transpose/varying_types.h"
 #include "src/transforms/utils/custom_vjp.h"
+#include "src/transforms/utils/forward_slice.h"
 #include "src/transforms/utils/leaves.h"
-#include "src/transforms/utils/reached.h"
 
 namespace tessera::internal {
 
@@ -487,7 +487,7 @@ LinearFunction linear_function_core(const CallInfo& info, Prototype* prototype, 
     for (std::size_t k = 0; k < count; ++k) {
       of_arguments[std::size_t(d.arguments[k]->get<ir::ParameterAttrs>().number)] = true;
     }
-    const std::vector<bool> reached = transforms::reached_from(*d.computation, of_arguments);
+    const std::vector<bool> reached = transforms::forward_slice(*d.computation, of_arguments);
     ir::Cloner cloner(*d.computation, outer.builder().computation());
     for (std::size_t k = 0; k < captures.size(); ++k) {
       cloner.map(d.arguments[count + k], captures[k]);

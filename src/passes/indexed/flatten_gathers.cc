@@ -9,7 +9,7 @@
 #include "src/base/contains.h"
 #include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/patterns.h"
-#include "src/passes/indexed/index_numbers.h"
+#include "src/passes/indexed/index_components.h"
 
 namespace tessera::passes {
 namespace {
@@ -126,7 +126,7 @@ class Flattener {
 
   /// Of each index vector, an array over the batch.
   Instruction* number(std::size_t k) {
-    return index_number(b_, gather_.operand(1), dims_, std::int64_t(k));
+    return index_component(b_, gather_.operand(1), dims_, std::int64_t(k));
   }
 
   /// Where windows start in a dim, of s32.

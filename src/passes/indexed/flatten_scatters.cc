@@ -7,7 +7,7 @@
 
 #include "src/base/contains.h"
 #include "src/ir/rewrite/patterns.h"
-#include "src/passes/indexed/index_numbers.h"
+#include "src/passes/indexed/index_components.h"
 
 namespace tessera::passes {
 namespace {
@@ -52,7 +52,7 @@ Instruction* one_index_each(const Instruction& scatter, ir::Builder& b) {
   Instruction *at = nullptr, *inside = nullptr;
   for (std::size_t k = 0; k < dims.mapped.size(); ++k) {
     const auto d = std::size_t(dims.mapped[k]);
-    Instruction* n = index_number(b, scatter.operand(1), dims, std::int64_t(k));
+    Instruction* n = index_component(b, scatter.operand(1), dims, std::int64_t(k));
     if (Instruction* fits = is_inside(b, n, first[d])) {
       inside = inside == nullptr ? fits : b.binary(Opcode::and_, inside, fits);
     }
@@ -83,7 +83,7 @@ Instruction* one_index_each(const Instruction& scatter, ir::Builder& b) {
 
 /// Rows that are put together by a transpose, to be added up, are taken from where they come from
 /// if the array is the same in any order of its dims, one number throughout: there is a kernel for
-/// such sums (table_sums.h). Gradients of tables from which biases are taken are such.
+/// such sums (segment_sums.h). Gradients of tables from which biases are taken are such.
 Instruction* turned_rows(const Instruction& scatter, ir::Builder& b) {
   if (scatter.operands().size() != 3 || !scatter.control_predecessors().empty()) return nullptr;
   const Shape& array = scatter.operand(0)->shape;

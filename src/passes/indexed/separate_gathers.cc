@@ -14,7 +14,7 @@
 #include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/patterns.h"
 #include "src/passes/indexed/drop_invariant_dims.h"
-#include "src/passes/indexed/index_numbers.h"
+#include "src/passes/indexed/index_components.h"
 
 namespace tessera::passes {
 namespace {

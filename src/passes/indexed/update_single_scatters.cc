@@ -7,7 +7,7 @@
 
 #include "src/ir/rewrite/on_arrays.h"
 #include "src/ir/rewrite/patterns.h"
-#include "src/passes/indexed/index_numbers.h"
+#include "src/passes/indexed/index_components.h"
 
 namespace tessera::passes {
 namespace {
@@ -36,7 +36,7 @@ Instruction* update_of(const Instruction& scatter, ir::Builder& b) {
   Instruction* inside = nullptr;
   for (std::size_t k = 0; k < dims.mapped.size(); ++k) {
     const auto d = std::size_t(dims.mapped[k]);
-    Instruction* n = b.reshape(index_number(b, scatter.operand(1), dims, std::int64_t(k)), {});
+    Instruction* n = b.reshape(index_component(b, scatter.operand(1), dims, std::int64_t(k)), {});
     starts[d] = n;
     const std::int64_t places = array->shape.dim(std::int64_t(d)) - window[d] + 1;
     if (Instruction* fits = is_inside(b, n, places)) {

@@ -75,7 +75,7 @@ struct Solution {
 };
 
 /// One that fits, as one device runs it.
-struct Solved {
+struct SolvedProgram {
   Solution solution;
   Partitioned program;
 };
@@ -246,15 +246,16 @@ std::optional<Solution> cheapest_within(Solver* solver, const cost::Machine& mac
 
 /// The cheapest solution that fits. What the model doesn't know of its memory is made up for by a
 /// lower limit.
-std::optional<Solved> best_that_fits(Solver* solver, const cost::Machine& machine, double budget,
-                                     double most_seconds, bool any_seconds) {
+std::optional<SolvedProgram> best_that_fits(Solver* solver, const cost::Machine& machine,
+                                            double budget, double most_seconds, bool any_seconds) {
   const Solution large = solver->solve(0);
   Solution best = large;
   constexpr int kLimits = 3;
   for (int k = 0; k <= kLimits; ++k) {
     std::optional<Partitioned> program = solver->partition(best);
     if (!program || (!any_seconds && program->cost.total >= most_seconds)) break;
-    if (program->cost.peak_bytes <= budget) return Solved{std::move(best), std::move(*program)};
+    if (program->cost.peak_bytes <= budget)
+      return SolvedProgram{std::move(best), std::move(*program)};
     const double limit = best.peak * budget / program->cost.peak_bytes;
     if (k == 0) solver->mark(limit);
     std::optional<Solution> found = cheapest_within(solver, machine, limit, large);
@@ -309,13 +310,14 @@ AutoSharding propagate_and_solve(std::unique_ptr<ir::Module> module,
   std::unique_ptr<ir::Module> apart = halos ? open->clone() : nullptr;
   const double worthwhile = out.propagated.total * (1 - cost::kWorthwhile);
   Solver solver(open.get(), options, halos);
-  std::optional<Solved> best =
+  std::optional<SolvedProgram> best =
       best_that_fits(&solver, options.partition.machine, budget, worthwhile, /*any_seconds=*/!fits);
   if (solver.has_halos()) {
     Solver other(apart.get(), options, /*halos=*/false);
     const double least = best ? best->program.cost.total : worthwhile;
-    std::optional<Solved> second = best_that_fits(&other, options.partition.machine, budget, least,
-                                                  /*any_seconds=*/!fits && !best);
+    std::optional<SolvedProgram> second =
+        best_that_fits(&other, options.partition.machine, budget, least,
+                       /*any_seconds=*/!fits && !best);
     if (second && (!best || second->program.cost.total < least)) {
       best = std::move(second);
       open.swap(apart);

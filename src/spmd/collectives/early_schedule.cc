@@ -12,9 +12,9 @@ namespace {
 
 using ir::Instruction;
 
-class Early {
+class EarlyScheduler {
  public:
-  explicit Early(ir::Computation* c)
+  explicit EarlyScheduler(ir::Computation* c)
       : computation_(c),
         live_(cost::live_bytes(*c)),
         most_(*std::max_element(live_.begin(), live_.end())),
@@ -102,7 +102,7 @@ std::size_t schedule_collectives_early(ir::Module* module) {
     const auto& all = c->instructions();
     const bool any = std::any_of(all.begin(), all.end(),
                                  [](const auto& i) { return ir::is_collective(i->opcode); });
-    if (any) moved += Early(c.get()).run();
+    if (any) moved += EarlyScheduler(c.get()).run();
   }
   return moved;
 }

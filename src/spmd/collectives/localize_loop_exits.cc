@@ -26,7 +26,7 @@ using ir::Opcode;
 constexpr std::size_t kMaxPairs = 1024, kMaxSteps = 1024;
 
 /// Whether two instructions, of two computations with the same parameter, always have equal values.
-class Sameness {
+class EquivalentValues {
  public:
   bool same(const Instruction* a, const Instruction* b) {
     // A pair that was met is equal as soon as those behind it are.
@@ -175,7 +175,7 @@ class LoopExit {
   const Instruction* rows_ = nullptr;  ///< a truth value for each
   bool done_is_true_ = false;
   std::size_t steps_ = 0;
-  Sameness sameness_;
+  EquivalentValues sameness_;
 };
 
 }  // namespace

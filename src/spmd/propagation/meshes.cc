@@ -23,14 +23,14 @@ namespace tessera::spmd::propagation {
 namespace {
 
 /// Meshes that differ in their refinement only.
-struct Kin {
+struct MeshFamily {
   MeshRef mesh;  ///< common refinement
   int count = 0;
 };
 
 /// A sharding of another device order, on `mesh` if it can be expressed there; empty mesh
 /// otherwise.
-TensorSharding said_on(const TensorSharding& s, const MeshRef& mesh) {
+TensorSharding expressed_on(const TensorSharding& s, const MeshRef& mesh) {
   std::int64_t rank = s.rank();
   TensorSharding none;
   if (s.mesh->num_devices() != mesh->num_devices()) return none;
@@ -128,17 +128,17 @@ void stand_in_inside(ir::Computation* c, bool is_entry, const MeshRef& fine, Sta
 /// The mesh of most shardings, and of all per-device code that leaves axes automatic.
 MeshRef choose_mesh(const ir::Module& module, const std::vector<ir::Instruction*>& sharded,
                     const std::vector<ir::Instruction*>& partly_manual) {
-  std::vector<Kin> kin;
+  std::vector<MeshFamily> kin;
   if (module.mesh) kin.push_back({module.mesh, 0});
   const auto count = [&](const TensorSharding& s) {
     if (s.kind != TensorSharding::Kind::axes || !s.mesh) return;
-    for (Kin& k : kin) {
+    for (MeshFamily& k : kin) {
       if (k.mesh == s.mesh) {
         ++k.count;
         return;
       }
     }
-    for (Kin& k : kin) {
+    for (MeshFamily& k : kin) {
       if (MeshRef common = common_refinement(k.mesh, s.mesh)) {
         k.mesh = common;
         ++k.count;
@@ -155,13 +155,14 @@ MeshRef choose_mesh(const ir::Module& module, const std::vector<ir::Instruction*
         {make_logical_mesh({{"devices", std::max<std::int64_t>(1, module.num_partitions)}}), 0});
   }
   bool settled = false;
-  auto chosen = std::max_element(kin.begin(), kin.end(),
-                                 [](const Kin& a, const Kin& b) { return a.count < b.count; });
+  auto chosen =
+      std::max_element(kin.begin(), kin.end(),
+                       [](const MeshFamily& a, const MeshFamily& b) { return a.count < b.count; });
   // Per-device code that leaves axes automatic can't do with a stand-in for its mesh.
   for (const ir::Instruction* i : partly_manual) {
     const MeshRef& mesh = i->called()[0]->root()->sharding.front().mesh;
-    auto own =
-        std::find_if(kin.begin(), kin.end(), [&](const Kin& k) { return same_mesh(k.mesh, mesh); });
+    auto own = std::find_if(kin.begin(), kin.end(),
+                            [&](const MeshFamily& k) { return same_mesh(k.mesh, mesh); });
     if (own == kin.end()) continue;
     if (settled && own != chosen) {
       throw NotImplementedError("the manual computation " + i->name + " leaves axes of mesh " +
@@ -184,7 +185,7 @@ std::unordered_set<const ir::Computation*> say_on(const MeshRef& fine, const ir:
     for (const auto& [stated, moved] : known) {
       if (stated == s) return moved;
     }
-    return known.emplace_back(s, said_on(s, fine)).second;
+    return known.emplace_back(s, expressed_on(s, fine)).second;
   };
   MeshViews views(fine);
   std::unordered_set<const ir::Computation*> with_foreign;

@@ -239,23 +239,23 @@ std::vector<Bundle> bundles_of_runs(std::vector<Edge> runs) {
   return bundles;
 }
 
-struct Weighed {
+struct WeightedProgression {
   Progression where;
   std::int64_t rows = 0;
 };
 
 /// The most rows that come together at one coordinate. Where all steps are equal that is where one
 /// of them begins; nothing if they aren't.
-std::optional<std::int64_t> most_together(const std::vector<Weighed>& list) {
+std::optional<std::int64_t> most_together(const std::vector<WeightedProgression>& list) {
   std::int64_t step = 0, most = 0;
-  for (const Weighed& w : list) {
+  for (const WeightedProgression& w : list) {
     if (w.where.step == 0) continue;
     if (step != 0 && w.where.step != step) return std::nullopt;
     step = w.where.step;
   }
-  for (const Weighed& at : list) {
+  for (const WeightedProgression& at : list) {
     std::int64_t sum = 0;
-    for (const Weighed& w : list) sum += w.where.has(at.where.first) ? w.rows : 0;
+    for (const WeightedProgression& w : list) sum += w.where.has(at.where.first) ? w.rows : 0;
     most = std::max(most, sum);
   }
   return most;
@@ -263,7 +263,7 @@ std::optional<std::int64_t> most_together(const std::vector<Weighed>& list) {
 
 /// What no plan is below: what one device has to send or receive.
 std::optional<std::int64_t> least_rows(const std::vector<Edge>& runs) {
-  std::vector<Weighed> sends, receives;
+  std::vector<WeightedProgression> sends, receives;
   for (const Edge& e : runs) {
     sends.push_back({Progression::sources(e), e.rows});
     receives.push_back({Progression::targets(e), e.rows});
@@ -298,7 +298,7 @@ std::vector<Bundle> bundles_of(std::vector<Edge> edges, std::int64_t ways) {
 }
 
 std::int64_t rows_received(const std::vector<Bundle>& bundles, std::int64_t ways) {
-  std::vector<Weighed> runs;
+  std::vector<WeightedProgression> runs;
   bool few = true;
   for (const Bundle& b : bundles) {
     few = few && b.edges.size() <= 64;

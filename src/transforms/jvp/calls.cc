@@ -12,8 +12,8 @@
 #include "src/transforms/jvp/site.h"
 #include "src/transforms/jvp/split.h"
 #include "src/transforms/utils/custom_vjp.h"
+#include "src/transforms/utils/forward_slice.h"
 #include "src/transforms/utils/leaves.h"
-#include "src/transforms/utils/reached.h"
 
 namespace tessera::transforms {
 
@@ -122,7 +122,7 @@ Residuals saved_values(const JvpSite& s, const Derivative& d) {
   for (const Instruction* t : d.tangent_arguments) {
     if (t != nullptr) tangent_parameters[std::size_t(t->get<ir::ParameterAttrs>().number)] = true;
   }
-  const std::vector<bool> linear = reached_from(c, tangent_parameters);
+  const std::vector<bool> linear = forward_slice(c, tangent_parameters);
   std::vector<bool> needed(c.instructions().size(), false);
   for (const Instruction* t : d.tangents) {
     if (t != nullptr) needed[std::size_t(t->index)] = true;

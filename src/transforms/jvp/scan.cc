@@ -5,8 +5,8 @@
 #include "src/ir/cloner.h"
 #include "src/transforms/jvp/site.h"
 #include "src/transforms/jvp/split.h"
+#include "src/transforms/utils/forward_slice.h"
 #include "src/transforms/utils/leaves.h"
-#include "src/transforms/utils/reached.h"
 
 namespace tessera::transforms {
 
@@ -154,7 +154,7 @@ class StepResiduals {
       // Inputs are there anyhow, and so are constants.
       if (k >= scan.inputs) bytes[number] = d.arguments[k]->shape.byte_count();
     }
-    varies_ = reached_from(*d.computation, per_step);
+    varies_ = forward_slice(*d.computation, per_step);
     chosen_ = choose_residuals(d, bytes);
   }
 

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "src/ir/cloner.h"
+#include "src/transforms/utils/forward_slice.h"
 #include "src/transforms/utils/leaves.h"
-#include "src/transforms/utils/reached.h"
 
 namespace tessera::transforms {
 
@@ -78,7 +78,7 @@ bool has_effect(const Instruction& i) {
 }  // namespace
 
 std::vector<Instruction*> effects_of(const Derivative& d) {
-  const std::vector<bool> linear = reached_from(*d.computation, linear_parameters(d));
+  const std::vector<bool> linear = forward_slice(*d.computation, linear_parameters(d));
   std::vector<Instruction*> out;
   for (const auto& i : d.computation->instructions()) {
     if (!linear[std::size_t(i->index)] && has_effect(*i)) out.push_back(i.get());
@@ -88,9 +88,9 @@ std::vector<Instruction*> effects_of(const Derivative& d) {
 
 Residuals choose_residuals(const Derivative& d, const std::vector<std::int64_t>& bytes) {
   const Computation& c = *d.computation;
-  const std::vector<bool> linear = reached_from(c, linear_parameters(d));
+  const std::vector<bool> linear = forward_slice(c, linear_parameters(d));
   std::vector<bool> all(c.parameters().size(), true);
-  const std::vector<bool> varies = reached_from(c, all);
+  const std::vector<bool> varies = forward_slice(c, all);
   // By index, so that users come after what they use.
   std::set<std::int64_t> chosen;
   const auto at = [&](std::int64_t n) { return c.instructions()[std::size_t(n)].get(); };

@@ -6,8 +6,8 @@
 #include "src/ir/hooks.h"
 #include "src/transforms/transpose/site.h"
 #include "src/transforms/utils/custom_vjp.h"
+#include "src/transforms/utils/forward_slice.h"
 #include "src/transforms/utils/leaves.h"
-#include "src/transforms/utils/reached.h"
 
 namespace tessera::transforms {
 
@@ -20,7 +20,7 @@ namespace {
 /// Linear parameters of `c` that the results of these elements depend on: others have no cotangent.
 std::vector<bool> reaching(const Computation& c, const std::vector<bool>& linear,
                            const std::vector<bool>& elements) {
-  const std::vector<bool> reached = reached_from(c, linear);
+  const std::vector<bool> reached = forward_slice(c, linear);
   std::vector<bool> needed(c.instructions().size(), false);
   const std::vector<Instruction*>& root = c.root()->operands();
   for (std::size_t k = 0; k < root.size(); ++k) {

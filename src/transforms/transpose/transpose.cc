@@ -4,7 +4,7 @@
 
 #include "src/ir/channels.h"
 #include "src/transforms/transpose/site.h"
-#include "src/transforms/utils/reached.h"
+#include "src/transforms/utils/forward_slice.h"
 
 namespace tessera::transforms {
 
@@ -29,7 +29,7 @@ void apply_rule(TransposeSite& site) {
 
 std::vector<Tangent> transpose(const Computation& source, const std::vector<bool>& linear,
                                const Tangent& cotangent, ir::Cloner& cloner, Computation* target) {
-  const std::vector<bool> reached = reached_from(source, linear);
+  const std::vector<bool> reached = forward_slice(source, linear);
   std::vector<Tangent> cotangents(source.instructions().size());
   ir::Builder b(target);
   if (reached[std::size_t(source.root()->index)]) {

@@ -9,7 +9,7 @@
 #include "src/ir/cloner.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/transforms/utils/custom_vjp.h"
-#include "src/transforms/utils/reached.h"
+#include "src/transforms/utils/forward_slice.h"
 #include "src/transforms/utils/tangent.h"
 
 namespace tessera::transforms {
@@ -126,7 +126,7 @@ class TypedCopy {
   TypedCopy(Typing& typing, const Computation& source, const std::vector<bool>& linear)
       : typing_(typing),
         source_(source),
-        reached_(reached_from(source, linear)),
+        reached_(forward_slice(source, linear)),
         target_(source.module()->add_computation(source.name() + ".typed")),
         b_(target_),
         cloner_(source, target_, own_channels()),

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/codegen/kernels/elementwise/half_conversions.h"
-#include "src/codegen/kernels/loops/hidden_columns.h"
+#include "src/codegen/kernels/loops/column_ranges.h"
 #include "src/passes/products/fold_transposes.h"
 #include "tests/codegen/attention/attention_case.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "src/codegen/kernels/loops/hidden_columns.h"
+#include "src/codegen/kernels/loops/column_ranges.h"
 #include "src/passes/products/fold_transposes.h"
 #include "tests/codegen/attention/attention_case.h"
 

@@ -17,7 +17,7 @@
 #include "src/base/threads/background.h"
 #include "src/codegen/kernels/code/code_cache.h"
 #include "src/codegen/kernels/code/code_identity.h"
-#include "src/codegen/kernels/code/kept_code.h"
+#include "src/codegen/kernels/code/embedded_code.h"
 #include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {
@@ -192,7 +192,7 @@ KernelCompiler* compiler_for(const std::string& cpu) {
 /// Adds the optimized code to what is kept.
 template <class Source>
 std::string add_code(const Source& source, const std::string& key, const CodeSource& to) {
-  const std::string name = KeptCode::name(key);
+  const std::string name = EmbeddedCode::name(key);
   if (auto known = to.code->find(name)) return *known;
   const CodeCache cache(to.cpu.empty() ? found().identity : found().build + "for " + to.cpu);
   std::string object = cache.find(key).value_or("");
@@ -210,8 +210,8 @@ std::shared_ptr<const KernelCode> find_or_make(const Source& source, const std::
                                                double nanoseconds = 0) {
   if (const CodeSource* kept = code_source(); kept != nullptr && kept->compiles) {
     const bool adds = kept->use == CodeSource::Use::add;
-    const auto object =
-        adds ? std::optional(add_code(source, key, *kept)) : kept->code->find(KeptCode::name(key));
+    const auto object = adds ? std::optional(add_code(source, key, *kept))
+                             : kept->code->find(EmbeddedCode::name(key));
     if (object) {
       if (object->empty()) return nullptr;
       auto code = loaded_from(*object, "of a stored program");

@@ -20,7 +20,7 @@ namespace tessera::codegen {
 namespace {
 
 /// Why an object isn't loaded.
-struct Refused : std::runtime_error {
+struct LoadError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -50,7 +50,7 @@ std::uint64_t address_of(const char* name) {
     if (library == nullptr) continue;
     if (void* found = dlsym(library, name)) return reinterpret_cast<std::uint64_t>(found);
   }
-  throw Refused(std::string("nothing is named ") + name);
+  throw LoadError(std::string("nothing is named ") + name);
 }
 
 class Linker {
@@ -63,7 +63,7 @@ class Linker {
     place_stubs();
     void* memory =
         mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw Refused("no memory for its code");
+    if (memory == MAP_FAILED) throw LoadError("no memory for its code");
     base_ = static_cast<std::uint8_t*>(memory);
     // From here on the memory has an owner.
     std::shared_ptr<MachineCode> code;
@@ -71,7 +71,7 @@ class Linker {
       fill();
       void* at = base_ + offset_of(entry);
       if (mprotect(memory, bytes_, PROT_READ | PROT_EXEC) != 0) {
-        throw Refused("the system doesn't let memory be made executable");
+        throw LoadError("the system doesn't let memory be made executable");
       }
       code = std::make_shared<MachineCode>(memory, bytes_, at);
     } catch (...) {
@@ -86,7 +86,7 @@ class Linker {
   const T* table(std::uint64_t offset, std::uint64_t count) const {
     if (offset % alignof(T) != 0 || offset > object_.size() ||
         count > (object_.size() - offset) / sizeof(T)) {
-      throw Refused("it is cut off");
+      throw LoadError("it is cut off");
     }
     return reinterpret_cast<const T*>(object_.data() + offset);
   }
@@ -95,7 +95,7 @@ class Linker {
     const auto& h = *table<Elf64_Ehdr>(0, 1);
     if (std::memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 ||
         h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_type != ET_REL || h.e_machine != EM_X86_64) {
-      throw Refused("it is no relocatable object for x86-64");
+      throw LoadError("it is no relocatable object for x86-64");
     }
     sections_ = table<Elf64_Shdr>(h.e_shoff, h.e_shnum);
     count_ = h.e_shnum;
@@ -104,7 +104,7 @@ class Linker {
       if (s.sh_type != SHT_SYMTAB) continue;
       symbol_count_ = s.sh_size / sizeof(Elf64_Sym);
       symbols_ = table<Elf64_Sym>(s.sh_offset, symbol_count_);
-      if (s.sh_link >= count_) throw Refused("it is cut off");
+      if (s.sh_link >= count_) throw LoadError("it is cut off");
       const Elf64_Shdr& names = sections_[s.sh_link];
       names_ = {table<char>(names.sh_offset, names.sh_size), std::size_t(names.sh_size)};
     }
@@ -118,7 +118,7 @@ class Linker {
   }
   bool is_frames(std::size_t section) const {
     const auto& h = *table<Elf64_Ehdr>(0, 1);
-    if (h.e_shstrndx >= count_) throw Refused("it is cut off");
+    if (h.e_shstrndx >= count_) throw LoadError("it is cut off");
     const Elf64_Shdr& names = sections_[h.e_shstrndx];
     const char* all = table<char>(names.sh_offset, names.sh_size);
     const std::uint64_t at = sections_[section].sh_name;
@@ -133,8 +133,8 @@ class Linker {
     for (std::size_t n = 0; n < count_; ++n) {
       if (!is_loaded(n)) continue;
       const Elf64_Shdr& s = sections_[n];
-      if ((s.sh_flags & (SHF_WRITE | SHF_TLS)) != 0) throw Refused("it has variables");
-      if (s.sh_addralign > 4096) throw Refused("it is aligned to more than a page");
+      if ((s.sh_flags & (SHF_WRITE | SHF_TLS)) != 0) throw LoadError("it has variables");
+      if (s.sh_addralign > 4096) throw LoadError("it is aligned to more than a page");
       table<char>(s.sh_offset, s.sh_size);
       bytes_ = align(bytes_, std::max<std::uint64_t>(s.sh_addralign, 1));
       places_[n] = std::int64_t(bytes_);
@@ -156,7 +156,7 @@ class Linker {
   void for_each_relocation(F&& f) const {
     for (std::size_t n = 0; n < count_; ++n) {
       const Elf64_Shdr& s = sections_[n];
-      if (s.sh_type == SHT_REL) throw Refused("it has relocations without addends");
+      if (s.sh_type == SHT_REL) throw LoadError("it has relocations without addends");
       if (s.sh_type != SHT_RELA || s.sh_info >= count_ || places_[s.sh_info] < 0) continue;
       const std::uint64_t count = s.sh_size / sizeof(Elf64_Rela);
       const auto* all = table<Elf64_Rela>(s.sh_offset, count);
@@ -165,7 +165,7 @@ class Linker {
   }
 
   std::string name_of(const Elf64_Sym& s) const {
-    if (s.st_name >= names_.size()) throw Refused("it is cut off");
+    if (s.st_name >= names_.size()) throw LoadError("it is cut off");
     const char* begin = names_.data() + s.st_name;
     return {begin, strnlen(begin, names_.size() - s.st_name)};
   }
@@ -175,7 +175,7 @@ class Linker {
     if (s.st_shndx == SHN_UNDEF) return 0;
     if (s.st_shndx >= count_ || places_[s.st_shndx] < 0 ||
         s.st_value > sections_[s.st_shndx].sh_size) {
-      throw Refused("it refers to what isn't loaded");
+      throw LoadError("it refers to what isn't loaded");
     }
     return reinterpret_cast<std::uint64_t>(base_) + std::uint64_t(places_[s.st_shndx]) + s.st_value;
   }
@@ -187,7 +187,7 @@ class Linker {
                   sections_[n].sh_size);
     }
     for (const auto& [symbol, at] : stubs_) {
-      if (symbol >= symbol_count_) throw Refused("it is cut off");
+      if (symbol >= symbol_count_) throw LoadError("it is cut off");
       const Elf64_Sym& s = symbols_[symbol];
       Stub stub;
       stub.address = own_address(s);
@@ -202,7 +202,7 @@ class Linker {
     const auto type = ELF64_R_TYPE(r.r_info);
     const bool wide = type == R_X86_64_64 || type == R_X86_64_PC64;
     const std::uint64_t size = sections_[section].sh_size;
-    if (r.r_offset > size || size - r.r_offset < (wide ? 8 : 4)) throw Refused("it is cut off");
+    if (r.r_offset > size || size - r.r_offset < (wide ? 8 : 4)) throw LoadError("it is cut off");
     std::uint8_t* const at = base_ + places_[section] + r.r_offset;
     const auto stub = reinterpret_cast<std::uint64_t>(base_ + stubs_.at(symbol));
     const std::uint64_t own = own_address(symbols_[symbol]);
@@ -222,7 +222,7 @@ class Linker {
         target = stub + offsetof(Stub, address);
         break;
       default:
-        throw Refused("it has relocations of type " + std::to_string(type));
+        throw LoadError("it has relocations of type " + std::to_string(type));
     }
     target += std::uint64_t(r.r_addend);
     if (type != R_X86_64_64) target -= reinterpret_cast<std::uint64_t>(at);
@@ -231,7 +231,7 @@ class Linker {
       return;
     }
     const auto near = std::int32_t(target);
-    if (std::int64_t(target) != near) throw Refused("it refers to what is too far away");
+    if (std::int64_t(target) != near) throw LoadError("it refers to what is too far away");
     std::memcpy(at, &near, 4);
   }
 
@@ -242,7 +242,7 @@ class Linker {
         return own_address(s) - reinterpret_cast<std::uint64_t>(base_);
       }
     }
-    throw Refused(std::string("it has no function ") + entry);
+    throw LoadError(std::string("it has no function ") + entry);
   }
 
   const std::string& object_;
@@ -265,7 +265,7 @@ std::shared_ptr<const MachineCode> load_object(const std::string& object, const 
                                                std::string* error) {
   try {
     return Linker(object).link(entry);
-  } catch (const Refused& e) {
+  } catch (const LoadError& e) {
     *error = e.what();
     return nullptr;
   }

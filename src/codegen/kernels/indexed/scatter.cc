@@ -19,12 +19,12 @@
 #include <vector>
 
 #include "src/codegen/kernels/indexed/index_windows.h"
-#include "src/codegen/kernels/indexed/places_in_range.h"
+#include "src/codegen/kernels/indexed/indices_in_range.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/reductions/combine.h"
-#include "src/codegen/kernels/reductions/table_sums.h"
+#include "src/codegen/kernels/reductions/segment_sums.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -196,7 +196,7 @@ void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update
   }
   constexpr std::int64_t kBlock = 1024;
   std::uint32_t mine[kBlock + kPlacesBeyond];
-  const PlacesInRange<Index> list = places_in_range<Index>(step);
+  const IndicesInRange<Index> list = indices_in_range<Index>(step);
   for (std::int64_t n = 0; n < a.count; n += kBlock, at += kBlock * step, from += kBlock * bytes) {
     const auto in_block = std::uint32_t(std::min(kBlock, a.count - n));
     const std::uint32_t found = list(at, step, in_block, first, last, mine);
@@ -427,13 +427,13 @@ struct ScatterOperation {
   bool sums_tables = false;  ///< adds to zeros, the same entry of all tables
   bool by_rows = false;      ///< windows are one run each, at one index
 };
-enum class ScatterKernel : std::uint8_t { none, table_sums, updates };
+enum class ScatterKernel : std::uint8_t { none, segment_sums, updates };
 constexpr KernelLine<ScatterOperation, ScatterKernel> kScatters[] = {
     {kOnEvaluator, [](const ScatterOperation& s) { return !s.has_kernel; }, ScatterKernel::none},
-    {{"scatter/table-sums",
+    {{"scatter/segment-sums",
       "sums of elements by index into tables of zeros: updates needn't be stored"},
      [](const ScatterOperation& s) { return s.sums_tables; },
-     ScatterKernel::table_sums},
+     ScatterKernel::segment_sums},
     {{"scatter/rows", "rows at one index each: ranges of the result for workers"},
      [](const ScatterOperation& s) { return s.by_rows; },
      ScatterKernel::updates},
@@ -449,13 +449,13 @@ KernelFamily scatter_family() { return family_of("scatter", kScatters); }
 ScatterPlan scatter_plan(const ir::Instruction& scatter) {
   ScatterPlan plan;
   plan.kernel = scatter_kernel(scatter);
-  KernelDescriptor sums = table_sums_kernel(scatter);
+  KernelDescriptor sums = segment_sums_kernel(scatter);
   ScatterOperation operation;
   operation.has_kernel = bool(plan.kernel);
   operation.sums_tables = bool(sums);
   operation.by_rows = operation.has_kernel && scatters_rows(index_windows(scatter));
   const auto& line = choose(kScatters, operation);
-  plan.sums_tables = line.how == ScatterKernel::table_sums;
+  plan.sums_tables = line.how == ScatterKernel::segment_sums;
   if (plan.sums_tables) plan.kernel = std::move(sums);
   plan.kernel.label = &line.label;
   return plan;

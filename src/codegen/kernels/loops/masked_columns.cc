@@ -11,9 +11,9 @@
 
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
-#include "src/codegen/kernels/loops/hidden_value.h"
 #include "src/codegen/kernels/loops/loop_expr.h"
 #include "src/codegen/kernels/loops/mask_programs.h"
+#include "src/codegen/kernels/loops/masked_value.h"
 
 namespace tessera::codegen {
 namespace {
@@ -64,14 +64,14 @@ class MaskAnalysis {
 
  private:
   static bool has_place(const Place& p) { return p.kind != Place::Kind::input; }
-  Hidden value_at(const Place& p) const {
+  MaskedValue value_at(const Place& p) const {
     const auto it = values_.find({int(p.kind), p.number});
     if (it != values_.end()) return it->second;
-    Hidden out;
+    MaskedValue out;
     out.varies = true;
     return out;
   }
-  void set(const TiledChain::Link& link, std::size_t output, Hidden v) {
+  void set(const TiledChain::Link& link, std::size_t output, MaskedValue v) {
     const Place& p = link.outputs[output];
     values_[{int(p.kind), p.number}] = std::move(v);
   }
@@ -81,14 +81,14 @@ class MaskAnalysis {
     MaskedColumns::Link& to = out_.links[l];
     if (link.sums) return visit_sums(link, &to);
     if (const auto* product = link.kernel.body.as<KernelBody::Product>()) {
-      const Hidden lhs = value_at(link.inputs[0]), rhs = value_at(link.inputs[1]);
+      const MaskedValue lhs = value_at(link.inputs[0]), rhs = value_at(link.inputs[1]);
       need(rhs);
       need(lhs);
       if (product->depth == columns() && !lhs.zero_if.empty()) {
         to.kind = How::terms;
         to.zero = {*lhs.zero_if.begin()};
       }
-      Hidden made;
+      MaskedValue made;
       made.varies = true;
       // What the chain returns is wanted whole.
       if (whole_.count(l) == 0 && link.outputs[0].kind == Place::Kind::scratch &&
@@ -107,17 +107,17 @@ class MaskAnalysis {
     if (const LoopExpr* loop = link.kernel.body.loop()) {
       if (visit_loop(l, *loop)) return;
     } else if (reduction != nullptr && reduction->program) {
-      const Hidden v = of_output(*reduction->program, link, 0);
-      largest = reduction->takes_largest && v.far == Hidden::Far::row;
+      const MaskedValue v = of_output(*reduction->program, link, 0);
+      largest = reduction->takes_largest && v.far == MaskedValue::Far::row;
       if (!largest) need(v);
     } else if (reduction != nullptr && reduction->takes_largest &&
-               value_at(link.inputs[0]).far == Hidden::Far::row) {
+               value_at(link.inputs[0]).far == MaskedValue::Far::row) {
       largest = true;
     } else {
       for (const Place& p : link.inputs) need(value_at(p));
     }
     for (std::size_t o = 0; o < link.outputs.size(); ++o) {
-      Hidden made;
+      MaskedValue made;
       made.varies = true;
       made.largest = largest;
       set(link, o, std::move(made));
@@ -130,7 +130,7 @@ class MaskAnalysis {
   }
 
   /// What depends on a product that isn't computed needs it to be.
-  void need(const Hidden& v) {
+  void need(const MaskedValue& v) {
     whole_.insert(v.not_made.begin(), v.not_made.end());
     if (v.stands_in()) whole_.insert(out_.product);
     conditions_.insert(v.unless.begin(), v.unless.end());
@@ -139,7 +139,7 @@ class MaskAnalysis {
   void visit_sums(const TiledChain::Link& link, MaskedColumns::Link* to) {
     const DotSizes& sizes = link.sums->sizes;
     for (std::size_t k = 0; k < 2; ++k) {
-      const Hidden v = value_at(link.inputs[k]);
+      const MaskedValue v = value_at(link.inputs[k]);
       const std::int64_t width = k == 0 ? sizes.m : sizes.n;
       need(v);
       if (to->kind == How::whole && sizes.by_rows[0] && sizes.by_rows[1] && width == columns() &&
@@ -169,17 +169,17 @@ class MaskAnalysis {
     if (columns() != 0 && elements != columns()) {
       for (const Place& p : link.inputs) need(value_at(p));
       if (outputs != 1 || !of_output(loop, link, 0).largest) return false;
-      Hidden made;
+      MaskedValue made;
       made.varies = made.largest = true;
       set(link, 0, std::move(made));
       return true;
     }
-    std::vector<Hidden> of_outputs;
+    std::vector<MaskedValue> of_outputs;
     for (std::size_t o = 0; o < outputs; ++o) of_outputs.push_back(of_output(loop, link, int(o)));
     if (columns() == 0) {
-      for (const Hidden& v : of_outputs) need(v);
+      for (const MaskedValue& v : of_outputs) need(v);
       if (outputs != 1) return false;
-      Hidden made;
+      MaskedValue made;
       made.varies = true;
       made.text = of_outputs[0].text;
       set(link, 0, std::move(made));
@@ -189,13 +189,13 @@ class MaskAnalysis {
     bool uniform = true;
     std::set<std::size_t> relies;
     for (std::size_t o = 0; o < outputs; ++o) {
-      const Hidden& v = of_outputs[o];
+      const MaskedValue& v = of_outputs[o];
       if (!v.stands_in() || link.outputs[o].kind == Place::Kind::output) need(v);
       uniform = uniform && !v.varies;
       relies.insert(v.relies.begin(), v.relies.end());
     }
     for (std::size_t o = 0; o < outputs; ++o) {
-      Hidden v;
+      MaskedValue v;
       v.varies = !uniform;
       if (uniform) {
         v.zero_if.insert({l, o});
@@ -216,21 +216,21 @@ class MaskAnalysis {
   }
 
   /// Of an output of a loop, or of what is reduced.
-  Hidden of_output(const LoopExpr& loop, const TiledChain::Link& link, int output) {
-    const std::vector<Hidden> values = of_registers(loop, link);
+  MaskedValue of_output(const LoopExpr& loop, const TiledChain::Link& link, int output) {
+    const std::vector<MaskedValue> values = of_registers(loop, link);
     for (std::size_t r = 0; r < values.size(); ++r) {
       if (loop.registers[r].kind == LoopExpr::Kind::output && loop.registers[r].index == output) {
         return values[r];
       }
     }
-    Hidden unknown;
+    MaskedValue unknown;
     for (const Place& p : link.inputs) join(&unknown, value_at(p));
     unknown.varies = true;
     return unknown;
   }
 
-  std::vector<Hidden> of_registers(const LoopExpr& loop, const TiledChain::Link& link) {
-    std::vector<Hidden> out(loop.registers.size());
+  std::vector<MaskedValue> of_registers(const LoopExpr& loop, const TiledChain::Link& link) {
+    std::vector<MaskedValue> out(loop.registers.size());
     std::vector<std::string> keys(loop.registers.size());
     std::int64_t row = 0;
     if (link.kernel.body.loop() != nullptr) {
@@ -256,14 +256,14 @@ class MaskAnalysis {
   /// Of those that aren't made yet.
   std::int64_t columns_of_products(const TiledChain::Link& link) const {
     for (const Place& p : link.inputs) {
-      const Hidden v = value_at(p);
+      const MaskedValue v = value_at(p);
       if (!v.not_made.empty()) return product_at(*v.not_made.begin()).columns;
     }
     return 0;
   }
 
-  Hidden of_input(const MaskRegister& r, const TiledChain::Link& link, std::int64_t row) {
-    Hidden out;
+  MaskedValue of_input(const MaskRegister& r, const TiledChain::Link& link, std::int64_t row) {
+    MaskedValue out;
     const bool plain = r.kind == LoopExpr::Kind::contiguous && r.starts.empty() && r.offset == 0;
     if (!plain) {
       // Where that reads is not looked at.
@@ -284,7 +284,7 @@ class MaskAnalysis {
         out.varies = row == 0 || r.dims[2] % row != 0;
         return out;
       case LoopExpr::Kind::contiguous: {
-        const Hidden v = value_at(link.inputs[std::size_t(r.index)]);
+        const MaskedValue v = value_at(link.inputs[std::size_t(r.index)]);
         if (plain) return v;
         join(&out, v);
         out.varies = true;
@@ -307,13 +307,13 @@ class MaskAnalysis {
     return out;
   }
 
-  Hidden of_op(const LoopExpr& loop, const LoopExpr::Op& op, const std::vector<Hidden>& values,
-               const std::vector<std::string>& keys, const TiledChain::Link& link,
-               std::int64_t row) {
-    const auto operand = [&](std::size_t k) -> const Hidden& {
+  MaskedValue of_op(const LoopExpr& loop, const LoopExpr::Op& op,
+                    const std::vector<MaskedValue>& values, const std::vector<std::string>& keys,
+                    const TiledChain::Link& link, std::int64_t row) {
+    const auto operand = [&](std::size_t k) -> const MaskedValue& {
       return values[std::size_t(op.operands[k])];
     };
-    Hidden out;
+    MaskedValue out;
     bool far = false;
     for (std::size_t k = 0; k < op.operands.size(); ++k) {
       join(&out, operand(k));
@@ -358,9 +358,10 @@ class MaskAnalysis {
   }
 
   /// Of an operation on what is far below.
-  Hidden of_far(const LoopExpr::Op& op, const std::vector<Hidden>& values, Hidden joined) {
-    using Far = Hidden::Far;
-    Hidden out = values[std::size_t(op.operands[0])];
+  MaskedValue of_far(const LoopExpr::Op& op, const std::vector<MaskedValue>& values,
+                     MaskedValue joined) {
+    using Far = MaskedValue::Far;
+    MaskedValue out = values[std::size_t(op.operands[0])];
     switch (op.op.kind) {
       case BlockOp::Kind::convert:
       case BlockOp::Kind::lift:
@@ -375,7 +376,7 @@ class MaskAnalysis {
         }
         break;
       case BlockOp::Kind::binary: {
-        const Hidden& b = values[std::size_t(op.operands[1])];
+        const MaskedValue& b = values[std::size_t(op.operands[1])];
         if (op.op.opcode == ir::Opcode::subtract && out.far == Far::row && b.largest && !b.varies) {
           out.far = Far::less_largest;
           return out;
@@ -391,7 +392,7 @@ class MaskAnalysis {
 
   /// A product times a constant.
   static std::optional<double> scaled(const LoopExpr& loop, const LoopExpr::Op& op,
-                                      const std::vector<Hidden>& values) {
+                                      const std::vector<MaskedValue>& values) {
     const bool times = op.op.opcode == ir::Opcode::multiply;
     if (op.op.type != DType::f32 || !(times || op.op.opcode == ir::Opcode::divide)) {
       return std::nullopt;
@@ -405,13 +406,13 @@ class MaskAnalysis {
   }
 
   /// Takes what is added to a product for the mask, or finds that it is.
-  bool of_added(const LoopExpr& loop, const LoopExpr::Op& add, const std::vector<Hidden>& values,
-                const std::vector<std::string>& keys, const TiledChain::Link& link,
-                std::int64_t row, Hidden* out) {
+  bool of_added(const LoopExpr& loop, const LoopExpr::Op& add,
+                const std::vector<MaskedValue>& values, const std::vector<std::string>& keys,
+                const TiledChain::Link& link, std::int64_t row, MaskedValue* out) {
     if (add.op.type != DType::f32 || row == 0) return false;
     for (std::size_t k = 0; k < 2; ++k) {
       const auto addend = std::size_t(add.operands[1 - k]);
-      const Hidden &s = values[std::size_t(add.operands[k])], &a = values[addend];
+      const MaskedValue &s = values[std::size_t(add.operands[k])], &a = values[addend];
       if (!s.scale || *s.scale == 0 || !std::isfinite(*s.scale) || s.not_made.size() != 1 ||
           keys[addend].empty() || !a.varies || !a.not_made.empty() || a.stands_in()) {
         continue;
@@ -426,9 +427,9 @@ class MaskAnalysis {
       out_.product = product;
       out_.scale = *s.scale;
       addend_ = keys[addend];
-      *out = Hidden();
+      *out = MaskedValue();
       out->relies = s.relies;
-      out->far = Hidden::Far::row;
+      out->far = MaskedValue::Far::row;
       return true;
     }
     return false;
@@ -437,11 +438,11 @@ class MaskAnalysis {
   /// Takes a select's predicate for the mask, if it chooses between a product and what is the same
   /// for a row.
   void find_mask(const LoopExpr& loop, const LoopExpr::Op& select,
-                 const std::vector<Hidden>& values, const std::vector<std::string>& keys,
+                 const std::vector<MaskedValue>& values, const std::vector<std::string>& keys,
                  const TiledChain::Link& link, std::int64_t row) {
     if (row == 0) return;
     const auto at = [&](std::size_t k) { return std::size_t(select.operands[k]); };
-    const Hidden &yes = values[at(1)], &no = values[at(2)];
+    const MaskedValue &yes = values[at(1)], &no = values[at(2)];
     const bool hides = !yes.varies && yes.not_made.empty();
     if (hides == (!no.varies && no.not_made.empty())) return;
     if ((hides ? no : yes).not_made.empty()) return;
@@ -523,7 +524,7 @@ class MaskAnalysis {
   MaskText mask_;
   std::string addend_;  ///< what is added, if that is the mask
   MaskedColumns out_;
-  std::map<std::pair<int, int>, Hidden> values_;       ///< by place
+  std::map<std::pair<int, int>, MaskedValue> values_;  ///< by place
   std::map<std::pair<int, int>, std::size_t> makers_;  ///< loops, by place
   std::set<std::pair<std::size_t, LinkOutput>> conditions_;
 };

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "src/codegen/kernels/kernel_key.h"
+#include "src/codegen/kernels/loops/column_ranges.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
-#include "src/codegen/kernels/loops/hidden_columns.h"
 #include "src/codegen/kernels/loops/loop_expr.h"
 #include "src/codegen/kernels/loops/masked_columns.h"
 #include "src/codegen/kernels/products/narrow_gemm.h"

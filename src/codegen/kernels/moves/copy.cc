@@ -59,9 +59,9 @@ void plane(std::byte* to, const std::byte* from, std::int64_t rows, std::int64_t
     return;
   }
   if (to_column == e && from_column == -e && columns > 1 &&
-      turn_row({to, from, columns}, element)) {
+      reverse_row({to, from, columns}, element)) {
     for (std::int64_t r = 1; r < rows; ++r) {
-      turn_row({to + r * to_row, from + r * from_row, columns}, element);
+      reverse_row({to + r * to_row, from + r * from_row, columns}, element);
     }
     return;
   }

@@ -75,7 +75,7 @@ TESSERA_INLINE void by_squares(const Job<T>& p) {
 TESSERA_VERSIONS(version, by_squares, Job<T>)
 
 template <class Element>
-struct Turn : TurnedRow {};
+struct Turn : ReversedRow {};
 
 template <class T, int bytes>
 TESSERA_INLINE void by_vectors(const Turn<T>& row) {
@@ -113,7 +113,7 @@ bool transpose(const Plane& plane, std::size_t element_bytes) {
   return with_element(element_bytes, [&](auto e) { version<decltype(e)>()({plane}); });
 }
 
-bool turn_row(const TurnedRow& row, std::size_t element_bytes) {
+bool reverse_row(const ReversedRow& row, std::size_t element_bytes) {
   return with_element(element_bytes, [&](auto e) { turned_version<decltype(e)>()({row}); });
 }
 

@@ -20,12 +20,12 @@ struct Plane {
 bool transpose(const Plane& plane, std::size_t element_bytes);
 
 /// Element c of the target is element -c of what begins at `from`.
-struct TurnedRow {
+struct ReversedRow {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
   std::int64_t count = 0;
 };
 /// For the same elements.
-bool turn_row(const TurnedRow& row, std::size_t element_bytes);
+bool reverse_row(const ReversedRow& row, std::size_t element_bytes);
 
 }  // namespace tessera::codegen

@@ -121,14 +121,14 @@ bool is_taken_through(const PartitionContext& p, const ir::Instruction& slice) {
 
 /// Slices of one array along one split dim, all to be split the same way (as of jnp.split): their
 /// rows travel in the same permutes, in which each device then has something to send.
-struct SlicesTogether {
+struct SliceGroup {
   std::vector<const ir::Instruction*> slices;
   TensorSharding layout;  ///< of the array and of the slices
   RowExchangePlan plan;
 };
 
 /// Those of which `source` is the first, if that is cheaper than one by one.
-std::optional<SlicesTogether> slices_together(PartitionContext& p, const ir::Instruction& source) {
+std::optional<SliceGroup> slice_group(PartitionContext& p, const ir::Instruction& source) {
   const Dims changed = sliced_dims(source);
   const TensorSharding layout = requested_layout(p, source);
   if (changed.size() != 1 || layout.shards(changed[0]) == 1) return std::nullopt;
@@ -176,11 +176,11 @@ std::optional<SlicesTogether> slices_together(PartitionContext& p, const ir::Ins
       p.module.rows_price(double(plan.rows_moved) * row_bytes(source.shape, layout, dim),
                           plan.permutes, layout.dims[std::size_t(dim)].axes);
   if (together >= apart - shared) return std::nullopt;
-  return SlicesTogether{std::move(slices), layout, plan};
+  return SliceGroup{std::move(slices), layout, plan};
 }
 
 void partition_together(PartitionContext& p, const ir::Instruction& source,
-                        const SlicesTogether& together) {
+                        const SliceGroup& together) {
   const auto& [slices, layout, plan] = together;
   const std::int64_t dim = sliced_dims(source)[0];
   Value* v = p.values.operand(*source.operand(0));
@@ -200,7 +200,7 @@ void partition_together(PartitionContext& p, const ir::Instruction& source,
 void place_slice(PartitionContext& p, const ir::Instruction& source) {
   if (p.values.is_defined(source) || place_cut_of_select_and_scatter(p, source)) return;
   if (is_taken_through(p, source)) return;
-  if (const auto together = slices_together(p, source)) {
+  if (const auto together = slice_group(p, source)) {
     for (const ir::Instruction* s : together->slices) {
       const ShardBuilder::OpScope scope(p.emit, *s);
       place(p, *s, {{together->layout}, {together->layout}});
@@ -215,7 +215,7 @@ void place_slice(PartitionContext& p, const ir::Instruction& source) {
 void partition_slice(PartitionContext& p, const ir::Instruction& source) {
   if (p.values.is_defined(source) || partition_cut_of_select_and_scatter(p, source)) return;
   if (is_taken_through(p, source)) return;
-  if (const auto together = slices_together(p, source)) {
+  if (const auto together = slice_group(p, source)) {
     return partition_together(p, source, *together);
   }
   const auto& attrs = source.get<ir::SliceAttrs>();

@@ -12,7 +12,7 @@
 namespace tessera::codegen {
 
 /// Object code by kernel. Any thread may use it at any time.
-class KeptCode {
+class EmbeddedCode {
  public:
   /// 128 bits of a kernel's key, as text.
   static std::string name(const std::string& key);
@@ -35,7 +35,7 @@ struct CodeSource {
     add,   ///< optimized code of all kernels, which need not run here
   };
   Use use = Use::take;
-  KeptCode* code = nullptr;
+  EmbeddedCode* code = nullptr;
   /// What LLVM calls the processor that code is made for; empty: this one.
   std::string cpu;
   /// Whether kernels are compiled at all, and by how many workers programs run: plans depend on it.

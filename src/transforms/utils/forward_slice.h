@@ -9,7 +9,7 @@
 namespace tessera::transforms {
 
 /// By index of the instruction; `parameters` by number.
-std::vector<bool> reached_from(const ir::Computation& computation,
-                               const std::vector<bool>& parameters);
+std::vector<bool> forward_slice(const ir::Computation& computation,
+                                const std::vector<bool>& parameters);
 
 }  // namespace tessera::transforms

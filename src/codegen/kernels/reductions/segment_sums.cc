@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table of sums for each block of rows, and the sum of these.
-#include "src/codegen/kernels/reductions/table_sums.h"
+#include "src/codegen/kernels/reductions/segment_sums.h"
 
 #include <algorithm>
 #include <memory>
@@ -72,7 +72,7 @@ bool is_zero(const ir::Instruction& x) {
 
 }  // namespace
 
-KernelDescriptor table_sums_kernel(const ir::Instruction& scatter) {
+KernelDescriptor segment_sums_kernel(const ir::Instruction& scatter) {
   if (scatter.operands().size() != 3 || scatter.shape.dtype != DType::f32 ||
       scatter.shape.rank() < 2 || scatter.shape.element_count() == 0) {
     return {};
@@ -101,7 +101,7 @@ KernelDescriptor table_sums_kernel(const ir::Instruction& scatter) {
   kernel.nanoseconds =
       prices::call::kSums + prices::index::kTableUpdate * double(updates.element_count());
   kernel.access = Accesses::by_units({false, false});
-  kernel.key = kernel_key("table-sums", a.entries, a.rows, a.columns);
+  kernel.key = kernel_key("segment-sums", a.entries, a.rows, a.columns);
   kernel.make = kernel_maker(run_tables, a);
   auto sums = std::make_shared<RowSums>();
   sums->sizes = {tables, a.rows, a.entries, 1, {true, false}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The source of code of this thread, and its table.
-#include "src/codegen/kernels/code/kept_code.h"
+#include "src/codegen/kernels/code/embedded_code.h"
 
 #include <xxhash.h>
 
@@ -18,21 +18,21 @@ const CodeSource*& source_of_thread() {
 
 }  // namespace
 
-std::string KeptCode::name(const std::string& key) {
+std::string EmbeddedCode::name(const std::string& key) {
   const XXH128_hash_t h = XXH3_128bits(key.data(), key.size());
   std::string out(sizeof h, '\0');
   std::memcpy(out.data(), &h, sizeof h);
   return out;
 }
 
-std::optional<std::string> KeptCode::find(const std::string& name) const {
+std::optional<std::string> EmbeddedCode::find(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   const auto found = code_.find(name);
   if (found == code_.end()) return std::nullopt;
   return found->second;
 }
 
-void KeptCode::add(const std::string& name, std::string code) {
+void EmbeddedCode::add(const std::string& name, std::string code) {
   const std::lock_guard lock(mutex_);
   code_[name] = std::move(code);
 }

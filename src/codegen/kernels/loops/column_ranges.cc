@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled alone: versions of it for several instruction sets.
 // Looks through masks and numbers, a few bytes at a time.
-#include "src/codegen/kernels/loops/hidden_columns.h"
+#include "src/codegen/kernels/loops/column_ranges.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How plugins' clients in several processes find each other, and what they start together.
-#include "src/compiler/accelerators/together.h"
+#include "src/compiler/accelerators/multi_process.h"
 
 #include <unistd.h>
 
@@ -177,13 +177,13 @@ std::vector<int> processes_of(const Client& client, const std::vector<std::size_
   return {out.begin(), out.end()};
 }
 
-TogetherProgram::TogetherProgram(std::vector<int> processes, std::string name,
-                                 const std::string& text)
+MultiProcessProgram::MultiProcessProgram(std::vector<int> processes, std::string name,
+                                         const std::string& text)
     : processes_(std::move(processes)), name_(std::move(name)), hash_(14695981039346656037ULL) {
   for (const char c : text) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
 }
 
-std::unique_lock<std::mutex> TogetherProgram::begin(Location location) const {
+std::unique_lock<std::mutex> MultiProcessProgram::begin(Location location) const {
   static std::mutex& turns = *new std::mutex;
   std::unique_lock lock(turns);
   if (checked_.load(std::memory_order_relaxed)) return lock;

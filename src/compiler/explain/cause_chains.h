@@ -36,11 +36,12 @@ struct Tensor {
 /// Empty if it isn't known.
 inline std::string location_text(const Location& l) { return l.known() ? l.to_string() : ""; }
 
-class Why {
+class CauseChains {
  public:
   /// `final_of`: where the specs in force stand, for instructions that have others here.
-  Why(const spmd::propagation::Provenance& provenance, const ir::Module& module, Names names,
-      const std::unordered_map<const ir::Instruction*, const ir::Instruction*>& final_of);
+  CauseChains(const spmd::propagation::Provenance& provenance, const ir::Module& module,
+              Names names,
+              const std::unordered_map<const ir::Instruction*, const ir::Instruction*>& final_of);
 
   const spmd::propagation::Provenance& provenance() const { return provenance_; }
   const ir::Module& module() const { return module_; }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that index vectors of gathers and scatters are made of.
-// Also called: index components.
+// The components of index vectors of gathers and scatters: the numbers that they are made of.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +9,10 @@
 
 namespace tessera::passes {
 
-/// Number k of each index vector, an array of the batch's dims. Where vectors were put together of
-/// several arrays it is taken from where it comes from.
-ir::Instruction* index_number(ir::Builder& b, ir::Instruction* indices, const ir::IndexedDims& dims,
-                              std::int64_t k);
+/// Component k of each index vector, an array of the batch's dims. Where vectors were put together
+/// of several arrays it is taken from where it comes from.
+ir::Instruction* index_component(ir::Builder& b, ir::Instruction* indices,
+                                 const ir::IndexedDims& dims, std::int64_t k);
 
 /// Where windows start that may start at 0 to `last`: s32.
 ir::Instruction* inside_start(ir::Builder& b, ir::Instruction* n, std::int64_t last);

@@ -49,10 +49,10 @@ void check_joined(const Client& client, const std::string& file);
 std::vector<int> processes_of(const Client& client, const std::vector<std::size_t>& devices);
 
 /// A program of several processes. Each starts such programs one at a time.
-class TogetherProgram {
+class MultiProcessProgram {
  public:
   /// `text` is what all must have alike.
-  TogetherProgram(std::vector<int> processes, std::string name, const std::string& text);
+  MultiProcessProgram(std::vector<int> processes, std::string name, const std::string& text);
   /// Held until the program has been started. RuntimeError, in all of its processes, if they are
   /// about to start different ones.
   std::unique_lock<std::mutex> begin(Location location) const;

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // How what is known of values follows from what is known of their operands.
-#include "src/codegen/kernels/loops/hidden_value.h"
+#include "src/codegen/kernels/loops/masked_value.h"
 
 namespace tessera::codegen {
 
-void join(Hidden* into, const Hidden& v) {
+void join(MaskedValue* into, const MaskedValue& v) {
   into->varies = into->varies || v.varies;
   into->not_made.insert(v.not_made.begin(), v.not_made.end());
   into->unless.insert(v.unless.begin(), v.unless.end());
   into->relies.insert(v.relies.begin(), v.relies.end());
 }
 
-void of_binary(const BlockOp& op, const Hidden& a, const Hidden& b, Hidden* out) {
+void of_binary(const BlockOp& op, const MaskedValue& a, const MaskedValue& b, MaskedValue* out) {
   if (op.type == DType::pred && (a.known || b.known)) {
     const bool is_and = op.opcode == ir::Opcode::and_ || op.opcode == ir::Opcode::multiply;
     const bool is_or = op.opcode == ir::Opcode::or_ || op.opcode == ir::Opcode::add;
     if (is_and || is_or) {
       // False of an and, true of an or, whatever the other one is.
-      for (const Hidden* v : {&a, &b}) {
+      for (const MaskedValue* v : {&a, &b}) {
         if (v->known && *v->known == is_or) {
-          *out = Hidden();
+          *out = MaskedValue();
           out->known = is_or;
           return;
         }

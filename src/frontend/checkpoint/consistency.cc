@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texts by which processes compare what they save.
-#include "src/frontend/checkpoint/same_in_all.h"
+#include "src/frontend/checkpoint/consistency.h"
 
 #include <algorithm>
 #include <sstream>

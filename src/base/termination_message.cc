@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A handler of SIGTERM.
-#include "src/base/last_words.h"
+#include "src/base/termination_message.h"
 
 #include <unistd.h>
 
@@ -9,9 +9,9 @@
 
 namespace tessera {
 
-std::atomic<bool> LastWords::waits_ = false, LastWords::wanted_ = false;
+std::atomic<bool> TerminationMessage::waits_ = false, TerminationMessage::wanted_ = false;
 
-void LastWords::handle(int signal) {
+void TerminationMessage::handle(int signal) {
   if (waits_.load()) {
     wanted_.store(true);
     return;
@@ -20,7 +20,7 @@ void LastWords::handle(int signal) {
   std::raise(signal);
 }
 
-bool LastWords::install() {
+bool TerminationMessage::install() {
   struct sigaction now {};
   if (sigaction(SIGTERM, nullptr, &now) != 0) return false;
   if ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL) return false;
@@ -31,7 +31,7 @@ bool LastWords::install() {
   return sigaction(SIGTERM, &ours, nullptr) == 0;
 }
 
-void LastWords::say_and_end(const std::string& text) {
+void TerminationMessage::say_and_end(const std::string& text) {
   const std::string line = "tessera: " + text + "\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
   std::signal(SIGTERM, SIG_DFL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of the places of indices in a range, sixteen at once where the machine can.
-#include "src/codegen/kernels/indexed/places_in_range.h"
+#include "src/codegen/kernels/indexed/indices_in_range.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -79,14 +79,14 @@ bool has_vectors(std::int64_t step) {
 }  // namespace
 
 template <class Index>
-PlacesInRange<Index> places_in_range(std::int64_t step) {
+IndicesInRange<Index> indices_in_range(std::int64_t step) {
 #if defined(__x86_64__)
   if (has_vectors(step)) return in_a_row<Index>;
 #endif
   return any_step<Index>;
 }
-template PlacesInRange<std::int32_t> places_in_range<std::int32_t>(std::int64_t step);
-template PlacesInRange<std::int64_t> places_in_range<std::int64_t>(std::int64_t step);
+template IndicesInRange<std::int32_t> indices_in_range<std::int32_t>(std::int64_t step);
+template IndicesInRange<std::int64_t> indices_in_range<std::int64_t>(std::int64_t step);
 
 bool lists_places_fast(std::int64_t step) { return has_vectors(step); }
 

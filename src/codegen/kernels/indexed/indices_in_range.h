@@ -13,13 +13,13 @@ constexpr std::int64_t kPlacesBeyond = 16;
 /// `last`, in order, and returns how many there are. Whether one is can't be predicted: there is
 /// no branch.
 template <class Index>
-using PlacesInRange = std::uint32_t (*)(const Index* at, std::int64_t step, std::uint32_t count,
-                                        std::int64_t first, std::int64_t last,
-                                        std::uint32_t* places);
+using IndicesInRange = std::uint32_t (*)(const Index* at, std::int64_t step, std::uint32_t count,
+                                         std::int64_t first, std::int64_t last,
+                                         std::uint32_t* places);
 
 /// The version for this machine; `Index`: std::int32_t or std::int64_t.
 template <class Index>
-PlacesInRange<Index> places_in_range(std::int64_t step);
+IndicesInRange<Index> indices_in_range(std::int64_t step);
 
 /// Whether that takes a tenth of a nanosecond for an index, so that several workers may each look
 /// through all of them.

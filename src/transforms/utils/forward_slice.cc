@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of a computation depends on some of its parameters.
-#include "src/transforms/utils/reached.h"
+#include "src/transforms/utils/forward_slice.h"
 
 namespace tessera::transforms {
 
 using ir::Instruction;
 using ir::Opcode;
 
-std::vector<bool> reached_from(const ir::Computation& computation,
-                               const std::vector<bool>& parameters) {
+std::vector<bool> forward_slice(const ir::Computation& computation,
+                                const std::vector<bool>& parameters) {
   std::vector<bool> out(computation.instructions().size(), false);
   for (const auto& i : computation.instructions()) {
     const auto n = std::size_t(i->index);

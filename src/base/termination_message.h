@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-class LastWords {
+class TerminationMessage {
  public:
   /// While one exists SIGTERM is noted, and `wanted` is true then, instead of ending the process at
   /// once. Whoever has it must ask soon. One thread at a time has one. If the program has a handler

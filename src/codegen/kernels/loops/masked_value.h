@@ -15,7 +15,7 @@
 namespace tessera::codegen {
 
 /// What is known of a value in hidden columns.
-struct Hidden {
+struct MaskedValue {
   bool varies = false;             ///< from column to column
   std::set<std::size_t> not_made;  ///< products that it depends on, which aren't computed there
   std::set<MaskedColumns::Array> zero_if;  ///< it is zero if one of these is
@@ -36,8 +36,8 @@ struct Hidden {
 };
 
 /// What holds of anything that depends on a value, holds of `into`.
-void join(Hidden* into, const Hidden& v);
+void join(MaskedValue* into, const MaskedValue& v);
 /// Of an operation on two values, where `out` is joined from both.
-void of_binary(const BlockOp& op, const Hidden& a, const Hidden& b, Hidden* out);
+void of_binary(const BlockOp& op, const MaskedValue& a, const MaskedValue& b, MaskedValue* out);
 
 }  // namespace tessera::codegen

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The numbers that index vectors of gathers and scatters are made of.
-#include "src/passes/indexed/index_numbers.h"
+#include "src/passes/indexed/index_components.h"
 
 #include <utility>
 
@@ -9,8 +9,8 @@ namespace tessera::passes {
 using ir::Instruction;
 using ir::Opcode;
 
-Instruction* index_number(ir::Builder& b, Instruction* indices, const ir::IndexedDims& dims,
-                          std::int64_t k) {
+Instruction* index_component(ir::Builder& b, Instruction* indices, const ir::IndexedDims& dims,
+                             std::int64_t k) {
   const std::int64_t dim = dims.vector_dim;
   if (dim == indices->shape.rank()) return indices;
   while (indices->is(Opcode::concatenate) &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names the arrays of a report and follows provenance from an axis back to an annotation.
-#include "src/compiler/explain/why.h"
+#include "src/compiler/explain/cause_chains.h"
 
 #include <algorithm>
 
@@ -24,8 +24,9 @@ bool same_steps(const std::vector<ExplainStep>& a, const std::vector<ExplainStep
 
 }  // namespace
 
-Why::Why(const spmd::propagation::Provenance& provenance, const ir::Module& module, Names names,
-         const std::unordered_map<const ir::Instruction*, const ir::Instruction*>& final_of)
+CauseChains::CauseChains(
+    const spmd::propagation::Provenance& provenance, const ir::Module& module, Names names,
+    const std::unordered_map<const ir::Instruction*, const ir::Instruction*>& final_of)
     : provenance_(provenance), module_(module), names_(std::move(names)), final_of_(final_of) {
   const spmd::propagation::Graph& graph = provenance_.graph;
   tensors_.resize(graph.values.size());
@@ -50,14 +51,14 @@ Why::Why(const spmd::propagation::Provenance& provenance, const ir::Module& modu
   for (std::size_t o = 0; o < graph.ops.size(); ++o) ops_.try_emplace(graph.ops[o].instruction, o);
 }
 
-int Why::value_of(const Tensor& t) const {
+int CauseChains::value_of(const Tensor& t) const {
   const spmd::propagation::Graph& graph = provenance_.graph;
   if (!t.instruction || !graph.base.count(t.instruction->parent)) return -1;
   if (t.leaf >= graph.leaf_count(t.instruction)) return -1;
   return graph.value_of(t.instruction, t.leaf);
 }
 
-std::string Why::label(const ir::Instruction& i, std::size_t leaf) const {
+std::string CauseChains::label(const ir::Instruction& i, std::size_t leaf) const {
   const ir::Computation* entry = module_.entry();
   if (i.parent == entry && i.is(ir::Opcode::parameter)) {
     const auto number = std::size_t(i.get<ir::ParameterAttrs>().number);
@@ -87,12 +88,12 @@ std::string Why::label(const ir::Instruction& i, std::size_t leaf) const {
   return spmd::op_label(i);
 }
 
-bool Why::at_boundary(const Annotation& a) const {
+bool CauseChains::at_boundary(const Annotation& a) const {
   if (results_.count(a.by)) return true;
   return a.by->parent == module_.entry() && a.by->is(ir::Opcode::parameter);
 }
 
-std::string Why::label(const Annotation& a) const {
+std::string CauseChains::label(const Annotation& a) const {
   const auto result = results_.find(a.by);
   if (result == results_.end() || a.by->is(ir::Opcode::parameter)) return label(*a.by, a.leaf);
   const std::size_t leaf = result->second + a.leaf;
@@ -100,7 +101,7 @@ std::string Why::label(const Annotation& a) const {
   return "result " + std::to_string(leaf);
 }
 
-std::string Why::name(const Tensor& t) const {
+std::string CauseChains::name(const Tensor& t) const {
   if (!t.instruction) return "";
   const bool argument =
       t.instruction->parent == module_.entry() && t.instruction->is(ir::Opcode::parameter);
@@ -109,7 +110,7 @@ std::string Why::name(const Tensor& t) const {
   return t.instruction->name + "[" + std::to_string(t.leaf) + "]";
 }
 
-std::string Why::spec(const Tensor& t) const {
+std::string CauseChains::spec(const Tensor& t) const {
   if (!t.instruction) return "replicated";
   const auto at = final_of_.find(t.instruction);
   const auto& all = (at == final_of_.end() ? t.instruction : at->second)->sharding;
@@ -117,7 +118,7 @@ std::string Why::spec(const Tensor& t) const {
   return all[t.leaf < all.size() ? t.leaf : 0].to_spec_string();
 }
 
-std::optional<Annotation> Why::statement(int value) const {
+std::optional<Annotation> CauseChains::statement(int value) const {
   const spmd::propagation::Value& v = provenance_.graph.values[std::size_t(value)];
   const int by = v.given ? value : v.adopted;
   if (by < 0) return std::nullopt;
@@ -130,7 +131,7 @@ std::optional<Annotation> Why::statement(int value) const {
   return a;
 }
 
-ExplainStep Why::stated(int value) const {
+ExplainStep CauseChains::stated(int value) const {
   ExplainStep s;
   s.tensor = name(tensor_of(value));
   s.spec = provenance_.stated[std::size_t(value)].to_spec_string();
@@ -142,7 +143,7 @@ ExplainStep Why::stated(int value) const {
   return s;
 }
 
-std::string Why::place(const Op& op, int value, int dim) const {
+std::string CauseChains::place(const Op& op, int value, int dim) const {
   const auto at = std::find(op.operands.begin(), op.operands.end(), value);
   const std::string where = "dim " + std::to_string(dim) + " of ";
   if (at != op.operands.end()) {
@@ -153,7 +154,7 @@ std::string Why::place(const Op& op, int value, int dim) const {
   return where + "result " + std::to_string(result - op.results.begin());
 }
 
-ExplainStep Why::step(int value, const Cause* c) const {
+ExplainStep CauseChains::step(int value, const Cause* c) const {
   if (c && (c->kind == Cause::Kind::stated || c->kind == Cause::Kind::adopted)) {
     return stated(value);
   }
@@ -177,7 +178,7 @@ ExplainStep Why::step(int value, const Cause* c) const {
   return s;
 }
 
-std::vector<ExplainStep> Why::steps(int value, int dim, int axis, Annotation* end) const {
+std::vector<ExplainStep> CauseChains::steps(int value, int dim, int axis, Annotation* end) const {
   std::vector<ExplainStep> out;
   // A cause is older than what it causes, so this ends; callbacks may break that, hence the limit.
   for (std::size_t turn = 0; turn < 100000; ++turn) {
@@ -194,12 +195,12 @@ std::vector<ExplainStep> Why::steps(int value, int dim, int axis, Annotation* en
   return out;
 }
 
-const Op* Why::op_of(const ir::Instruction* instruction) const {
+const Op* CauseChains::op_of(const ir::Instruction* instruction) const {
   auto it = ops_.find(instruction);
   return it == ops_.end() ? nullptr : &provenance_.graph.ops[std::size_t(it->second)];
 }
 
-std::string Why::axis_names(const LogicalMesh& mesh, IndexList axes) {
+std::string CauseChains::axis_names(const LogicalMesh& mesh, IndexList axes) {
   // The writer of specs knows how pieces join to whole axes.
   TensorSharding s = TensorSharding::replicated_on(std::make_shared<LogicalMesh>(mesh), 1);
   s.dims[0].axes = std::move(axes);
@@ -218,10 +219,10 @@ void append_chain(std::vector<ExplainChain>* chains, ExplainChain chain, const L
     for (int a : axes) {
       if (!contains(joined, a)) joined.push_back(a);
     }
-    chains->back().axes = Why::axis_names(mesh, joined);
+    chains->back().axes = CauseChains::axis_names(mesh, joined);
     return;
   }
-  chain.axes = Why::axis_names(mesh, axes);
+  chain.axes = CauseChains::axis_names(mesh, axes);
   chains->push_back(std::move(chain));
   axes_of_chains->push_back(std::move(axes));
 }

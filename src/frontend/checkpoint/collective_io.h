@@ -15,10 +15,10 @@ namespace tessera::frontend {
 
 /// Made by all processes in the same order, and used by one thread at a time, which may be another
 /// one than that which runs programs. With one process there is nobody to wait for.
-class Together {
+class CollectiveIo {
  public:
   /// `api`: "save_checkpoint", which must be the same in all processes.
-  Together(std::string api, Location location);
+  CollectiveIo(std::string api, Location location);
 
   int index() const { return index_; }
   bool alone() const { return count_ == 1; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of rows' elements by index: gradients of tables from which biases of attention are taken.
-// Also called: segment sum, as of the gradient of an embedding.
+// Segment sums: of rows' elements by index, as gradients of tables from which biases of attention
+// are taken.
 #pragma once
 
 #include "src/codegen/kernels/kernel_descriptor.h"
@@ -11,6 +11,6 @@ namespace tessera::codegen {
 /// A scatter that adds f32 to zeros of [tables..., entries], the updates [tables..., rows...,
 /// columns] where indices [rows..., columns] say, the same for all tables. Inputs: updates,
 /// indices. It has row_sums, so that the updates needn't be held. Empty for other scatters.
-KernelDescriptor table_sums_kernel(const ir::Instruction& scatter);
+KernelDescriptor segment_sums_kernel(const ir::Instruction& scatter);
 
 }  // namespace tessera::codegen

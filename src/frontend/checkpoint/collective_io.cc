@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All tell the first process how their shares ended, and it tells all.
-#include "src/frontend/checkpoint/together.h"
+#include "src/frontend/checkpoint/collective_io.h"
 
 #include <charconv>
 #include <condition_variable>
@@ -62,7 +62,8 @@ std::vector<std::string> parts_of(std::string_view text) {
 
 }  // namespace
 
-Together::Together(std::string api, Location location) : api_(std::move(api)), location_(location) {
+CollectiveIo::CollectiveIo(std::string api, Location location)
+    : api_(std::move(api)), location_(location) {
   Processes* all = processes();
   if (all == nullptr) return;
   index_ = all->index();
@@ -72,7 +73,7 @@ Together::Together(std::string api, Location location) : api_(std::move(api)), l
   heard_.assign(std::size_t(count_), Clock::now());
 }
 
-std::string Together::heard_from(int from) {
+std::string CollectiveIo::heard_from(int from) {
   auto& letters = early_[std::size_t(from)];
   const auto timeout = mail_->processes().timeout();
   while (letters.empty()) {
@@ -96,7 +97,7 @@ std::string Together::heard_from(int from) {
   return out[0] + process(from) + ": " + out.substr(1);
 }
 
-std::string Together::hear_all(const std::string& mine) {
+std::string CollectiveIo::hear_all(const std::string& mine) {
   std::vector<std::string> texts;
   for (int p = 0; p < count_; ++p) {
     std::string said = p == 0 ? mine : heard_from(p);
@@ -111,7 +112,7 @@ std::string Together::hear_all(const std::string& mine) {
   return kDone + joined(texts);
 }
 
-std::vector<std::string> Together::all(const std::function<std::string()>& mine) {
+std::vector<std::string> CollectiveIo::all(const std::function<std::string()>& mine) {
   if (!mail_) return {mine()};
   const auto now = Clock::now();
   for (auto& time : heard_) time = now;
