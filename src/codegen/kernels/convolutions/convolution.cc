@@ -17,6 +17,7 @@
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/products/gemm.h"
+#include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
 namespace {
@@ -121,30 +122,9 @@ void run(const KernelCall& call) {
 void run_nothing(const KernelCall&) {}
 
 runtime::KernelFunction convolution_function(DType t) {
-  switch (t) {
-    case DType::f32:
-      return run<float>;
-    case DType::f64:
-      return run<double>;
-    case DType::c64:
-      return run<std::complex<float>>;
-    case DType::c128:
-      return run<std::complex<double>>;
-    case DType::s8:
-    case DType::u8:
-      return run<std::uint8_t>;
-    case DType::s16:
-    case DType::u16:
-      return run<std::uint16_t>;
-    case DType::s32:
-    case DType::u32:
-      return run<std::uint32_t>;
-    case DType::s64:
-    case DType::u64:
-      return run<std::uint64_t>;
-    default:
-      return nullptr;
-  }
+  return for_type(
+      kFloats + kComplex + kUnsigned, wrapping_type(t),
+      [](auto tag) -> runtime::KernelFunction { return run<typename decltype(tag)::type>; });
 }
 
 /// Strides of a row-major array's dims.

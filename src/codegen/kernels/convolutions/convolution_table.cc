@@ -6,6 +6,7 @@
 #include "src/codegen/kernels/convolutions/direct_convolution.h"
 #include "src/codegen/kernels/convolutions/few_features_convolution.h"
 #include "src/codegen/kernels/convolutions/padded_convolution.h"
+#include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
 namespace {
@@ -18,23 +19,7 @@ constexpr double kLeastUse = 0.1;
 constexpr double kOfSharing = 1.3;
 
 bool has_no_kernel(const ConvolutionOperation& c) {
-  switch (c.type) {
-    case DType::f32:
-    case DType::f64:
-    case DType::c64:
-    case DType::c128:
-    case DType::s8:
-    case DType::u8:
-    case DType::s16:
-    case DType::u16:
-    case DType::s32:
-    case DType::u32:
-    case DType::s64:
-    case DType::u64:
-      return false;
-    default:
-      return true;
-  }
+  return !is_one_of(kFloats + kComplex + kSigned + kUnsigned, c.type);
 }
 
 /// With output features last.

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "src/codegen/kernels/elementwise/block_loops.h"
+#include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
 
@@ -196,19 +197,20 @@ BlockFunction binary(Opcode op) {
 }  // namespace
 
 BlockFunction complex_unary_block(Opcode op, DType t) {
-  return t == DType::c64    ? complex_blocks::unary<float>(op)
-         : t == DType::c128 ? complex_blocks::unary<double>(op)
-                            : nullptr;
+  return for_type(kComplex, t, [&](auto tag) {
+    return complex_blocks::unary<typename decltype(tag)::type::value_type>(op);
+  });
 }
 BlockFunction complex_binary_block(Opcode op, DType t) {
   if (op == Opcode::complex) {
-    return t == DType::f32   ? binary_loop<float, std::complex<float>, complex_blocks::Make>
-           : t == DType::f64 ? binary_loop<double, std::complex<double>, complex_blocks::Make>
-                             : nullptr;
+    return for_type(kFloats, t, [](auto tag) -> BlockFunction {
+      using T = typename decltype(tag)::type;
+      return binary_loop<T, std::complex<T>, complex_blocks::Make>;
+    });
   }
-  return t == DType::c64    ? complex_blocks::binary<float>(op)
-         : t == DType::c128 ? complex_blocks::binary<double>(op)
-                            : nullptr;
+  return for_type(kComplex, t, [&](auto tag) {
+    return complex_blocks::binary<typename decltype(tag)::type::value_type>(op);
+  });
 }
 
 }  // namespace tessera::codegen

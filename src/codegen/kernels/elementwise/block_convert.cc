@@ -3,10 +3,10 @@
 #include <array>
 #include <type_traits>
 
-#include "src/base/arrays/literal_util.h"
 #include "src/base/arrays/small_floats.h"
 #include "src/codegen/kernels/elementwise/block_loops.h"
 #include "src/codegen/kernels/elementwise/half_conversions.h"
+#include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
 namespace {
@@ -119,41 +119,11 @@ BlockFunction to_type(DType to) {
   if constexpr ((std::is_integral_v<From> && sizeof(From) <= 4) || std::is_floating_point_v<From>) {
     if (is_small_float(to)) return of_small_float<ConvertsToSmall<From>>(to);
   }
-  switch (to) {
-    case DType::pred:
-      return unary_loop<From, Pred, Convert<From, Pred>>;
-    case DType::s8:
-      return unary_loop<From, std::int8_t, Convert<From, std::int8_t>>;
-    case DType::s16:
-      return unary_loop<From, std::int16_t, Convert<From, std::int16_t>>;
-    case DType::s32:
-      return unary_loop<From, std::int32_t, Convert<From, std::int32_t>>;
-    case DType::s64:
-      return unary_loop<From, std::int64_t, Convert<From, std::int64_t>>;
-    case DType::u8:
-      return unary_loop<From, std::uint8_t, Convert<From, std::uint8_t>>;
-    case DType::u16:
-      return unary_loop<From, std::uint16_t, Convert<From, std::uint16_t>>;
-    case DType::u32:
-      return unary_loop<From, std::uint32_t, Convert<From, std::uint32_t>>;
-    case DType::u64:
-      return unary_loop<From, std::uint64_t, Convert<From, std::uint64_t>>;
-    case DType::f16:
-      if constexpr (std::is_same_v<From, float>) return f32_to_f16;
-      return unary_loop<From, Half, Convert<From, Half>>;
-    case DType::bf16:
-      return unary_loop<From, BFloat16, Convert<From, BFloat16>>;
-    case DType::f32:
-      return unary_loop<From, float, Convert<From, float>>;
-    case DType::f64:
-      return unary_loop<From, double, Convert<From, double>>;
-    case DType::c64:
-      return unary_loop<From, std::complex<float>, Convert<From, std::complex<float>>>;
-    case DType::c128:
-      return unary_loop<From, std::complex<double>, Convert<From, std::complex<double>>>;
-    default:
-      return nullptr;
-  }
+  return for_type(kWholeBytes, to, [](auto tag) -> BlockFunction {
+    using To = typename decltype(tag)::type;
+    if constexpr (std::is_same_v<From, float> && std::is_same_v<To, Half>) return f32_to_f16;
+    return unary_loop<From, To, Convert<From, To>>;
+  });
 }
 
 template <class H>
@@ -164,36 +134,8 @@ struct Round {
 }  // namespace
 
 BlockFunction convert_block(DType from, DType to) {
-  switch (from) {
-    case DType::pred:
-      return to_type<Pred>(to);
-    case DType::s8:
-      return to_type<std::int8_t>(to);
-    case DType::s16:
-      return to_type<std::int16_t>(to);
-    case DType::s32:
-      return to_type<std::int32_t>(to);
-    case DType::s64:
-      return to_type<std::int64_t>(to);
-    case DType::u8:
-      return to_type<std::uint8_t>(to);
-    case DType::u16:
-      return to_type<std::uint16_t>(to);
-    case DType::u32:
-      return to_type<std::uint32_t>(to);
-    case DType::u64:
-      return to_type<std::uint64_t>(to);
-    case DType::f32:
-      return to_type<float>(to);
-    case DType::f64:
-      return to_type<double>(to);
-    case DType::c64:
-      return to_type<std::complex<float>>(to);
-    case DType::c128:
-      return to_type<std::complex<double>>(to);
-    default:
-      return nullptr;
-  }
+  return for_type(kPred + kSigned + kUnsigned + kFloats + kComplex, from,
+                  [&](auto tag) { return to_type<typename decltype(tag)::type>(to); });
 }
 
 BlockFunction lift_block(DType small) {

@@ -7,6 +7,7 @@
 
 #include "src/codegen/kernels/elementwise/block_loops.h"
 #include "src/codegen/kernels/elementwise/float_math.h"
+#include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
 
@@ -219,46 +220,22 @@ void reduce_precision(const BlockCall& c) {
 }  // namespace
 
 BlockFunction float_unary_block(Opcode op, DType t) {
-  return t == DType::f32   ? float_blocks::unary<float>(op)
-         : t == DType::f64 ? float_blocks::unary<double>(op)
-                           : nullptr;
+  return for_type(kFloats, t,
+                  [&](auto tag) { return float_blocks::unary<typename decltype(tag)::type>(op); });
 }
 BlockFunction float_binary_block(Opcode op, DType t) {
-  return t == DType::f32   ? float_blocks::binary<float>(op)
-         : t == DType::f64 ? float_blocks::binary<double>(op)
-                           : nullptr;
+  return for_type(kFloats, t,
+                  [&](auto tag) { return float_blocks::binary<typename decltype(tag)::type>(op); });
 }
 BlockFunction reduce_precision_block(DType t) {
-  return t == DType::f32   ? float_blocks::reduce_precision<float>
-         : t == DType::f64 ? float_blocks::reduce_precision<double>
-                           : nullptr;
+  return for_type(kFloats, t, [](auto tag) -> BlockFunction {
+    return float_blocks::reduce_precision<typename decltype(tag)::type>;
+  });
 }
-
 BlockFunction clamp_block(DType t) {
-  switch (t) {
-    case DType::f32:
-      return float_blocks::clamp<float>;
-    case DType::f64:
-      return float_blocks::clamp<double>;
-    case DType::s8:
-      return float_blocks::clamp<std::int8_t>;
-    case DType::s16:
-      return float_blocks::clamp<std::int16_t>;
-    case DType::s32:
-      return float_blocks::clamp<std::int32_t>;
-    case DType::s64:
-      return float_blocks::clamp<std::int64_t>;
-    case DType::u8:
-      return float_blocks::clamp<std::uint8_t>;
-    case DType::u16:
-      return float_blocks::clamp<std::uint16_t>;
-    case DType::u32:
-      return float_blocks::clamp<std::uint32_t>;
-    case DType::u64:
-      return float_blocks::clamp<std::uint64_t>;
-    default:
-      return nullptr;
-  }
+  return for_type(kFloats + kSigned + kUnsigned, t, [](auto tag) -> BlockFunction {
+    return float_blocks::clamp<typename decltype(tag)::type>;
+  });
 }
 
 }  // namespace tessera::codegen

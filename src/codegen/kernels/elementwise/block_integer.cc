@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "src/codegen/kernels/elementwise/block_loops.h"
+#include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
 
@@ -173,70 +174,38 @@ struct PredNot {
 }  // namespace
 
 BlockFunction integer_unary_block(Opcode op, DType t) {
-  switch (t) {
-    case DType::pred:
-      return op == Opcode::not_ ? unary_loop<std::uint8_t, std::uint8_t, integer_blocks::PredNot>
-                                : nullptr;
-    case DType::s8:
-      return integer_blocks::unary<std::int8_t>(op);
-    case DType::s16:
-      return integer_blocks::unary<std::int16_t>(op);
-    case DType::s32:
-      return integer_blocks::unary<std::int32_t>(op);
-    case DType::s64:
-      return integer_blocks::unary<std::int64_t>(op);
-    case DType::u8:
-      return integer_blocks::unary<std::uint8_t>(op);
-    case DType::u16:
-      return integer_blocks::unary<std::uint16_t>(op);
-    case DType::u32:
-      return integer_blocks::unary<std::uint32_t>(op);
-    case DType::u64:
-      return integer_blocks::unary<std::uint64_t>(op);
-    default:
-      return nullptr;
+  if (t == DType::pred) {
+    return op == Opcode::not_ ? unary_loop<std::uint8_t, std::uint8_t, integer_blocks::PredNot>
+                              : nullptr;
   }
+  return for_type(kSigned + kUnsigned, t, [&](auto tag) {
+    return integer_blocks::unary<typename decltype(tag)::type>(op);
+  });
 }
 
 BlockFunction integer_binary_block(Opcode op, DType t) {
-  switch (t) {
-    case DType::pred:
-      switch (op) {
-        // Numbers of one bit, but for a sum: that is "or".
-        case Opcode::add:
-          return integer_blocks::binary<std::uint8_t>(Opcode::or_);
-        case Opcode::subtract:
-          return integer_blocks::binary<std::uint8_t>(Opcode::xor_);
-        case Opcode::multiply:
-          return integer_blocks::binary<std::uint8_t>(Opcode::and_);
-        case Opcode::and_:
-        case Opcode::or_:
-        case Opcode::xor_:
-        case Opcode::maximum:
-        case Opcode::minimum:
-          return integer_blocks::binary<std::uint8_t>(op);
-        default:
-          return nullptr;
-      }
-    case DType::s8:
-      return integer_blocks::binary<std::int8_t>(op);
-    case DType::s16:
-      return integer_blocks::binary<std::int16_t>(op);
-    case DType::s32:
-      return integer_blocks::binary<std::int32_t>(op);
-    case DType::s64:
-      return integer_blocks::binary<std::int64_t>(op);
-    case DType::u8:
-      return integer_blocks::binary<std::uint8_t>(op);
-    case DType::u16:
-      return integer_blocks::binary<std::uint16_t>(op);
-    case DType::u32:
-      return integer_blocks::binary<std::uint32_t>(op);
-    case DType::u64:
-      return integer_blocks::binary<std::uint64_t>(op);
-    default:
-      return nullptr;
+  if (t == DType::pred) {
+    switch (op) {
+      // Numbers of one bit, but for a sum: that is "or".
+      case Opcode::add:
+        return integer_blocks::binary<std::uint8_t>(Opcode::or_);
+      case Opcode::subtract:
+        return integer_blocks::binary<std::uint8_t>(Opcode::xor_);
+      case Opcode::multiply:
+        return integer_blocks::binary<std::uint8_t>(Opcode::and_);
+      case Opcode::and_:
+      case Opcode::or_:
+      case Opcode::xor_:
+      case Opcode::maximum:
+      case Opcode::minimum:
+        return integer_blocks::binary<std::uint8_t>(op);
+      default:
+        return nullptr;
+    }
   }
+  return for_type(kSigned + kUnsigned, t, [&](auto tag) {
+    return integer_blocks::binary<typename decltype(tag)::type>(op);
+  });
 }
 
 }  // namespace tessera::codegen

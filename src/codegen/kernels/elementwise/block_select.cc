@@ -7,6 +7,7 @@
 
 #include "src/codegen/kernels/elementwise/block_loops.h"
 #include "src/codegen/kernels/elementwise/bytes16.h"
+#include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
 namespace {
@@ -140,65 +141,39 @@ void take(const BlockCall& c) {
   }
 }
 
+/// By a type of that many bytes, whatever they mean.
+template <class F>
+BlockFunction of_size(std::size_t bytes, F f) {
+  return bytes == 1    ? f(TypeTag<std::uint8_t>{})
+         : bytes == 2  ? f(TypeTag<std::uint16_t>{})
+         : bytes == 4  ? f(TypeTag<std::uint32_t>{})
+         : bytes == 8  ? f(TypeTag<std::uint64_t>{})
+         : bytes == 16 ? f(TypeTag<Bytes16>{})
+                       : nullptr;
+}
+
 }  // namespace
 
 BlockFunction compare_block(Direction d, ir::ComparisonType type, DType t) {
-  const bool total_order = type == ir::ComparisonType::total_order;
-  switch (t) {
-    case DType::f32:
-      return total_order ? total<float>(d) : compare<float>(d);
-    case DType::f64:
-      return total_order ? total<double>(d) : compare<double>(d);
-    case DType::pred:
-    case DType::u8:
-      return compare<std::uint8_t>(d);
-    case DType::u16:
-      return compare<std::uint16_t>(d);
-    case DType::u32:
-      return compare<std::uint32_t>(d);
-    case DType::u64:
-      return compare<std::uint64_t>(d);
-    case DType::s8:
-      return compare<std::int8_t>(d);
-    case DType::s16:
-      return compare<std::int16_t>(d);
-    case DType::s32:
-      return compare<std::int32_t>(d);
-    case DType::s64:
-      return compare<std::int64_t>(d);
-    case DType::c64:
-      return compare<std::complex<float>>(d);
-    case DType::c128:
-      return compare<std::complex<double>>(d);
-    default:
-      return nullptr;
+  if (type == ir::ComparisonType::total_order && is_floating(t)) {
+    return for_type(kFloats, t, [&](auto tag) { return total<typename decltype(tag)::type>(d); });
   }
+  if (t == DType::pred) return compare<std::uint8_t>(d);
+  return for_type(kFloats + kSigned + kUnsigned + kComplex, t,
+                  [&](auto tag) { return compare<typename decltype(tag)::type>(d); });
 }
 
 BlockFunction select_block(std::size_t bytes) {
-  return bytes == 1    ? select<std::uint8_t>
-         : bytes == 2  ? select<std::uint16_t>
-         : bytes == 4  ? select<std::uint32_t>
-         : bytes == 8  ? select<std::uint64_t>
-         : bytes == 16 ? select<Bytes16>
-                       : nullptr;
+  return of_size(bytes,
+                 [](auto tag) -> BlockFunction { return select<typename decltype(tag)::type>; });
 }
 BlockFunction copy_block(std::size_t bytes) {
-  return bytes == 1    ? copy<std::uint8_t>
-         : bytes == 2  ? copy<std::uint16_t>
-         : bytes == 4  ? copy<std::uint32_t>
-         : bytes == 8  ? copy<std::uint64_t>
-         : bytes == 16 ? copy<Bytes16>
-                       : nullptr;
+  return of_size(bytes,
+                 [](auto tag) -> BlockFunction { return copy<typename decltype(tag)::type>; });
 }
-
 BlockFunction take_block(std::size_t bytes) {
-  return bytes == 1    ? take<std::uint8_t>
-         : bytes == 2  ? take<std::uint16_t>
-         : bytes == 4  ? take<std::uint32_t>
-         : bytes == 8  ? take<std::uint64_t>
-         : bytes == 16 ? take<Bytes16>
-                       : nullptr;
+  return of_size(bytes,
+                 [](auto tag) -> BlockFunction { return take<typename decltype(tag)::type>; });
 }
 
 BlockFunction unary_block(ir::Opcode op, DType t) {

@@ -25,6 +25,7 @@
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/reductions/combine.h"
 #include "src/codegen/kernels/reductions/segment_sums.h"
+#include "src/codegen/kernels/type_dispatch.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -304,40 +305,17 @@ void run_extremum(const KernelCall& call) {
 }
 template <bool least>
 runtime::KernelFunction extremum_function(DType t) {
-  switch (t) {
-    case DType::f32:
-      return run_extremum<float, least>;
-    case DType::f64:
-      return run_extremum<double, least>;
-    case DType::s32:
-      return run_extremum<std::int32_t, least>;
-    case DType::s64:
-      return run_extremum<std::int64_t, least>;
-    default:
-      return nullptr;
-  }
+  return for_type(kFloats + ElementTypes<std::int32_t, std::int64_t>(), t,
+                  [](auto tag) -> runtime::KernelFunction {
+                    return run_extremum<typename decltype(tag)::type, least>;
+                  });
 }
 
 /// Null for types whose sums are rounded in a way of their own.
 runtime::KernelFunction add_function(DType t) {
-  switch (t) {
-    case DType::f32:
-      return run_add<float>;
-    case DType::f64:
-      return run_add<double>;
-    case DType::c64:
-      return run_add<std::complex<float>>;
-    case DType::c128:
-      return run_add<std::complex<double>>;
-    case DType::s32:
-    case DType::u32:
-      return run_add<std::uint32_t>;
-    case DType::s64:
-    case DType::u64:
-      return run_add<std::uint64_t>;
-    default:
-      return nullptr;
-  }
+  return for_type(
+      kFloats + kComplex + ElementTypes<std::uint32_t, std::uint64_t>(), wrapping_type(t),
+      [](auto tag) -> runtime::KernelFunction { return run_add<typename decltype(tag)::type>; });
 }
 
 /// Splits the result where that leaves long runs and enough ranges, and finds the runs.

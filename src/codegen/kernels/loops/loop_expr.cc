@@ -12,6 +12,7 @@
 #include "src/base/arrays/small_floats.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/type_dispatch.h"
 #include "src/ir/analysis/element_source.h"
 
 namespace tessera::codegen {
@@ -22,28 +23,7 @@ using ir::Opcode;
 /// Types that are computed with in f32.
 bool is_lifted(DType t) { return t == DType::f16 || t == DType::bf16 || is_small_float(t); }
 
-bool has_blocks(DType t) {
-  switch (t) {
-    case DType::pred:
-    case DType::s8:
-    case DType::s16:
-    case DType::s32:
-    case DType::s64:
-    case DType::u8:
-    case DType::u16:
-    case DType::u32:
-    case DType::u64:
-    case DType::f16:
-    case DType::bf16:
-    case DType::f32:
-    case DType::f64:
-    case DType::c64:
-    case DType::c128:
-      return true;
-    default:
-      return false;
-  }
-}
+bool has_blocks(DType t) { return is_one_of(kWholeBytes, t); }
 /// Of these there are no reducers, nor arrays that are indexed in loops.
 bool has_operations(DType t) { return has_blocks(t) || is_small_float(t); }
 

@@ -22,6 +22,7 @@
 #include "src/codegen/kernels/products/narrow_gemm.h"
 #include "src/codegen/kernels/products/packed_gemm.h"
 #include "src/codegen/kernels/reductions/row_sums.h"
+#include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
 namespace {
@@ -406,32 +407,9 @@ std::int64_t free_product(const Dims& dims, const Dims& batch, const Dims& contr
 
 /// Of floats, complex numbers and integers.
 runtime::KernelFunction gemm_function(DType t) {
-  switch (t) {
-    case DType::f32:
-      return run_gemm<float>;
-    case DType::f64:
-      return run_gemm<double>;
-    case DType::c64:
-      return run_gemm<std::complex<float>>;
-    case DType::c128:
-      return run_gemm<std::complex<double>>;
-    case DType::s8:
-      return run_gemm<std::int8_t>;
-    case DType::s16:
-      return run_gemm<std::int16_t>;
-    case DType::s32:
-      return run_gemm<std::int32_t>;
-    case DType::s64:
-      return run_gemm<std::int64_t>;
-    case DType::u8:
-      return run_gemm<std::uint8_t>;
-    case DType::u16:
-      return run_gemm<std::uint16_t>;
-    case DType::u32:
-      return run_gemm<std::uint32_t>;
-    default:
-      return run_gemm<std::uint64_t>;
-  }
+  return for_type(
+      kFloats + kComplex + kSigned + kUnsigned, t,
+      [](auto tag) -> runtime::KernelFunction { return run_gemm<typename decltype(tag)::type>; });
 }
 
 runtime::KernelFunction zeros_function(std::size_t bytes) {

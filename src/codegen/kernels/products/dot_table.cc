@@ -5,6 +5,7 @@
 #include "src/codegen/kernels/products/dot.h"
 #include "src/codegen/kernels/products/gemm.h"
 #include "src/codegen/kernels/products/narrow_gemm.h"
+#include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
 namespace {
@@ -16,26 +17,7 @@ bool has_wider_sums(const DotOperation& d) { return dot_takes_narrow(d.lhs, d.rh
 bool has_no_kernel(const DotOperation& d) {
   if (has_wider_sums(d)) return false;
   if (d.lhs != d.result || d.rhs != d.result) return true;
-  switch (d.result) {
-    case DType::pred:
-    case DType::s8:
-    case DType::s16:
-    case DType::s32:
-    case DType::s64:
-    case DType::u8:
-    case DType::u16:
-    case DType::u32:
-    case DType::u64:
-    case DType::f16:
-    case DType::bf16:
-    case DType::f32:
-    case DType::f64:
-    case DType::c64:
-    case DType::c128:
-      return false;
-    default:
-      return true;
-  }
+  return !is_one_of(kWholeBytes, d.result);
 }
 
 /// Of f32 and f64.

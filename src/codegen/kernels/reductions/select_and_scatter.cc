@@ -14,6 +14,7 @@
 #include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/type_dispatch.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -246,22 +247,9 @@ std::optional<Direction> as_comparison(const ir::Computation& c) {
 }
 
 runtime::KernelFunction function_of(DType t, Direction direction) {
-  switch (t) {
-    case DType::f32:
-      return select_and_scatter_function<float>(direction);
-    case DType::f64:
-      return select_and_scatter_function<double>(direction);
-    case DType::f16:
-      return select_and_scatter_function<Half>(direction);
-    case DType::bf16:
-      return select_and_scatter_function<BFloat16>(direction);
-    case DType::s32:
-      return select_and_scatter_function<std::int32_t>(direction);
-    case DType::s64:
-      return select_and_scatter_function<std::int64_t>(direction);
-    default:
-      return nullptr;
-  }
+  return for_type(kFloats + kHalves + ElementTypes<std::int32_t, std::int64_t>(), t, [&](auto tag) {
+    return select_and_scatter_function<typename decltype(tag)::type>(direction);
+  });
 }
 
 bool has_plain_windows(const ir::Instruction& in) {
