@@ -1,42 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorts, transforms, gathers and scatters: one kernel, operands as they stand.
+// Kernels that take operands as they stand: of operations that need no more, and with what some
+// have beside that.
 #include "src/codegen/emit/emitter.h"
 #include "src/codegen/emit/loop_emitter.h"
-#include "src/codegen/kernels/elementwise/random_bits.h"
 #include "src/codegen/kernels/fft/fft.h"
-#include "src/codegen/kernels/indexed/gather.h"
 #include "src/codegen/kernels/indexed/scatter.h"
 #include "src/codegen/kernels/reductions/reduce_window.h"
-#include "src/codegen/kernels/reductions/select_and_scatter.h"
-#include "src/codegen/kernels/sorts/sort.h"
-#include "src/codegen/kernels/sorts/topk.h"
 
 namespace tessera::codegen {
-namespace {
 
-bool emit(Emitter& e, const ir::Instruction& i, KernelDescriptor kernel,
-          std::vector<runtime::KernelTask::Reuse> reuse = {}) {
+bool emit_operands_to_results(Emitter& e, const ir::Instruction& i, KernelDescriptor kernel) {
   if (!kernel) return false;
   std::vector<SlotId> inputs;
   for (const ir::Instruction* o : i.operands()) inputs.push_back(e.slot(*o));
+  std::vector<runtime::KernelTask::Reuse> reuse = kernel.reuse;
   e.task(i, std::move(kernel), std::move(inputs), e.results(i), std::move(reuse));
   return true;
 }
 
-}  // namespace
-
-bool emit_sort(Emitter& e, const ir::Instruction& i) {
-  // A row is read entirely before it is written.
-  std::vector<runtime::KernelTask::Reuse> reuse;
-  for (std::size_t k = 0; k < i.operands().size(); ++k) {
-    reuse.push_back({int(k), int(k), false, false});
-  }
-  return emit(e, i, sort_kernel(i), std::move(reuse));
-}
-bool emit_topk(Emitter& e, const ir::Instruction& i) { return emit(e, i, topk_kernel(i)); }
 bool emit_reduce_window(Emitter& e, const ir::Instruction& i) {
   const ir::Instruction& array = *i.operand(0);
-  if (i.operands().size() != 2 || !e.inlined(array)) return emit(e, i, reduce_window_kernel(i));
+  if (i.operands().size() != 2 || !e.inlined(array)) {
+    return emit_operands_to_results(e, i, reduce_window_kernel(i));
+  }
   Loop loop(e, array.shape.dims);
   auto program = loop.program(loop.value(array));
   std::vector<SlotId> inputs = loop.inputs();
@@ -44,15 +30,6 @@ bool emit_reduce_window(Emitter& e, const ir::Instruction& i) {
   inputs.push_back(e.slot(*i.operand(1)));
   e.task(i, std::move(kernel), std::move(inputs), e.results(i));
   return true;
-}
-bool emit_random_bits(Emitter& e, const ir::Instruction& i) {
-  return emit(e, i, random_bits_kernel(i));
-}
-bool emit_random_state(Emitter& e, const ir::Instruction& i) {
-  return emit(e, i, random_state_kernel(i));
-}
-bool emit_select_and_scatter(Emitter& e, const ir::Instruction& i) {
-  return emit(e, i, select_and_scatter_kernel(i));
 }
 bool emit_fft(Emitter& e, const ir::Instruction& i) {
   std::vector<FftStep> steps = fft_steps(i);
@@ -69,14 +46,14 @@ bool emit_fft(Emitter& e, const ir::Instruction& i) {
   }
   return true;
 }
-bool emit_gather(Emitter& e, const ir::Instruction& i) { return emit(e, i, gather_kernel(i)); }
 bool emit_scatter(Emitter& e, const ir::Instruction& i) {
   ScatterPlan plan = scatter_plan(i);
   if (plan.sums_tables) {
     e.task(i, std::move(plan.kernel), {e.slot(*i.operand(2)), e.slot(*i.operand(1))}, e.results(i));
     return true;
   }
-  return emit(e, i, std::move(plan.kernel), {{0, 0, true, false}});
+  plan.kernel.reuse = {{0, 0, true}};
+  return emit_operands_to_results(e, i, std::move(plan.kernel));
 }
 
 }  // namespace tessera::codegen

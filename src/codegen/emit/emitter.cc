@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "src/codegen/custom_calls/call_kernel.h"
+#include "src/codegen/kernel_families.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/moves/copy.h"
@@ -325,6 +326,9 @@ bool Emitter::emit_kernel(const ir::Instruction& i) {
     emit_loop(*this, i);
     return true;
   }
+  if (const DescribeKernel describe = kernel_of(i.opcode)) {
+    return emit_operands_to_results(*this, i, describe(i));
+  }
   switch (i.opcode) {
     case Opcode::broadcast:
       return emit_broadcast(*this, i);
@@ -349,18 +353,8 @@ bool Emitter::emit_kernel(const ir::Instruction& i) {
       return emit_reduce(*this, i);
     case Opcode::reduce_window:
       return emit_reduce_window(*this, i);
-    case Opcode::select_and_scatter:
-      return emit_select_and_scatter(*this, i);
-    case Opcode::sort:
-      return emit_sort(*this, i);
-    case Opcode::topk:
-      return emit_topk(*this, i);
-    case Opcode::rng_bit_generator:
-      return emit_random_bits(*this, i);
     case Opcode::fft:
       return emit_fft(*this, i);
-    case Opcode::gather:
-      return emit_gather(*this, i);
     case Opcode::scatter:
       return emit_scatter(*this, i);
     default:
@@ -370,16 +364,12 @@ bool Emitter::emit_kernel(const ir::Instruction& i) {
 
 void Emitter::emit(const ir::Instruction& i) {
   if (emit_structure(i)) return;
-  if (i.is(Opcode::rng_get_and_update_state)) {
-    emit_random_state(*this, i);
-    return;
-  }
+  if (emit_kernel(i)) return;
   if (ir::has_side_effect(i.opcode) || ir::is_collective(i.opcode)) {
     throw NotImplementedError(
         std::string(ir::name(i.opcode)) + " (" + i.describe() + ") can't run here yet",
         i.location());
   }
-  if (emit_kernel(i)) return;
   std::vector<SlotId> inputs;
   for (const ir::Instruction* o : i.operands()) {
     const auto s = slots(*o);

@@ -123,6 +123,8 @@ class Emitter {
   Body body_ = Body::loop;
 };
 
+/// One step, from the operands to the results; false if there is no kernel.
+bool emit_operands_to_results(Emitter& e, const ir::Instruction& i, KernelDescriptor kernel);
 // Each emits the instruction, or returns false if it has no kernel for it.
 void emit_loop(Emitter& e, const ir::Instruction& root);
 /// A view some of whose operands are made on the fly.
@@ -135,13 +137,7 @@ bool emit_dot(Emitter& e, const ir::Instruction& i);
 bool emit_convolution(Emitter& e, const ir::Instruction& i);
 bool emit_reduce(Emitter& e, const ir::Instruction& i);
 bool emit_reduce_window(Emitter& e, const ir::Instruction& i);
-bool emit_select_and_scatter(Emitter& e, const ir::Instruction& i);
-bool emit_sort(Emitter& e, const ir::Instruction& i);
-bool emit_topk(Emitter& e, const ir::Instruction& i);
-bool emit_random_bits(Emitter& e, const ir::Instruction& i);
-bool emit_random_state(Emitter& e, const ir::Instruction& i);
 bool emit_fft(Emitter& e, const ir::Instruction& i);
-bool emit_gather(Emitter& e, const ir::Instruction& i);
 bool emit_scatter(Emitter& e, const ir::Instruction& i);
 void emit_collective(Emitter& e, const ir::Instruction& i);
 void emit_while(Emitter& e, const ir::Instruction& i);

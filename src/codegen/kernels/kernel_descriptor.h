@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "src/codegen/kernels/access.h"
 #include "src/codegen/kernels/kernel_body.h"
@@ -27,7 +28,9 @@ struct KernelDescriptor {
   double nanoseconds = 0;
   Accesses access;           ///< what its units read and write
   bool has_effects = false;  ///< as KernelTask has it
-  KernelBody body;           ///< what of it others can take in
+  /// Results that may be written over operands, where it takes these as they stand.
+  std::vector<runtime::KernelTask::Reuse> reuse;
+  KernelBody body;  ///< what of it others can take in
   /// The same, added up while rows of both inputs are made. Null if it is no such sum.
   std::shared_ptr<const RowSums> row_sums;
 

@@ -382,6 +382,8 @@ KernelDescriptor sort_kernel(const ir::Instruction& sort) {
       choose(kSorts, SortOperation{comparator != nullptr, attrs.n, attrs.order.has_value()});
   if (line.how == SortKernel::none) return kernel;
   kernel.label = &line.label;
+  // A row is read entirely before it is written.
+  for (int k = 0; k < int(sort.operands().size()); ++k) kernel.reuse.push_back({k, k});
   const double n = double(std::max<std::int64_t>(2, attrs.n));
   kernel.units = attrs.n == 0 ? 0 : first.element_count() / attrs.n;
   kernel.nanoseconds =
