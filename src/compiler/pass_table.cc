@@ -30,6 +30,7 @@
 #include "src/passes/products/convolutions_as_dots.h"
 #include "src/passes/products/drop_unit_windows.h"
 #include "src/passes/products/expand_dot_variants.h"
+#include "src/passes/products/fold_filter_views.h"
 #include "src/passes/products/fold_pads.h"
 #include "src/passes/products/fold_transposes.h"
 #include "src/passes/products/share_factors.h"
@@ -164,6 +165,8 @@ constexpr Pass kPasses[] = {
     {"join-async", "Make one collective of a start and its done", counted<passes::join_async>},
     {"drop-unit-windows", "Leave out dims along which nothing is convolved",
      counted<passes::drop_unit_windows>},
+    {"fold-filter-views", "Let convolutions read reversed and transposed filters as they are",
+     counted<passes::fold_filter_views>},
     {"fold-pads", "Let windows have the padding that stands in front of them",
      counted<passes::fold_pads>},
     {"channels-last", "Compute with features last what convolutions make with features in front",
@@ -271,7 +274,7 @@ constexpr Pass kPasses[] = {
 constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
      "eliminate-dead,expand-selections,expand-rare-ops,widen-small-types,drop-unit-windows,"
-     "fold-pads,channels-last,convolutions-as-dots,"
+     "fold-pads,fold-filter-views,channels-last,convolutions-as-dots,"
      "share-factors,separate-gathers,strength-reduce-dots,strength-reduce-gathers,simplify<4>,"
      "sink-transposes,fold-transposes,keep-last-dims,swap-transposed-dots,unify-dim-orders?("
      "simplify<1>,fold-transposes),"

@@ -98,6 +98,7 @@ class DotOfConvolution {
     for (std::size_t d = 0; d < a_.window.size(); ++d) {
       const ir::WindowDim& w = a_.window[d];
       if (w.pad_low != 0 || w.pad_high != 0 || w.stride != w.size || w.rhs_dilation != 1 ||
+          (w.reversal && w.size > 1) ||
           out_[d] * w.size != conv_.operand(0)->shape.dim(a_.input_spatial[d])) {
         return false;
       }
@@ -182,7 +183,7 @@ class DotOfConvolution {
     Dims dims = {x->shape.dim(0)};
     for (std::size_t d = 0; d < tap.size(); ++d) {
       const ir::WindowDim& w = a_.window[d];
-      starts[d + 1] = tap[d] * w.rhs_dilation;
+      starts[d + 1] = (w.reversal ? w.size - 1 - tap[d] : tap[d]) * w.rhs_dilation;
       limits[d + 1] = starts[d + 1] + (out_[d] - 1) * w.stride + 1;
       strides[d + 1] = w.stride;
       dims.push_back(out_[d]);
@@ -213,7 +214,7 @@ Instruction* convolution_as_dot(const Instruction& conv, ir::Builder& b) {
     return nullptr;
   }
   for (const ir::WindowDim& w : a.window) {
-    if (w.size == 0 || w.lhs_dilation != 1 || (w.reversal && w.size > 1)) return nullptr;
+    if (w.size == 0 || w.lhs_dilation != 1) return nullptr;
   }
   const auto order = filter_order(a);
   return order ? DotOfConvolution(conv, *order, b).run() : nullptr;
