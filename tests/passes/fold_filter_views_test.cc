@@ -28,12 +28,13 @@ class RandomFilters {
     return low + std::int64_t(random_() % std::uint64_t(high - low + 1));
   }
 
-  /// With up to three views of its filter, all of which may be folded.
+  /// With up to three views of its filter, some of which may be folded.
   std::unique_ptr<ir::Module> convolution(std::size_t* views) {
     auto module = std::make_unique<ir::Module>("m");
     ir::Builder b(module->add_computation("e"));
     ir::ConvolutionAttrs a;
-    const std::int64_t rank = draw(1, 2), groups = draw(1, 2), features = draw(1, 3);
+    const std::int64_t rank = draw(1, 2), groups = draw(1, 2),
+                       features = draw(0, 3) == 0 ? 32 : draw(1, 3);
     a.feature_group_count = groups;
     Dims x{draw(1, 2), groups * features}, roles(std::size_t(rank) + 2), filter(roles.size());
     std::iota(roles.begin(), roles.end(), 0);
@@ -114,10 +115,7 @@ TEST(FoldFilterViews, AnyFilterGivesTheSame) {
     const std::unique_ptr<ir::Module> module = random.convolution(&views);
     SCOPED_TRACE(ir::to_string(*module));
     const std::size_t count = testing::keeps_results(module.get(), {}, fold_filter_views);
-    EXPECT_EQ(count > 0, views > 0);
-    for (const auto& i : module->entry()->instructions()) {
-      EXPECT_FALSE(i->is(Opcode::reverse) || i->is(Opcode::transpose));
-    }
+    EXPECT_LE(count, views);
     folded += count;
     dots += testing::keeps_results(module.get(), {}, convolutions_as_dots);
   }

@@ -16,10 +16,24 @@ using ir::ConvolutionAttrs;
 using ir::Instruction;
 using ir::Opcode;
 
-/// False if features are reversed, too.
-bool fold_reverse(const Dims& reversed, ConvolutionAttrs* a) {
+/// With fewer features kernels go through neighbouring taps at once, which is worth more than a
+/// copy of such a filter. Not so between zeros.
+constexpr std::int64_t kFewFeatures = 32;
+
+bool joins_taps(const ir::WindowDim& w, std::int64_t features) {
+  return w.size > 1 && w.lhs_dilation == 1 && w.rhs_dilation == 1 && features < kFewFeatures;
+}
+
+/// False if features are reversed, too, or it doesn't pay.
+bool fold_reverse(const Dims& reversed, const Shape& filter, ConvolutionAttrs* a) {
   if (contains(reversed, a->kernel_input_feature) || contains(reversed, a->kernel_output_feature)) {
     return false;
+  }
+  for (std::size_t d = 0; d < a->window.size(); ++d) {
+    if (contains(reversed, a->kernel_spatial[d]) &&
+        joins_taps(a->window[d], filter.dim(a->kernel_input_feature))) {
+      return false;
+    }
   }
   for (std::size_t d = 0; d < a->window.size(); ++d) {
     if (!contains(reversed, a->kernel_spatial[d])) continue;
@@ -42,7 +56,8 @@ Instruction* filter_as_it_is(const Instruction& conv, ir::Builder& b) {
   ConvolutionAttrs a = conv.get<ConvolutionAttrs>();
   if (view.is(Opcode::transpose)) {
     fold_transpose(view.get<ir::DimensionsAttrs>().dims, &a);
-  } else if (!view.is(Opcode::reverse) || !fold_reverse(view.get<ir::DimensionsAttrs>().dims, &a)) {
+  } else if (!view.is(Opcode::reverse) ||
+             !fold_reverse(view.get<ir::DimensionsAttrs>().dims, view.shape, &a)) {
     return nullptr;
   }
   Instruction* out = b.emit_shaped(Opcode::convolution, conv.shape,
