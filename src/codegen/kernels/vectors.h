@@ -41,7 +41,7 @@ struct Vectors {
     } else {
       V all = both<2>(both<1>(v[0], v[1]), both<1>(v[2], v[3]));
       if constexpr (kLanes > 4) add_halves<kLanes / 2>(&all);
-      for (int k = 0; k < 4; ++k) out[k] = all[k];
+      std::memcpy(out, &all, 4 * sizeof(T));
     }
   }
 

@@ -3,6 +3,7 @@
 #include "src/codegen/kernels/products/matrix_vector.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
@@ -17,6 +18,14 @@ constexpr int kRows = 4, kLines = 8;
 template <class T>
 struct Job : MatrixVectors<T> {};
 
+/// What is left from k on of rows by a vector.
+template <class T, int rows>
+TESSERA_INLINE void add_rest(const Job<T>& a, const T* const* row, const T* x, std::int64_t k,
+                             T* total) {
+  for (int r = 0; r < rows; ++r) {
+    for (std::int64_t p = k; p < a.depth; ++p) total[r] += row[r][p] * x[p];
+  }
+}
 /// Rows [i, i + rows) by all vectors, each of which is contiguous: sums of each lane first.
 template <class T, int bytes, int rows, int vectors>
 TESSERA_INLINE void dot_rows(const Job<T>& a, std::int64_t i) {
@@ -35,8 +44,11 @@ TESSERA_INLINE void dot_rows(const Job<T>& a, std::int64_t i) {
       }
     }
   }
+  // Of short rows this takes as long as all before: sums are to stay in registers.
+#pragma GCC unroll 4
   for (int v = 0; v < vectors; ++v) {
     typename W::V lanes[rows];
+#pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) lanes[r] = sum[r][v][0] + sum[r][v][1];
     T total[rows];
     if constexpr (rows == 4) {
@@ -44,10 +56,14 @@ TESSERA_INLINE void dot_rows(const Job<T>& a, std::int64_t i) {
     } else {
       for (int r = 0; r < rows; ++r) total[r] = W::sum(lanes[r]);
     }
-    for (int r = 0; r < rows; ++r) {
-      for (std::int64_t p = k; p < a.depth; ++p) total[r] += row[r][p] * a.x[v * a.x_vector + p];
-      a.y[v * a.y_vector + (i + r) * a.y_row] = total[r];
+    if (k < a.depth) add_rest<T, rows>(a, row, a.x + v * a.x_vector, k, total);
+    T* const y = a.y + v * a.y_vector + i * a.y_row;
+    if (a.y_row == 1) {
+      std::memcpy(y, total, sizeof total);
+      continue;
     }
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) y[r * a.y_row] = total[r];
   }
 }
 template <class T, int bytes, int vectors>
@@ -94,7 +110,8 @@ TESSERA_INLINE void by_columns(const Job<T>& a) {
 }
 
 template <class T, int bytes>
-TESSERA_INLINE void by_vectors(const Job<T>& a) {
+TESSERA_INLINE void by_vectors(const Job<T>& job) {
+  const Job<T> a = job;  // in registers, which what is written doesn't alias
   switch (a.vectors) {
     case 1:
       return a.by_columns ? by_columns<T, bytes, 1>(a) : by_rows<T, bytes, 1>(a);
