@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "src/base/processes/processes.h"
+#include "src/pjrt/ffi/python_lock.h"
 #include "src/pjrt/ffi/user_data.h"
 #include "src/pjrt/program.h"
 
@@ -208,8 +210,8 @@ void settle(const Program& p, Given* given) {
   given->late.clear();
 }
 
+/// `given`: settled.
 compiler::DeviceArrays run(const Program& p, Given given, const std::vector<bool>& donated) {
-  settle(p, &given);
   std::vector<const DeviceMemory*> kept;
   for (std::size_t i = 0; i < given.arrays.size(); ++i) {
     if (donated[i]) continue;
@@ -240,6 +242,7 @@ struct QueuedRun {
     std::exception_ptr error;
     try {
       const ffi::ScopedRun scope(&user_data, observer);
+      settle(*program, &given);
       compiler::DeviceArrays made = run(*program, std::move(given), donated);
       for (std::size_t d = 0; d < results.size(); ++d) {
         for (std::size_t r = 0; r < made.size(); ++r) {
@@ -284,6 +287,42 @@ void promise(const Program& p, const PJRT_LoadedExecutable_Execute_Args& args,
 /// costs together.
 constexpr float kSmallSeconds = 50e-6F;
 
+/// Whether a run that has nothing to wait for is done within the call. What functions of the host
+/// take isn't known; where XLA's client calls them within the call, clients rely on their errors
+/// coming from it, and elsewhere on functions being free to wait for the caller.
+bool runs_in_call(const Program& p) {
+  if (!p.calls_host) return p.seconds.load(std::memory_order_relaxed) <= kSmallSeconds;
+  return p.devices.size() == 1 && (p.calls_python || p.few_flops);
+}
+
+/// Runs the program. Its errors are the call's; those of arguments pass on to the results.
+void run_at_once(const Program& p, const PJRT_LoadedExecutable_Execute_Args& args, Given given,
+                 const std::vector<bool>& donated, const ffi::UserData* user_data) {
+  try {
+    settle(p, &given);
+  } catch (...) {
+    const auto failed = std::make_shared<Event>();
+    failed->fail(std::current_exception());
+    return promise(p, args, failed, nullptr);
+  }
+  compiler::DeviceArrays results;
+  {
+    std::optional<ffi::WithoutPythonLock> without;
+    if (p.calls_host) without.emplace();
+    const ffi::ScopedRun scope(user_data);
+    results = run(p, std::move(given), donated);
+  }
+  for (std::size_t d = 0; d < args.num_devices; ++d) {
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      args.output_lists[d][r] = make_buffer(results[r][p.places[d]], p.result_shards[r],
+                                            memory_of(device_of(p, args, d), p.result_memory[r]));
+    }
+    if (args.device_complete_events != nullptr) {
+      args.device_complete_events[d] = new PJRT_Event{};
+    }
+  }
+}
+
 /// Clients of older versions have none.
 const PJRT_ExecuteContext* context_of(const PJRT_ExecuteOptions* options) {
   constexpr std::size_t kEnd = offsetof(PJRT_ExecuteOptions, context) + sizeof(void*);
@@ -308,32 +347,13 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
     const bool at_once = !p.client->asynchronous || ffi::is_in_run();
     if (!at_once) queue.wait_for_room(lines);
     Given given = take_arguments(p, *args, donated);
-    if (at_once || (!p.calls_host && p.seconds.load(std::memory_order_relaxed) <= kSmallSeconds &&
-                    queue.is_free(lines) && given.is_there())) {
-      compiler::DeviceArrays results;
-      try {
-        const ffi::ScopedRun scope(context == nullptr ? nullptr : &context->user_data);
-        results = run(p, std::move(given), donated);
-      } catch (...) {
-        const auto failed = std::make_shared<Event>();
-        failed->fail(std::current_exception());
-        return promise(p, *args, failed, nullptr);
-      }
-      for (std::size_t d = 0; d < args->num_devices; ++d) {
-        for (std::size_t r = 0; r < results.size(); ++r) {
-          args->output_lists[d][r] =
-              make_buffer(results[r][p.places[d]], p.result_shards[r],
-                          memory_of(device_of(p, *args, d), p.result_memory[r]));
-        }
-        if (args->device_complete_events != nullptr) {
-          args->device_complete_events[d] = new PJRT_Event{};
-        }
-      }
-      return;
+    const ffi::UserData* const user_data = context == nullptr ? nullptr : &context->user_data;
+    if (at_once || (runs_in_call(p) && queue.is_free(lines) && given.is_there())) {
+      return run_at_once(p, *args, std::move(given), donated, user_data);
     }
     auto queued = std::make_shared<QueuedRun>();
     queued->program = program;
-    if (context != nullptr) queued->user_data = context->user_data;
+    if (user_data != nullptr) queued->user_data = *user_data;
     queued->donated = donated;
     queued->done = std::make_shared<Event>();
     promise(p, *args, queued->done, &queued->results);

@@ -12,6 +12,8 @@
 #include "src/base/threads/task_pool.h"
 #include "src/compiler/read_module.h"
 #include "src/compiler/stored_executable.h"
+#include "src/cost/executions.h"
+#include "src/cost/work.h"
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/auto_sharding.h"
 #include "src/ir/rewrite/drop_shardings.h"
@@ -216,14 +218,30 @@ double first_seconds(const Program& p) {
          std::min(devices, double(worker_count()));
 }
 
+/// Flops below which XLA's client runs a program within the call.
+constexpr double kFewFlops = 1000;
+
+/// As XLA counts them: a loop once, however often it goes round.
+double flops_of_one_pass(const ir::Module& device_program) {
+  const std::int64_t devices = device_program.num_partitions * device_program.replica_count;
+  double out = 0;
+  for (const auto& [computation, e] : cost::executions(device_program)) {
+    if (e.times == 0) continue;
+    for (const auto& i : computation->instructions()) out += cost::flops(*i, devices);
+  }
+  return out;
+}
+
 /// How runs are queued.
 void plan_runs(Program& p) {
   for (const PJRT_Device* d : p.addressable) p.lines.push_back(std::size_t(d->device.id));
   if (p.addressable.size() != p.devices.size()) p.lines.push_back(p.client->devices.size());
   p.seconds = float(first_seconds(p));
+  p.few_flops = flops_of_one_pass(p.executable->partitioned()) < kFewFlops;
   for (const auto& c : p.executable->partitioned().computations()) {
     for (const auto& i : c->instructions()) {
       p.calls_host = p.calls_host || ffi::is_handler(*i);
+      p.calls_python = p.calls_python || ffi::is_python_callback(*i);
       const auto* loop = i->attrs.get_if<ir::WhileAttrs>();
       if (loop != nullptr && !loop->known_trip_count) p.seconds = 1;
     }

@@ -34,6 +34,10 @@ struct Program {
   mutable std::atomic<float> seconds = 0;
   /// Runs call functions of the host, which may take any time.
   bool calls_host = false;
+  /// Python's are among these.
+  bool calls_python = false;
+  /// All else that a run does is small, by the measure that XLA has for it.
+  bool few_flops = false;
 
   /// Of one device, as clients see them: with their layouts.
   std::vector<Shape> parameter_shards, result_shards;

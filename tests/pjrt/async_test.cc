@@ -53,6 +53,22 @@ const char* const kAddOne = R"(module @add_one {
   }
 })";
 
+/// Calls the function, and does more than what is done within a call.
+const char* const kCallsFunctionAndMore = R"(module @calls_and_more {
+  func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %y = stablehlo.custom_call @test_function(%x) {api_version = 4 : i32}
+        : (tensor<4xf32>) -> tensor<4xf32>
+    %i = stablehlo.iota dim = 1 : tensor<4x1000xf32>
+    %b = stablehlo.broadcast_in_dim %y, dims = [0] : (tensor<4xf32>) -> tensor<4x1000xf32>
+    %p = stablehlo.multiply %b, %i : tensor<4x1000xf32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %m = stablehlo.reduce(%p init: %zero) applies stablehlo.minimum across dimensions = [1]
+        : (tensor<4x1000xf32>, tensor<f32>) -> tensor<4xf32>
+    %r = stablehlo.add %y, %m : tensor<4xf32>
+    return %r : tensor<4xf32>
+  }
+})";
+
 std::string add_one(const std::string& attributes = "") {
   std::string text = kAddOne;
   return text.replace(text.find("ATTRIBUTES"), 10, attributes);
@@ -137,7 +153,7 @@ bool is_ready(const Buffer& buffer) {
 TEST(PjrtAsync, ExecuteReturnsBeforeTheRunHasEnded) {
   register_test_handler();
   const Client client(1);
-  const Loaded calls = client.compile(kCallsFunction, "");
+  const Loaded calls = client.compile(kCallsFunctionAndMore, "");
   const Buffer x = client.put({1, 2, 3, 4}, {4});
   Gate gate;
   test_function() = [&](const float* in, float* out, std::int64_t n) {
@@ -208,7 +224,8 @@ TEST(PjrtAsync, DonatedMemoryIsReadByRunsBefore) {
 TEST(PjrtAsync, ErrorsPassThroughResults) {
   register_test_handler();
   const Client client(2);
-  const Loaded calls = client.compile(kCallsFunction, ""), add = client.compile(add_one(), "");
+  const Loaded calls = client.compile(kCallsFunctionAndMore, ""),
+               add = client.compile(add_one(), "");
   const Buffer x = client.put({1, 2, 3, 4}, {4});
   test_function() = [](const float*, float*, std::int64_t) { return "it is wrong"; };
   Call failed = start(calls, x.get());
@@ -236,10 +253,29 @@ TEST(PjrtAsync, ErrorsPassThroughResults) {
   EXPECT_TRUE(wait_for(right.event).ok());
 }
 
-TEST(PjrtAsync, AFunctionMayWaitForRunsBehindIt) {
+TEST(PjrtAsync, ErrorsOfSmallRunsAreTheCalls) {
   register_test_handler();
   const Client client(1);
   const Loaded calls = client.compile(kCallsFunction, ""), counts = client.compile(kCounts, "");
+  const Buffer x = client.put({1, 2, 3, 4}, {4}), y = client.put({kLong, 1, 2, 3}, {4});
+  test_function() = [](const float*, float*, std::int64_t) { return "it is wrong"; };
+  PJRT_Buffer* out = nullptr;
+  const Answer a = run(calls, {{x.get()}}, 1, &out);
+  EXPECT_EQ(a.code, PJRT_Error_Code_INTERNAL);
+  EXPECT_NE(a.message.find("it is wrong"), std::string::npos) << a.message;
+  EXPECT_FALSE(is_deleted(x));
+  // Where it waits for its argument, it is the result's.
+  Call first = start(counts, y.get());
+  Call second = start(calls, first.result.get());
+  EXPECT_EQ(wait_for(second.event).code, PJRT_Error_Code_INTERNAL);
+  EXPECT_TRUE(wait_for(first.event).ok());
+}
+
+TEST(PjrtAsync, AFunctionMayWaitForRunsBehindIt) {
+  register_test_handler();
+  const Client client(1);
+  const Loaded calls = client.compile(kCallsFunctionAndMore, ""),
+               counts = client.compile(kCounts, "");
   const Buffer x = client.put({1, 2, 3, 4}, {4}), y = client.put({kLong, 0, 0, 0}, {4});
   Gate gate;
   test_function() = [&](const float* in, float* out, std::int64_t n) {
@@ -325,7 +361,7 @@ TEST(PjrtAsync, ClientsEndWhenAllHasRun) {
   };
   {
     const Client client(1);
-    const Loaded calls = client.compile(kCallsFunction, "");
+    const Loaded calls = client.compile(kCallsFunctionAndMore, "");
     const Buffer x = client.put({1, 2, 3, 4}, {4});
     Call last = start(calls, x.get());
     for (int i = 0; i < 5; ++i) {

@@ -30,6 +30,9 @@ void register_batch_partitionable(std::string_view name);
 /// Whether a handler computes the call.
 bool is_handler(const ir::Instruction& call);
 
+/// Whether that handler calls a function of Python.
+bool is_python_callback(const ir::Instruction& call);
+
 /// Registers calls of Python's functions, as JAX on CPUs makes them. Cheap after the first time.
 void register_python_callbacks();
 /// Calls of Python outside of per-device code happen once for all devices that hold the same, as

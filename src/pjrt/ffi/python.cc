@@ -333,6 +333,11 @@ void register_python_callbacks() {
   });
 }
 
+bool is_python_callback(const ir::Instruction& call) {
+  const auto* attrs = call.attrs.get_if<ir::CustomCallAttrs>();
+  return attrs != nullptr && (attrs->target == kWhole || attrs->target == kParts);
+}
+
 bool prepare_callbacks(ir::Module* module) {
   bool sees_parts = false;
   register_python_callbacks();

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of Python that programs call."""
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -144,6 +146,61 @@ def case_error():
   else:
     raise AssertionError("no error arrived")
   return jax.jit(lambda x: x + 1)(jnp.ones(3))
+
+
+def where_it_fails(call):
+  """Whether the call raises what a function says, or waiting for its results does."""
+  try:
+    made = call()
+  except Exception as e:
+    assert "the function's own text" in str(e), e
+    return "call"
+  try:
+    jax.block_until_ready(made)
+    jax.effects_barrier()
+  except Exception as e:
+    assert "the function's own text" in str(e), e
+    return "wait"
+  return "nowhere"
+
+
+def case_where_errors_are_raised():
+  def bad(*v):
+    raise ValueError("the function's own text")
+  def plain(x):
+    return jax.pure_callback(bad, shape_of(x), x)
+  def loop(x):
+    return jax.lax.fori_loop(0, 1000, lambda i, v: plain(v), x)
+  def unused(x):
+    io_callback(bad, None, x)
+    return x + 1
+  def look(x):
+    jax.debug.callback(bad, x)
+    return x + 1
+  m = Mesh(np.array(jax.devices()), ("x",))
+  x, large = jnp.ones(3), jnp.ones((200, 200))
+  split = jax.device_put(np.ones(8, np.float32), NamedSharding(m, P("x")))
+  mapped = jax.shard_map(plain, mesh=m, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+  jax.block_until_ready((x, large, split))
+  made = [where_it_fails(lambda: jax.jit(f)(x)) for f in (plain, loop, unused, look)]
+  made.append(where_it_fails(lambda: plain(x)))
+  made.append(where_it_fails(lambda: jax.jit(lambda v: plain(v @ v))(large)))
+  assert made == ["call"] * 6, made
+  assert where_it_fails(lambda: jax.jit(mapped)(split)) == "wait"
+
+
+def case_functions_of_many_devices_may_wait_for_their_caller():
+  called = threading.Event()
+  def waits(v):
+    assert called.wait(60)
+    return v
+  m = Mesh(np.array(jax.devices()), ("x",))
+  split = jax.device_put(np.ones(8, np.float32), NamedSharding(m, P("x")))
+  mapped = jax.shard_map(lambda v: jax.pure_callback(waits, shape_of(v), v), mesh=m,
+                         in_specs=P("x"), out_specs=P("x"), check_vma=False)
+  y = jax.jit(mapped)(split)
+  called.set()
+  return y
 
 
 def case_jax_inside():
