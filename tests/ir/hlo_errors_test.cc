@@ -199,8 +199,6 @@ TEST(HloModuleErrors, Structure) {
   expect_error<ParseError>("HloModule m\n", "t.hlo:2: column 1|expected a computation");
   expect_error<ParseError>("HloModule m\np = f32[2] parameter(0)\nROOT r = f32[2] abs(p)\n",
                            "t.hlo:2: column 1|an instruction stands outside of a computation");
-  expect_error<ParseError>("a { ROOT p = f32[] parameter(0) }\nb { ROOT p = f32[] parameter(0) }",
-                           "no computation is marked ENTRY, and there are 2");
   expect_error<ParseError>("a { ROOT p = f32[] parameter(0) }\na { ROOT p = f32[] parameter(0) }",
                            "t.hlo:2|computation 'a' stands twice");
   expect_error<ParseError>(

@@ -407,6 +407,61 @@ TEST(HloModuleForms, CanonicalTextForgetsNames) {
   EXPECT_EQ(to_string(*a, canonical), to_string(*b, canonical));
 }
 
+// Forms that XLA reads and does not print.
+TEST(HloModuleForms, LastComputationIsTheEntryIfNoneIsMarked) {
+  const auto m = parse_hlo(
+      "HloModule m:\nf { ROOT p = f32[] parameter(0) }\ng (q f32[2], r: f32[2]) -> f32[2] { q = "
+      "f32[2] parameter(0) r = f32[2] parameter(1) ROOT s = f32[2] map(q, r), to_apply={ a = f32[] "
+      "parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) } }");
+  EXPECT_EQ(m->name, "m");
+  EXPECT_EQ(m->entry()->name(), "g");
+  EXPECT_EQ(m->entry()->root()->get<DimensionsAttrs>().dims, Dims{0});
+}
+
+TEST(HloModuleForms, LiteralOfOneElementNeedsNoBraces) {
+  const auto m = parse_body("ROOT c = s32[1,1] constant(-7)");
+  EXPECT_EQ(last_line(*m), "c = s32[1,1]{1,0} constant({ { -7 } })");
+  EXPECT_THROW(parse_body("ROOT c = s32[2] constant(-7)"), ParseError);
+}
+
+TEST(HloModuleForms, MetadataMayHaveCommas) {
+  const auto m = parse_body(
+      "ROOT c = f32[] constant(1), metadata={source_line=3, op_type=\"a\" source_file=\"b\", "
+      "op_name=\"c\"}");
+  const Metadata& metadata = *m->entry()->root()->metadata;
+  EXPECT_EQ(metadata.op_type, "a");
+  EXPECT_EQ(metadata.op_name, "c");
+  EXPECT_EQ(metadata.source_line, 3);
+}
+
+TEST(HloModuleForms, QuotedTextMayGoOverLines) {
+  const auto m = parse_body(
+      "p = f32[2] parameter(0)\nROOT c = f32[2] custom-call(p), custom_call_target=\"t\", "
+      "backend_config=\"one\ntwo\"");
+  const auto again = parse_hlo(to_string(*m));
+  EXPECT_EQ(to_string(*again), to_string(*m));
+  EXPECT_NE(to_string(*m).find("one\ntwo"), std::string::npos);
+}
+
+TEST(HloModuleForms, StepsAfterAnAsynchronousStartNeedNotRepeatIt) {
+  const auto m = parse_body(
+      "p = f32[4] parameter(0)\ns = ((f32[4]), f32[2], s32[]) slice-start(p), slice={[1:3]}, "
+      "async_execution_thread=\"copies\"\nu = ((f32[4]), f32[2], s32[]) slice-update(s)\nROOT d = "
+      "f32[2] slice-done(u), metadata={op_name=\"x\"}, async_execution_thread=\"copies\"");
+  const Instruction* done = m->entry()->root();
+  EXPECT_TRUE(done->is(Opcode::async_done));
+  EXPECT_EQ(done->metadata->op_name, "x");
+  const Instruction* start = done->operand(0)->operand(0);
+  EXPECT_TRUE(start->called().at(0)->root()->is(Opcode::slice));
+  // One that repeats it is read as before, and what belongs to another op is not.
+  EXPECT_NO_THROW(parse_body(
+      "p = f32[4] parameter(0)\ns = ((f32[4]), f32[2], s32[]) slice-start(p), slice={[1:3]}\nROOT "
+      "d = f32[2] slice-done(s), slice={[1:3]}"));
+  EXPECT_THROW(parse_body("p = f32[4] parameter(0)\ns = ((f32[4]), f32[2], s32[]) slice-start(p), "
+                          "slice={[1:3]}\nROOT d = f32[2] slice-done(s), dimensions={0}"),
+               ParseError);
+}
+
 TEST(HloModuleForms, ElidedConstantsStayElided) {
   auto m = parse_body("ROOT c = f32[100,100] constant({...})");
   EXPECT_TRUE(m->entry()->root()->get<ConstantAttrs>().elided);

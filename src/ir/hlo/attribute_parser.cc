@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The attributes that opcodes compute with.
 #include <algorithm>
+#include <numeric>
 #include <type_traits>
 
 #include "src/ir/custom_call_targets.h"
@@ -468,6 +469,13 @@ TriangularSolveAttrs triangular_solve(AttributeReader& reader) {
   return a;
 }
 
+// Of the first operand. A map can be over no others, so its text may leave them out.
+Dims all_dims(const Instruction& i) {
+  Dims out(i.operands().empty() ? 0 : i.operand(0)->shape.dims.size());
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
 // Of opcodes whose attributes nothing computes with.
 std::vector<const char*> text_keys(Opcode op) {
   switch (op) {
@@ -495,7 +503,7 @@ std::vector<const char*> text_keys(Opcode op) {
     case Opcode::async_start:
     case Opcode::async_update:
     case Opcode::async_done:
-      return {"async_execution_thread"};
+      return {"async_execution_thread", "output_to_operand_aliasing"};
     default:
       return {};
   }
@@ -512,10 +520,11 @@ Attributes parse_attributes(Opcode op, const Instruction& i, AttributeReader& re
     case Opcode::reverse:
     case Opcode::concatenate:
     case Opcode::reduce:
-    case Opcode::map:
     case Opcode::get_dimension_size:
     case Opcode::set_dimension_size:
       return DimensionsAttrs{reader.dims("dimensions")};
+    case Opcode::map:
+      return DimensionsAttrs{reader.has("dimensions") ? reader.dims("dimensions") : all_dims(i)};
     case Opcode::sort:
       return sort(reader);
     case Opcode::compare:

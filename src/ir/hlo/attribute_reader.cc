@@ -28,6 +28,12 @@ bool AttributeReader::has(std::string_view key) const {
   return std::any_of(items_.begin(), items_.end(), [&](const Item& i) { return i.key == key; });
 }
 
+bool AttributeReader::all_in(std::span<const std::string_view> keys) const {
+  return std::all_of(items_.begin(), items_.end(), [&](const Item& i) {
+    return std::find(keys.begin(), keys.end(), i.key) != keys.end();
+  });
+}
+
 std::optional<std::string_view> AttributeReader::take(std::string_view key) {
   for (Item& item : items_) {
     if (item.key != key) continue;

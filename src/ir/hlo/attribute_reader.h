@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,8 @@ class AttributeReader {
   /// As take, ParseError if it is missing.
   std::string_view need(std::string_view key);
   bool has(std::string_view key) const;
+  /// Whether all keys that stand here are among these.
+  bool all_in(std::span<const std::string_view> keys) const;
 
   Dims dims(std::string_view key);
   Dims dims_or_empty(std::string_view key);

@@ -14,6 +14,12 @@ namespace {
 // What XLA's instructions can have and means nothing here: dropped.
 constexpr const char* kIgnored[] = {"statistics", "origin", "parameter_replication"};
 
+// What a step of an asynchronous op may have without the attributes of the op that it wraps.
+constexpr std::string_view kOfAnyStep[] = {
+    "async_execution_thread", "backend_config", "control-predecessors",
+    "frontend_attributes",    "metadata",       "origin",
+    "parameter_replication",  "sharding",       "statistics"};
+
 // Keys under which an opcode's callees may stand, each with one computation, in order.
 std::vector<std::string_view> single_callee_keys(Opcode op, AttributeReader& reader) {
   switch (op) {
@@ -42,8 +48,12 @@ std::vector<std::string_view> single_callee_keys(Opcode op, AttributeReader& rea
 
 }  // namespace
 
-void HloParser::attributes(Scope& scope, Opcode op, Instruction* i, bool nested) {
+void HloParser::attributes(Scope& scope, const OpcodeWord& word, Instruction* i, bool nested) {
   AttributeReader reader(in_, ir::name(i->opcode), nested);
+  // A step after the start may leave out what its start says of the wrapped op.
+  const bool bare = word.async && word.async != Opcode::async_start && reader.all_in(kOfAnyStep);
+  const Opcode op = bare ? i->opcode : word.op;
+  if (word.async) reader.take("async_execution_thread");
   // Those two have theirs between the parentheses.
   if (op != Opcode::parameter && op != Opcode::constant) {
     i->attrs = parse_attributes(op, *i, reader);
@@ -164,6 +174,7 @@ Metadata HloParser::metadata(AttributeReader& reader, std::string_view value) {
                             "source_column, source_end_column, source_end_line, source_file, "
                             "source_line, stack_frame_id");
       }
+      in_.accept(',');  // XLA prints none, and reads both
     }
   });
   if (auto it = stack_frames_.find(frame); it != stack_frames_.end() && m.source_file.empty()) {

@@ -7,6 +7,7 @@ namespace tessera::ir {
 
 void HloParser::header() {
   module_->name = std::string(in_.name("the module's name"));
+  in_.accept(':');  // which XLA takes as part of the name
   AttributeReader reader(in_, "HloModule");
   if (auto value = reader.take("entry_computation_layout")) layout_at_ = *value;
   module_->replica_count = reader.integer_or("replica_count", 1);

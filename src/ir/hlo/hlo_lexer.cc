@@ -110,7 +110,7 @@ std::string HloLexer::quoted(std::string_view what) {
   ++p_;
   std::string out;
   while (true) {
-    if (p_ == end_ || *p_ == '\n') fail_at(start, "the quoted text has no end (expected '\"')");
+    if (p_ == end_) fail_at(start, "the quoted text has no end (expected '\"')");
     char c = *p_++;
     if (c == '"') return out;
     if (c != '\\') {
@@ -196,7 +196,7 @@ std::string_view HloLexer::value() {
   const char* start = p_;
   if (p_ < end_ && *p_ == '"') {
     ++p_;
-    while (p_ < end_ && *p_ != '"' && *p_ != '\n') p_ += *p_ == '\\' && p_ + 1 < end_ ? 2 : 1;
+    while (p_ < end_ && *p_ != '"') p_ += *p_ == '\\' && p_ + 1 < end_ ? 2 : 1;
     if (p_ == end_ || *p_ != '"') {
       fail_at(start, "the quoted text has no end (expected '\"')");
     }

@@ -22,11 +22,8 @@ std::unique_ptr<Module> HloParser::run() {
   while (!in_.at_end()) computation();
   if (module_->computations().empty()) in_.fail("expected a computation");
   if (module_->entry() == nullptr) {
-    if (module_->computations().size() != 1) {
-      in_.fail("no computation is marked ENTRY, and there are " +
-               std::to_string(module_->computations().size()));
-    }
-    module_->set_entry(module_->computations().front().get());
+    // As XLA reads it: where none is marked, the last one is it.
+    module_->set_entry(last_);
   }
   if (layout_at_.data() != nullptr) check_entry_layout();
   raise_manual_computations(
@@ -60,6 +57,7 @@ void HloParser::computation() {
   rest.finish({});
   if (entry) module_->set_entry(c);
   computations_.emplace(name, c);
+  last_ = c;
 }
 
 void HloParser::signature() {
@@ -68,7 +66,7 @@ void HloParser::signature() {
   if (!in_.accept(')')) {
     do {
       in_.name("the name of a parameter");
-      in_.expect(':', "after the name of a parameter");
+      in_.accept(':');  // which XLA takes as part of the name, so that it may be missing
       in_.shape();
     } while (in_.accept(','));
     in_.expect(')', "after the parameters");
@@ -223,7 +221,7 @@ Instruction* HloParser::right_side(Scope& scope, std::string_view name, bool nes
     operands(scope, word.op, i);
   }
   in_.expect(')', i->opcode == Opcode::constant ? "after the literal" : "after the operands");
-  attributes(scope, word.op, i, nested);
+  attributes(scope, word, i, nested);
   if (word.async == Opcode::async_start) {
     if (!declared) in_.fail_at(word.at, "an asynchronous start needs its shape before the opcode");
     wrap_async(word.op, i, word.at);

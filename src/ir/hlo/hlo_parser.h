@@ -86,7 +86,7 @@ class HloParser {
   void check_or_infer_shape(Instruction* i, bool declared, const OpcodeWord& word);
 
   // attribute_parser.cc
-  void attributes(Scope& scope, Opcode op, Instruction* i, bool nested);
+  void attributes(Scope& scope, const OpcodeWord& word, Instruction* i, bool nested);
   void generic_attributes(Scope& scope, AttributeReader& reader, Instruction* i);
   std::map<std::string, std::string> frontend_attributes(AttributeReader& reader,
                                                          std::string_view value);
@@ -99,6 +99,7 @@ class HloParser {
   HloLexer in_;
   std::unique_ptr<Module> module_;
   std::unordered_map<std::string_view, Computation*> computations_;
+  Computation* last_ = nullptr;  ///< the one that was read last
   std::map<std::int64_t, std::string> file_names_;
   std::map<std::int64_t, Frame> file_locations_, stack_frames_;
   std::int64_t inferred_parts_ = 0;  ///< of the shapes that don't stand in the text

@@ -95,6 +95,10 @@ class LiteralReader {
       return;
     }
     in_.skip();
+    if (depth == 0 && in_.peek() != '{' && shape.element_count() == 1) {
+      read_element(shape.dtype, *next++);  // its one element may stand without braces
+      return;
+    }
     if (in_.peek() != '{') {
       in_.fail("expected '{' before dim " + std::to_string(depth) + " of a literal " +
                shape.to_string());
