@@ -39,6 +39,31 @@ bool is_global(const Compilation& c) {
   return c.module->num_partitions > 1 && !c.options.partitioned_input;
 }
 
+/// Groups of all have as many devices as there are, and the shapes say how many there must be:
+/// text for a number of devices that it doesn't state passes as long as that is not known.
+void check_group_of_all(const ir::Module& module, const ir::Instruction& i) {
+  const auto& a = i.get<ir::CollectiveAttrs>();
+  const bool gathers = i.is(ir::Opcode::all_gather);
+  if (!a.groups.lists.empty() || a.groups.symbolic() || a.dims.size() != 1) return;
+  if (!gathers && !i.is(ir::Opcode::reduce_scatter)) return;
+  const ir::GroupMode mode = ir::group_mode(i.opcode, i.attrs, module.grid());
+  const std::int64_t devices =
+      ir::devices_of_group(mode, ir::numbers_of_all(mode, module.grid()), module.grid());
+  for (std::size_t k = 0; k < i.operands().size(); ++k) {
+    const Shape& result = i.shape.is_tuple ? i.shape.elements[k] : i.shape;
+    const std::int64_t of_operand = i.operand(k)->shape.dims[std::size_t(a.dims[0])];
+    const std::int64_t of_result = result.dims[std::size_t(a.dims[0])];
+    const std::int64_t part = gathers ? of_operand : of_result;
+    const std::int64_t whole = gathers ? of_result : of_operand;
+    if (part * devices == whole) continue;
+    throw CompileError(
+        fmt::format("{} joins all devices, and module {} is for {}: dim {} of size {} and {} parts "
+                    "of {} don't agree; state num_partitions or replica_count",
+                    i.describe(), module.name, devices, a.dims[0], whole, devices, part),
+        i.location());
+  }
+}
+
 /// Text may name any device in a collective; those that don't exist can't take part.
 void check_devices(const ir::Module& module) {
   const auto check = [&](const ir::Instruction& i, std::int64_t device, const char* where) {
@@ -62,6 +87,7 @@ void check_devices(const ir::Module& module) {
         for (const auto& group : collective->groups.lists) {
           for (const std::int64_t device : group) check(*i, device, "replica_groups");
         }
+        check_group_of_all(module, *i);
       }
     }
   }

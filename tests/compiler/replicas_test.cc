@@ -276,5 +276,19 @@ TEST(Replicas, WhatJoinsPartsOfReplicasIsRefused) {
   }
 }
 
+TEST(Replicas, GroupsOfAllHaveAsManyDevicesAsTheShapesSay) {
+  const std::string op =
+      "  x = f32[2] parameter(0)\n  ROOT r = f32[8] all-gather(x), dimensions={0}, "
+      "replica_groups={}";
+  try {
+    compiler::compile(ir::parse_hlo(hlo(1, 1, op)));
+    FAIL() << "four parts of one device";
+  } catch (const CompileError& e) {
+    EXPECT_NE(e.message().find("is for 1: dim 0 of size 8 and 1 parts of 2"), std::string::npos)
+        << e.message();
+  }
+  EXPECT_NO_THROW(compiler::compile(ir::parse_hlo(hlo(4, 1, op))));
+}
+
 }  // namespace
 }  // namespace tessera::testing
