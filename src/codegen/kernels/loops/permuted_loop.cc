@@ -11,19 +11,19 @@ namespace {
 using ReadKind = LoopExpr::Kind;
 using ReadRegister = LoopExpr::Register;
 
-struct Piece {
+struct StridedPiece {
   std::int64_t extent = 1, stride = 0;
 };
 
 /// The pieces, outermost first, that make up each of the dims; false if one lies across a border.
-bool split(std::vector<Piece> pieces, const std::array<std::int64_t, 3>& dims,
-           std::array<std::vector<Piece>, 3>* out) {
+bool split(std::vector<StridedPiece> pieces, const std::array<std::int64_t, 3>& dims,
+           std::array<std::vector<StridedPiece>, 3>* out) {
   for (std::size_t d = 3; d-- > 0;) {
     std::int64_t left = dims[d];
     while (left > 1) {
       if (pieces.empty()) return false;
-      Piece& last = pieces.back();
-      std::vector<Piece>& to = (*out)[d];
+      StridedPiece& last = pieces.back();
+      std::vector<StridedPiece>& to = (*out)[d];
       if (left % last.extent == 0) {
         to.insert(to.begin(), last);
         left /= last.extent;
@@ -42,19 +42,19 @@ bool split(std::vector<Piece> pieces, const std::array<std::int64_t, 3>& dims,
 
 bool permute_strided(ReadRegister* r, const std::array<std::int64_t, 3>& dims,
                      const std::array<int, 3>& order) {
-  std::vector<Piece> pieces;
+  std::vector<StridedPiece> pieces;
   if (r->kind == ReadKind::contiguous) {
     pieces.push_back({dims[0] * dims[1] * dims[2], 1});
   } else {
     for (std::size_t d = 0; d < r->dims.size(); ++d) pieces.push_back({r->dims[d], r->strides[d]});
   }
-  std::array<std::vector<Piece>, 3> parts;
+  std::array<std::vector<StridedPiece>, 3> parts;
   if (!split(std::move(pieces), dims, &parts)) return false;
   r->kind = ReadKind::broadcast;
   r->dims.clear();
   r->strides.clear();
   for (const int d : order) {
-    for (const Piece& p : parts[std::size_t(d)]) {
+    for (const StridedPiece& p : parts[std::size_t(d)]) {
       // What goes on at the same pace is one dim.
       if (!r->dims.empty() && r->strides.back() == p.stride * p.extent) {
         r->dims.back() *= p.extent;
