@@ -259,7 +259,7 @@ TEST(PjrtAsync, ErrorsOfSmallRunsAreTheCalls) {
   const Loaded calls = client.compile(kCallsFunction, ""), counts = client.compile(kCounts, "");
   const Buffer x = client.put({1, 2, 3, 4}, {4}), y = client.put({kLong, 1, 2, 3}, {4});
   test_function() = [](const float*, float*, std::int64_t) { return "it is wrong"; };
-  PJRT_Buffer* out = nullptr;
+  std::vector<std::vector<Buffer>> out;
   const Answer a = run(calls, {{x.get()}}, 1, &out);
   EXPECT_EQ(a.code, PJRT_Error_Code_INTERNAL);
   EXPECT_NE(a.message.find("it is wrong"), std::string::npos) << a.message;
