@@ -23,6 +23,8 @@ struct PreparedCall {
                      std::span<const MutableBufferView> results, std::int64_t begin,
                      std::int64_t end)>
       run;
+  /// Whether `run` may throw.
+  bool may_throw = true;
   /// Parts of the work that don't depend on each other: batches.
   std::int64_t units = 1;
   /// Estimate for all units.

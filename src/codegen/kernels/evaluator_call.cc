@@ -43,6 +43,7 @@ void run_evaluator(const runtime::KernelCall& call) {
 
 KernelDescriptor evaluator_kernel(std::shared_ptr<const ir::Instruction> instruction) {
   KernelDescriptor kernel;
+  kernel.may_throw = true;
   kernel.nanoseconds = prices::call::kEvaluator;
   for (const ir::Instruction* o : instruction->operands()) {
     kernel.nanoseconds += double(o->shape.byte_count()) * prices::byte::kEvaluated;

@@ -30,6 +30,8 @@ struct KernelDescriptor {
   bool has_effects = false;  ///< as KernelTask has it
   /// Results that may be written over operands, where it takes these as they stand.
   std::vector<runtime::KernelTask::Reuse> reuse;
+  /// It may throw: nothing unwinds compiled code, so that it isn't called from there.
+  bool may_throw = false;
   KernelBody body;  ///< what of it others can take in
   /// The same, added up while rows of both inputs are made. Null if it is no such sum.
   std::shared_ptr<const RowSums> row_sums;

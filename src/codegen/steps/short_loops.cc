@@ -77,7 +77,8 @@ class LoopProgram {
         continue;
       }
       const KernelTask* task = task_of(step);
-      if (task == nullptr || task->has_effects || task->transfers_to || task->outputs.empty()) {
+      if (task == nullptr || task->has_effects || task->transfers_to || task->outputs.empty() ||
+          kernels_.at(task->kernel).may_throw) {
         return 2 * prices::short_steps::kTrip;
       }
       sum += std::max(1.0, task->nanoseconds - prices::short_steps::kStart);

@@ -44,7 +44,7 @@ class Joiner {
   bool add(const Block& block, std::size_t n, Chain* chain) const {
     const KernelTask* task = task_of(block.steps[n]);
     if (task == nullptr || task->has_effects || task->transfers_to || task->outputs.empty() ||
-        task->nanoseconds > prices::short_steps::kStep) {
+        kernels_.at(task->kernel).may_throw || task->nanoseconds > prices::short_steps::kStep) {
       return false;
     }
     const auto classes = [&](SlotId s) { return slot(s).classes; };

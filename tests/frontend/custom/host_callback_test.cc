@@ -112,6 +112,40 @@ TEST(HostCallbacks, WrongResultsAreErrors) {
   expect_error<ValueError>([&] { (void)g(ones({4})); }, {"no such table"});
 }
 
+TEST(HostCallbacks, ErrorsLeaveShortLoops) {
+  const auto steps = jit([](Array x) {
+    return fori_loop(
+        0, 100,
+        [](Array i, Array c) {
+          const Array y = pure_callback(
+              [](Array v, Array k) -> Array {
+                if (k.item<int>() == 7) throw ValueError("no such step");
+                return v;
+              },
+              c, c, i);
+          return y * 2 + 1;
+        },
+        x);
+  });
+  expect_error<ValueError>([&] { (void)steps(ones({4})); }, {"no such step"});
+  // In a branch, too, that most steps don't take.
+  const auto branches = jit([](Array x) {
+    return fori_loop(
+        0, 100,
+        [](Array i, Array c) {
+          return cond(
+              i == 5,
+              [](Array v) {
+                return pure_callback([](Array) -> Array { throw ValueError("no such branch"); }, v,
+                                     v);
+              },
+              [](Array v) { return v + 1; }, c);
+        },
+        x);
+  });
+  expect_error<ValueError>([&] { (void)branches(ones({4})); }, {"no such branch"});
+}
+
 TEST(HostCallbacks, IoCallbacksHappenOnceAndInOrder) {
   std::vector<int> seen;
   const auto note = [&](Array v) {

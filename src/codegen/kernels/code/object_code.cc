@@ -110,7 +110,7 @@ class Linker {
     }
   }
 
-  /// Frames aren't unwound through kernels: they throw nothing.
+  /// Frames aren't unwound through kernels: they throw nothing (KernelDescriptor::may_throw).
   bool is_loaded(std::size_t section) const {
     const Elf64_Shdr& s = sections_[section];
     return (s.sh_flags & SHF_ALLOC) != 0 && s.sh_type == SHT_PROGBITS && s.sh_size != 0 &&
