@@ -85,6 +85,7 @@ bool has_core(const Leaf& leaf) {
 /// What a run needs, decoded.
 struct Run {
   std::vector<Leaf> operands, results;
+  Target::Raw raw;
   Batch frame;
   BatchFunction function = nullptr;
   void (*decode_scalars)(const std::vector<std::int64_t>&, Options*) = nullptr;
@@ -161,7 +162,11 @@ struct Run {
         const std::int64_t columns = frame.sizes[std::size_t(leaf.dims[1])];
         auto* const moved =
             work->get<std::byte>(kFirstMatrix + leaf.slot, rows * columns * std::int64_t(element));
-        transpose_bytes(element, at, rows, columns, moved);
+        if (raw.operands[i]) {
+          std::memcpy(moved, at, std::size_t(rows * columns) * element);
+        } else {
+          transpose_bytes(element, at, rows, columns, moved);
+        }
         at = moved;
       }
       batch.in[std::size_t(leaf.slot)] = at;
@@ -181,9 +186,14 @@ struct Run {
       const Leaf& leaf = results[i];
       if (leaf.kind != Leaf::Kind::matrix) continue;
       const std::size_t element = byte_size(leaf.dtype);
-      transpose_bytes(element, static_cast<std::byte*>(batch.out[std::size_t(leaf.slot)]),
-                      frame.sizes[std::size_t(leaf.dims[1])],
-                      frame.sizes[std::size_t(leaf.dims[0])], place(leaf, element, out[i].bytes()));
+      const auto* const made = static_cast<std::byte*>(batch.out[std::size_t(leaf.slot)]);
+      std::byte* const to = place(leaf, element, out[i].bytes());
+      if (raw.results[i]) {
+        std::memcpy(to, made, std::size_t(core_size(leaf, frame)) * element);
+      } else {
+        transpose_bytes(element, made, frame.sizes[std::size_t(leaf.dims[1])],
+                        frame.sizes[std::size_t(leaf.dims[0])], to);
+      }
     }
   }
 };
@@ -324,31 +334,52 @@ Target::Bound Target::bind(const ir::Instruction& call) const {
   return bound;
 }
 
-void Target::check_layouts(const ir::Instruction& call) const {
+/// Whether the last two dims lie in memory as the others do, and not swapped; NotImplementedError
+/// for any other order.
+bool Target::is_raw(const ir::Instruction& call, const Leaf& leaf, const Shape& shape,
+                    const Dims& minor_to_major, const std::string& which) const {
+  const auto rank = std::int64_t(shape.dims.size());
+  if (leaf.kind != Leaf::Kind::matrix || std::int64_t(minor_to_major.size()) != rank) return false;
+  const std::int64_t row = rank - 2, column = rank - 1;
+  if (shape.dims[std::size_t(row)] <= 1 || shape.dims[std::size_t(column)] <= 1) return false;
+  const std::int64_t first = minor_to_major[0], second = minor_to_major[1];
+  if (first == row && second == column) return false;
+  if (first == column && second == row) return true;
+  throw NotImplementedError("custom call to \"" + call.get<ir::CustomCallAttrs>().target + "\" (" +
+                                call.describe() + ") asks for " + which + " in the layout {" +
+                                join(minor_to_major) + "}; valid: matrices in one piece, {" +
+                                std::to_string(row) + "," + std::to_string(column) + ",...} or {" +
+                                std::to_string(column) + "," + std::to_string(row) + ",...}",
+                            call.location());
+}
+
+Target::Raw Target::raw(const ir::Instruction& call) const {
+  Raw out;
   const std::vector<Dims> layouts = ir::operand_layouts(call);
-  for (std::size_t i = 0; i < operands_.size() && i < layouts.size(); ++i) {
-    const Dims& dims = call.operand(i)->shape.dims;
-    const auto rank = std::int64_t(dims.size());
-    if (operands_[i].kind != Leaf::Kind::matrix || std::int64_t(layouts[i].size()) != rank) {
-      continue;
-    }
-    if (dims[std::size_t(rank - 1)] <= 1 || dims[std::size_t(rank - 2)] <= 1) continue;
-    if (layouts[i][0] == rank - 2 && layouts[i][1] == rank - 1) continue;
-    throw NotImplementedError(
-        "custom call to \"" + call.get<ir::CustomCallAttrs>().target + "\" (" + call.describe() +
-            ") asks for operand " + std::to_string(i) + " in the layout {" + join(layouts[i]) +
-            "}; LAPACK takes matrices column-major, {" + std::to_string(rank - 2) + "," +
-            std::to_string(rank - 1) + ",...}",
-        call.location());
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    out.operands.push_back(i < layouts.size() &&
+                           is_raw(call, operands_[i], call.operand(i)->shape, layouts[i],
+                                  "operand " + std::to_string(i)));
   }
+  // Texts leave out layouts of results that are row-major; where no operand is, it means nothing.
+  const std::vector<Shape> results = flatten(call.shape);
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    Dims order(results[i].layout.begin(), results[i].layout.end());
+    for (std::size_t d = results[i].dims.size(); order.size() < results[i].dims.size();) {
+      order.push_back(std::int64_t(--d));
+    }
+    out.results.push_back(
+        out.any() && is_raw(call, results_[i], results[i], order, "result " + std::to_string(i)));
+  }
+  return out;
 }
 
 PreparedCall Target::prepare(const ir::Instruction& call) const {
-  check_layouts(call);
   Bound bound = bind(call);
   Run run;
   run.operands = operands_;
   run.results = results_;
+  run.raw = raw(call);
   run.function = run_;
   run.decode_scalars = routine_.decode_scalars;
   run.misfit = routine_.misfit;
@@ -383,6 +414,7 @@ PreparedCall Target::prepare(const ir::Instruction& call) const {
   out.nanoseconds = double(out.units) *
                     (prices::call::kLapack + routine_.cost * (is_complex(dtype_) ? 4 : 1) *
                                                  largest * small * prices::other::kLapackOperation);
+  out.may_throw = run.decode_scalars != nullptr;
   out.run = std::move(run);
   return out;
 }
@@ -414,6 +446,7 @@ std::optional<ir::FactorRuleSpec> Target::rule(const ir::Instruction& call) cons
     batch.push_back(factor(numbered('b', d), bound.batch[d], false));
   }
   std::map<char, int> free;
+  const bool may_split = !raw(call).any();
   // Right-hand sides are solved one by one, where the call says on which side the matrix stands.
   char columns = '\0';
   const bool solves = routine_.name.find("trsm_ffi") != std::string::npos;
@@ -431,7 +464,7 @@ std::optional<ir::FactorRuleSpec> Target::rule(const ir::Instruction& call) cons
     for (std::size_t d = dims.size(); d < shape.dims.size(); ++d) {
       const std::size_t own = d - (has_core(leaf) ? batch.size() : 0);
       const char symbol = has_core(leaf) ? leaf.dims[own] : '\0';
-      const bool split = symbol != '\0' && (leaf.free[own] || symbol == columns);
+      const bool split = may_split && symbol != '\0' && (leaf.free[own] || symbol == columns);
       const std::string name = numbered('f', spec.factor_sizes.size());
       if (!split) {
         dims.push_back({factor(name, shape.dims[d], true)});

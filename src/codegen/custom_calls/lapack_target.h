@@ -2,6 +2,8 @@
 // A LAPACK routine as a custom call target.
 #pragma once
 
+#include <algorithm>
+
 #include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/lapack_routine.h"
 
@@ -21,6 +23,16 @@ class Target : public ir::CustomCallTarget, public CallKernel {
     std::string text;
   };
 
+  /// Of each operand and result: LAPACK has its memory as it is, though it isn't column-major, as
+  /// the call asks for. What is a row to LAPACK is none of the array.
+  struct Raw {
+    std::vector<bool> operands, results;
+    bool any() const {
+      return std::find(operands.begin(), operands.end(), true) != operands.end() ||
+             std::find(results.begin(), results.end(), true) != results.end();
+    }
+  };
+
   Target(const Routine& routine, DType dtype);
 
   PreparedCall prepare(const ir::Instruction& call) const override;
@@ -35,7 +47,9 @@ class Target : public ir::CustomCallTarget, public CallKernel {
     Batch frame;  ///< sizes and options
   };
   Bound bind(const ir::Instruction& call) const;
-  void check_layouts(const ir::Instruction& call) const;
+  Raw raw(const ir::Instruction& call) const;
+  bool is_raw(const ir::Instruction& call, const Leaf& leaf, const Shape& shape,
+              const Dims& minor_to_major, const std::string& which) const;
   [[noreturn]] void misfit(const ir::Instruction& call, const std::string& what) const;
   std::vector<Leaf> leaves(const std::string& text) const;
 
