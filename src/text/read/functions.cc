@@ -151,6 +151,18 @@ void Reader::declare(Function* declared) {
   }
 }
 
+namespace {
+
+bool compares_scalars(const Function& f) {
+  return !f.arguments.empty() &&
+         std::all_of(f.arguments.begin(), f.arguments.end(),
+                     [](const Function::Argument& a) { return a.type->is_scalar(); }) &&
+         f.results.size() == 1 && f.results[0].type->is_scalar() &&
+         f.results[0].type->dtype == DType::pred;
+}
+
+}  // namespace
+
 void Reader::finish_functions() {
   Function* main = nullptr;
   if (auto it = by_name_.find("main"); it != by_name_.end()) main = it->second;
@@ -174,8 +186,11 @@ void Reader::finish_functions() {
   for (Function& f : functions_) {
     f.computation = module_->add_computation(std::string(f.name));
   }
-  for (Function& f : functions_) {
-    if (f.body != nullptr) read_body(f);
+  // Operations that sort look at what compares, which may stand behind them.
+  for (const bool comparators : {true, false}) {
+    for (Function& f : functions_) {
+      if (f.body != nullptr && compares_scalars(f) == comparators) read_body(f);
+    }
   }
   module_->set_entry(main->computation);
   entry_arguments(*main);
