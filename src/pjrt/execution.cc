@@ -265,6 +265,13 @@ const PJRT_Device& device_of(const Program& p, const PJRT_LoadedExecutable_Execu
   return args.execute_device != nullptr ? *args.execute_device : *p.addressable[d];
 }
 
+/// Tells the call when its run has ended.
+void tell_end(const PJRT_LoadedExecutable_Execute_Args& args, const std::shared_ptr<Event>& end) {
+  for (std::size_t d = 0; args.device_complete_events != nullptr && d < args.num_devices; ++d) {
+    args.device_complete_events[d] = new PJRT_Event{end};
+  }
+}
+
 /// Gives the call results that come when the event happens. `to`, if any, holds them, too.
 void promise(const Program& p, const PJRT_LoadedExecutable_Execute_Args& args,
              const std::shared_ptr<Event>& done,
@@ -276,9 +283,6 @@ void promise(const Program& p, const PJRT_LoadedExecutable_Execute_Args& args,
       args.output_lists[d][r] = make_buffer(pending, p.result_shards[r],
                                             memory_of(device_of(p, args, d), p.result_memory[r]));
       if (to != nullptr) to->back().push_back(pending);
-    }
-    if (args.device_complete_events != nullptr) {
-      args.device_complete_events[d] = new PJRT_Event{done};
     }
   }
 }
@@ -297,13 +301,15 @@ bool runs_in_call(const Program& p) {
 
 /// Runs the program. Its errors are the call's; those of arguments pass on to the results.
 void run_at_once(const Program& p, const PJRT_LoadedExecutable_Execute_Args& args, Given given,
-                 const std::vector<bool>& donated, const ffi::UserData* user_data) {
+                 const std::vector<bool>& donated, const std::vector<std::size_t>& lines,
+                 const ffi::UserData* user_data) {
   try {
     settle(p, &given);
   } catch (...) {
     const auto failed = std::make_shared<Event>();
     failed->fail(std::current_exception());
-    return promise(p, args, failed, nullptr);
+    promise(p, args, failed, nullptr);
+    return tell_end(args, failed);
   }
   compiler::DeviceArrays results;
   {
@@ -317,10 +323,10 @@ void run_at_once(const Program& p, const PJRT_LoadedExecutable_Execute_Args& arg
       args.output_lists[d][r] = make_buffer(results[r][p.places[d]], p.result_shards[r],
                                             memory_of(device_of(p, args, d), p.result_memory[r]));
     }
-    if (args.device_complete_events != nullptr) {
-      args.device_complete_events[d] = new PJRT_Event{};
-    }
   }
+  // A function that waits for what it runs doesn't wait for itself.
+  const bool may_follow = p.calls_host && !ffi::is_in_run();
+  tell_end(args, may_follow ? p.client->runs->end_of_host_run(lines, nullptr) : nullptr);
 }
 
 /// Clients of older versions have none.
@@ -349,7 +355,7 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
     Given given = take_arguments(p, *args, donated);
     const ffi::UserData* const user_data = context == nullptr ? nullptr : &context->user_data;
     if (at_once || (runs_in_call(p) && queue.is_free(lines) && given.is_there())) {
-      return run_at_once(p, *args, std::move(given), donated, user_data);
+      return run_at_once(p, *args, std::move(given), donated, lines, user_data);
     }
     auto queued = std::make_shared<QueuedRun>();
     queued->program = program;
@@ -357,6 +363,7 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
     queued->donated = donated;
     queued->done = std::make_shared<Event>();
     promise(p, *args, queued->done, &queued->results);
+    tell_end(*args, p.calls_host ? queue.end_of_host_run(lines, queued->done) : queued->done);
     std::vector<std::shared_ptr<Event>> after;
     for (const Given::Late& l : given.late) {
       if (!l.value->done->is_complete()) after.push_back(l.value->done);

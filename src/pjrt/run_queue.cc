@@ -36,6 +36,28 @@ Queues& queues() {
   return *instance;
 }
 
+/// Happens, or fails, as `done` does, once the others have ended, too.
+std::shared_ptr<Event> after_all(const std::shared_ptr<Event>& done,
+                                 const std::vector<std::shared_ptr<Event>>& others) {
+  struct Join {
+    std::atomic<std::size_t> left;
+    std::exception_ptr error;
+  };
+  const auto end = std::make_shared<Event>();
+  const auto join = std::make_shared<Join>();
+  join->left = others.size() + 1;
+  const auto met = [end, join] {
+    if (--join->left > 0) return;
+    join->error ? end->fail(join->error) : end->complete();
+  };
+  for (const auto& e : others) e->when_complete([met](const std::exception_ptr&) { met(); });
+  done->when_complete([met, join](const std::exception_ptr& error) {
+    join->error = error;
+    met();
+  });
+  return end;
+}
+
 }  // namespace
 
 struct RunQueue::Task final : ffi::HostCallObserver {
@@ -54,7 +76,7 @@ struct RunQueue::Task final : ffi::HostCallObserver {
   std::atomic<bool> told = false;
 };
 
-RunQueue::RunQueue(std::size_t lines) : last_(lines), depth_(lines, 0) {
+RunQueue::RunQueue(std::size_t lines) : last_(lines), depth_(lines, 0), host_runs_(lines) {
   Queues& q = queues();
   const std::lock_guard lock(q.mutex);
   q.all.insert(this);
@@ -114,6 +136,25 @@ void RunQueue::wait_for_room(const std::vector<std::size_t>& lines) const {
   const ffi::WithoutPythonLock without;
   std::unique_lock lock(mutex_);
   changed_.wait(lock, room);
+}
+
+std::shared_ptr<Event> RunQueue::end_of_host_run(const std::vector<std::size_t>& lines,
+                                                 std::shared_ptr<Event> done) {
+  std::vector<std::shared_ptr<Event>> before;
+  const std::lock_guard lock(mutex_);
+  for (const std::size_t l : lines) {
+    const std::shared_ptr<Event>& e = host_runs_[l];
+    if (e == nullptr || e->is_complete()) continue;
+    if (std::find(before.begin(), before.end(), e) == before.end()) before.push_back(e);
+  }
+  if (before.empty() && done == nullptr) return nullptr;
+  if (done == nullptr) {
+    done = std::make_shared<Event>();
+    done->complete();
+  }
+  if (!before.empty()) done = after_all(done, before);
+  for (const std::size_t l : lines) host_runs_[l] = done;
+  return done;
 }
 
 void RunQueue::add(const std::vector<std::size_t>& lines,

@@ -40,6 +40,11 @@ class RunQueue {
   bool is_free(const std::vector<std::size_t>& lines) const;
   /// Waits while many runs wait on one of the lines, so that memory is bounded.
   void wait_for_room(const std::vector<std::size_t>& lines) const;
+  /// When a run that calls functions of the host, and is `done` then (null: it is), has ended with
+  /// all others before it on these lines. It may be done before these, and clients that want to
+  /// know whether all functions have returned ask the last run alone. Null: it has.
+  std::shared_ptr<Event> end_of_host_run(const std::vector<std::size_t>& lines,
+                                         std::shared_ptr<Event> done);
   /// Does the work in its turn, once all events have happened or failed.
   void add(const std::vector<std::size_t>& lines, const std::vector<std::shared_ptr<Event>>& after,
            Work work);
@@ -58,8 +63,9 @@ class RunQueue {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;  ///< there is room, or nothing is left
   std::condition_variable work_;
-  std::vector<std::shared_ptr<Task>> last_;  ///< of each line
-  std::vector<int> depth_;                   ///< of each line: tasks that aren't done
+  std::vector<std::shared_ptr<Task>> last_;        ///< of each line
+  std::vector<int> depth_;                         ///< of each line: tasks that aren't done
+  std::vector<std::shared_ptr<Event>> host_runs_;  ///< of each line: the end of the last one
   std::deque<std::shared_ptr<Task>> ready_;
   std::vector<std::thread> workers_;
   std::size_t idle_ = 0;

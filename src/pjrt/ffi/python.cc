@@ -38,6 +38,7 @@ struct Python {
   PyObject* (*bytes)(const char*, std::ptrdiff_t) = nullptr;
   int (*bytes_of)(PyObject*, char**, std::ptrdiff_t*) = nullptr;
   const char* (*text)(PyObject*) = nullptr;
+  void* (*pointer_of)(PyObject*) = nullptr;
   void (*clear)() = nullptr;
   void (*decrement)(PyObject*) = nullptr;
   bool complete = true;
@@ -58,6 +59,7 @@ struct Python {
     find(&bytes, "PyBytes_FromStringAndSize");
     find(&bytes_of, "PyBytes_AsStringAndSize");
     find(&text, "PyUnicode_AsUTF8");
+    find(&pointer_of, "PyLong_AsVoidPtr");
     find(&clear, "PyErr_Clear");
     find(&decrement, "Py_DecRef");
   }
@@ -284,6 +286,46 @@ constexpr const char* kWhole = "xla_ffi_python_cpu_callback";
 /// Functions that are called with what a device has of each array.
 constexpr const char* kParts = "xla_ffi_partitioned_python_cpu_callback";
 
+/// Functions that are given the memory of arrays, and write results there: jaxlib has a handler for
+/// them, which makes objects of its own of a call's frame.
+constexpr const char* kBuffers = "xla_buffer_python_cpu_callback";
+
+/// That handler; null if there is no jaxlib that has it.
+XLA_FFI_Handler* handler_of_jaxlib() {
+  static const Python p;
+  if (!p.complete || !python_runs()) return nullptr;
+  static constexpr const char* kFind = R"py(
+def _find(name):
+  import ctypes
+  from jaxlib import xla_client
+  get = ctypes.pythonapi.PyCapsule_GetPointer
+  get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+  return get(xla_client.custom_call_targets('Host')[name]['execute'], None)
+
+_handler = _find('xla_buffer_python_cpu_callback')
+)py";
+  Session session(p);
+  constexpr int kFile = 257;  // Py_file_input
+  PyObject* const names = p.dict(p.module("_tessera_pjrt"));
+  if (session.own(p.run(kFind, kFile, names, names)) == nullptr) {
+    p.clear();
+    return nullptr;
+  }
+  PyObject* const found = p.item(names, "_handler");
+  return found == nullptr ? nullptr : reinterpret_cast<XLA_FFI_Handler*>(p.pointer_of(found));
+}
+
+/// Registers it once a program needs it. Calls are refused if it isn't there.
+void register_buffer_callbacks() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (XLA_FFI_Handler* const handler = handler_of_jaxlib()) {
+      register_handler(kBuffers, "Host", {nullptr, nullptr, nullptr, handler},
+                       {.bytes_for_bits = true, .needs_stream = true});
+    }
+  });
+}
+
 /// Says of a call that it is of the host; how it is run, its target knows.
 class OnHost : public ir::HostCallback {
  public:
@@ -335,7 +377,8 @@ void register_python_callbacks() {
 
 bool is_python_callback(const ir::Instruction& call) {
   const auto* attrs = call.attrs.get_if<ir::CustomCallAttrs>();
-  return attrs != nullptr && (attrs->target == kWhole || attrs->target == kParts);
+  return attrs != nullptr &&
+         (attrs->target == kWhole || attrs->target == kParts || attrs->target == kBuffers);
 }
 
 bool prepare_callbacks(ir::Module* module) {
@@ -354,14 +397,15 @@ bool prepare_callbacks(ir::Module* module) {
       if (!i->is(ir::Opcode::custom_call)) continue;
       // Steps of plans make something: what gives nothing gives a token, which nobody reads.
       const std::string& target = i->get<ir::CustomCallAttrs>().target;
+      if (target == kBuffers) register_buffer_callbacks();
       if (i->shape.is_tuple && flatten(i->shape).empty() &&
           (is_handler(*i) || target == "dce_sink")) {
         i->shape = Shape(DType::token, {});
         i->sharding.clear();
       }
       const auto& attrs = i->get<ir::CustomCallAttrs>();
+      if (is_python_callback(*i)) wait_at_exit();
       if (attrs.target != kWhole && attrs.target != kParts) continue;
-      wait_at_exit();
       if (per_device.count(c.get()) > 0) continue;
       // What JAX says of where it runs, on the first device, is so that it runs once.
       i->sharding.clear();

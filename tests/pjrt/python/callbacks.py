@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of Python that programs call."""
 import threading
+import time
 
 import jax
 import jax.numpy as jnp
@@ -201,6 +202,46 @@ def case_functions_of_many_devices_may_wait_for_their_caller():
   y = jax.jit(mapped)(split)
   called.set()
   return y
+
+
+def case_barriers_wait_for_all_functions():
+  """Programs may end before those in front of them whose functions take longer."""
+  m = Mesh(np.array(jax.devices()), ("x",))
+  x = jax.device_put(np.ones(8, np.float32), NamedSharding(m, P("x")))
+  seen = []
+  def slow(v):
+    time.sleep(0.3)
+    seen.append("slow")
+  def program(function):
+    return jax.jit(lambda v: (io_callback(function, None, v), v + 1)[1])
+  first, second = program(slow), program(lambda v: seen.append("quick"))
+  first(x)
+  second(x)
+  jax.effects_barrier()
+  assert sorted(seen) == ["quick", "slow"], seen
+  y = first(x)
+  jnp.sin(y)
+  jax.effects_barrier()
+  assert len(seen) == 3, seen
+
+
+def case_buffers():
+  from jax.experimental.buffer_callback import buffer_callback
+  def add(ctx, out, a, b):
+    np.asarray(out)[...] = np.asarray(a) + np.asarray(b)
+  def fails(ctx, out, a):
+    raise ValueError("the function's own text")
+  x, y = jnp.arange(12.0).reshape(3, 4), jnp.ones((3, 4))
+  out = []
+  for method in ("sequential", "expand_dims"):
+    f = buffer_callback(add, jax.ShapeDtypeStruct((4,), np.float32), vmap_method=method)
+    out.append(jax.vmap(f)(x, y))
+  whole = buffer_callback(add, shape_of(x))
+  out.append(jax.jit(lambda a, b: whole(a * 2, b) + 1)(x, y))
+  bad = buffer_callback(fails, shape_of(x))
+  assert where_it_fails(lambda: jax.jit(bad)(x)) == "call"
+  assert where_it_fails(lambda: jax.lax.fori_loop(0, 3, lambda i, v: bad(v), x)) == "call"
+  return out
 
 
 def case_jax_inside():
