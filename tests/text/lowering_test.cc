@@ -73,12 +73,13 @@ TEST(Lowering, ApproxTopKOfPlacesIsTopK) {
   for (const auto& [direction, want] :
        {std::pair("GT", std::vector<std::int64_t>{4, 1, 2, 0, 1, 4}),
         std::pair("LT", std::vector<std::int64_t>{3, 0, 2, 5, 2, 3})}) {
-    const auto m = read_verified(
+    const std::string compares =
         "func.func @compare(%a: tensor<f32>, %b: tensor<f32>, %i: tensor<i32>, %j: tensor<i32>) "
         "-> tensor<i1> {\n  %0 = stablehlo.compare " +
         std::string(direction) +
         ", %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
-        "  stablehlo.return %0 : tensor<i1>\n}\n"
+        "  stablehlo.return %0 : tensor<i1>\n}\n";
+    const std::string main =
         "func.func public @main(%x: tensor<2x6xf32>) -> tensor<2x3xi32> {\n"
         "  %y = stablehlo.iota dim = 1 : tensor<2x6xi32>\n"
         "  %u = stablehlo.constant dense<0.0> : tensor<f32>\n"
@@ -88,7 +89,10 @@ TEST(Lowering, ApproxTopKOfPlacesIsTopK) {
         "is_fallback = true, recall_target = 0.949999988 : f32, reduction_dim = 1 : i64, "
         "reduction_input_size_override = -1 : i64, top_k = 3 : i64}} : (tensor<2x6xf32>, "
         "tensor<2x6xi32>, tensor<f32>, tensor<i32>) -> (tensor<2x3xf32>, tensor<2x3xi32>)\n"
-        "  return %0#1 : tensor<2x3xi32>\n}\n");
+        "  return %0#1 : tensor<2x3xi32>\n}\n";
+    // Functions stand in any order.
+    const auto m =
+        read_verified(direction == std::string("GT") ? compares + main : main + compares);
     only(*m, ir::Opcode::topk);
     EXPECT_EQ(evaluated<std::int64_t>(
                   *m, {make_literal(DType::f32, {2, 6},
