@@ -74,9 +74,7 @@ void Moves::slice(const From& from, int d, const std::uint8_t* axes, int count) 
   move.axes = axes;
   move.axis_count = count;
   move.operand_bytes = from.bytes;
-  std::int64_t block = ceil_div(problem_.size[d], from.lists.ways[d] * parts);
-  add_reblock(&move, from.lists, d, from.lists.ways[d], rows(from.lists, d), parts * block,
-              row(from.lists, d, from.bytes));
+  add_split(&move, from, d, parts);
   from.reach(next, move);
 }
 
@@ -140,9 +138,7 @@ void Moves::all_to_alls(const From& from, int d) {
       move.axis_count = moved;
       move.operand_bytes = from.bytes;
       // What travels is padded to full blocks.
-      std::int64_t block = ceil_div(problem_.size[to], from.lists.ways[to] * parts);
-      add_reblock(&move, from.lists, to, from.lists.ways[to], rows(from.lists, to), parts * block,
-                  row(from.lists, to, from.bytes));
+      const std::int64_t block = add_split(&move, from, to, parts);
       double sent = row(from.lists, to, from.bytes) * double(parts * block);
       add_collective(&move, ir::Opcode::all_to_all,
                      cost::received_bytes(ir::Opcode::all_to_all, sent, double(parts)), axes,
@@ -221,9 +217,7 @@ void Moves::scatter(const From& from, unsigned left, int d,
     move.axes = axes.data();
     move.axis_count = count + 1;
     move.operand_bytes = from.bytes;
-    std::int64_t block = ceil_div(problem_.size[d], from.lists.ways[d] * all_parts);
-    add_reblock(&move, from.lists, d, from.lists.ways[d], rows(from.lists, d), all_parts * block,
-                row(from.lists, d, from.bytes));
+    const std::int64_t block = add_split(&move, from, d, all_parts);
     add_collective(&move, ir::Opcode::reduce_scatter,
                    row(from.lists, d, from.bytes) * double(block) * double(all_parts - 1),
                    axes.data(), count + 1);
@@ -281,6 +275,13 @@ void Moves::add_collective(Move* move, ir::Opcode kind, double bytes, const std:
   ++move->collectives;
   // Of an array without elements too there is something to start.
   move->seconds += bytes > 0 ? machine_.collective(kind, bytes, route) : machine_.start();
+}
+
+std::int64_t Moves::add_split(Move* move, const From& from, int d, std::int64_t parts) {
+  const Lists& s = from.lists;
+  const std::int64_t block = ceil_div(problem_.size[d], s.ways[d] * parts);
+  add_reblock(move, s, d, s.ways[d], rows(s, d), parts * block, row(s, d, from.bytes));
+  return block;
 }
 
 void Moves::add_reblock(Move* move, const Lists& s, int dim, std::int64_t ways, std::int64_t from,

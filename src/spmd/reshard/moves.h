@@ -103,6 +103,9 @@ class Moves {
   /// Adds one collective along the axes that brings these bytes.
   void add_collective(Move* move, ir::Opcode kind, double bytes, const std::uint8_t* axes,
                       int count) const;
+  /// Adds what it takes that each block of dim `d` can be split into so many parts of one size,
+  /// which is returned.
+  std::int64_t add_split(Move* move, const From& from, int d, std::int64_t parts);
   /// Adds what it takes that a dim in `ways` blocks of `from` rows gets blocks of `to`. `row`:
   /// bytes of one row. The first axes of the dim in `s`, by which it is split into these.
   void add_reblock(Move* move, const Lists& s, int dim, std::int64_t ways, std::int64_t from,
