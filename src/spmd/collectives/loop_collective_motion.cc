@@ -7,11 +7,11 @@
 #include <unordered_set>
 
 #include "src/ir/analysis/loop_invariance.h"
+#include "src/ir/analysis/repeated_loops.h"
 #include "src/ir/cloner.h"
 #include "src/ir/rewrite/while_view.h"
 #include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/optimize.h"
-#include "src/spmd/repeated_loops.h"
 
 namespace tessera::spmd {
 namespace {
@@ -225,7 +225,7 @@ class Loop {
 }  // namespace
 
 std::size_t move_collectives_out_of_loops(ir::Module* module) {
-  const RepeatedLoops loops(*module);
+  const ir::RepeatedLoops loops(*module);
   std::size_t total = 0;
   // Callees first: what leaves an inner loop may leave the one around it.
   for (const auto& c : module->computations()) {

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "src/cost/executions.h"
+#include "src/ir/analysis/repeated_loops.h"
 #include "src/ir/constraint.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/ir/rewrite/while_view.h"
 #include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/partition.h"
-#include "src/spmd/repeated_loops.h"
 #include "src/spmd/reshard/mesh_views.h"
 #include "src/spmd/sharding_queries.h"
 
@@ -57,7 +57,7 @@ class ReshardOptimizer {
   std::size_t run() {
     if (!mesh_) return 0;
     std::size_t changes = 0;
-    const RepeatedLoops loops(module_);
+    const ir::RepeatedLoops loops(module_);
     // Callees first: what leaves an inner loop may leave the one around it.
     for (const auto& c : module_.computations()) {
       std::size_t here = 0;

@@ -8,17 +8,17 @@
 
 #include "src/ir/module.h"
 
-namespace tessera::spmd {
+namespace tessera::ir {
 
 /// Those that run more than once, as far as one can tell, and whose bodies are their own.
 class RepeatedLoops {
  public:
-  explicit RepeatedLoops(const ir::Module& module);
-  std::vector<ir::Instruction*> in(const ir::Computation& computation) const;
+  explicit RepeatedLoops(const Module& module);
+  std::vector<Instruction*> in(const Computation& computation) const;
 
  private:
-  std::unordered_map<const ir::Computation*, int> callers_;
-  std::unordered_set<const ir::Computation*> branches_;  ///< run in a branch
+  std::unordered_map<const Computation*, int> callers_;
+  std::unordered_set<const Computation*> branches_;  ///< run in a branch
 };
 
-}  // namespace tessera::spmd
+}  // namespace tessera::ir
