@@ -14,9 +14,9 @@ set(tessera_below_text base sharding ir)
 set(tessera_below_transforms base sharding ir)
 set(tessera_below_cost base sharding ir)
 set(tessera_below_spmd base sharding ir cost)
-set(tessera_below_passes base sharding ir evaluator)
+set(tessera_below_passes base sharding ir cost evaluator)
 set(tessera_below_runtime base)
-set(tessera_below_codegen base sharding ir evaluator passes runtime)
+set(tessera_below_codegen base sharding ir cost evaluator passes runtime)
 set(tessera_below_compiler
     base sharding ir cost evaluator text transforms spmd passes runtime codegen)
 set(tessera_below_frontend

@@ -24,6 +24,7 @@ constexpr PassStage kSimplification[] = {
     {"stencils", "cpu-stencils"},
 };
 constexpr PassStage kSelection[] = {
+    {"loop-invariants", "move-invariants-out-of-loops?(simplify<1>,common)"},
     {"elementwise", "cpu-elementwise"},
     {"split-reductions", "split-reductions"},
 };

@@ -15,6 +15,7 @@
 #include "src/passes/control/inline_calls.h"
 #include "src/passes/control/join_async.h"
 #include "src/passes/control/merge_loop_carries.h"
+#include "src/passes/control/move_invariants.h"
 #include "src/passes/control/separate_bodies.h"
 #include "src/passes/eliminate_common.h"
 #include "src/passes/expand_batch_norms.h"
@@ -104,6 +105,8 @@ constexpr Pass kPasses[] = {
     {"merge-loop-carries",
      "Carry equal arrays through loops once, and what nobody reads not at all",
      counted<passes::merge_loop_carries>},
+    {"move-invariants-out-of-loops", "Compute once before a loop what is the same in all its trips",
+     counted<passes::move_invariants_out_of_loops>},
     {"trip-counts", "Note how often loops run that count to a constant",
      counted<passes::find_trip_counts>},
     {"expand-window-scatters", "Make scatters of one window at a known place elementwise",

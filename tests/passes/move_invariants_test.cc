@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is the same in all trips of a loop is computed before it.
+#include <gtest/gtest.h>
+
+#include "src/base/arrays/literal_util.h"
+#include "src/ir/hlo/hlo_text.h"
+#include "src/ir/shapes/shape_inference.h"
+#include "src/passes/control/move_invariants.h"
+#include "tests/support/against_evaluator.h"
+
+namespace tessera::passes {
+namespace {
+
+/// Text of a loop of up to `trips` trips over (counter, x, w), both f32[16,16]; `body` computes
+/// `next` of x and w.
+std::string loop_text(const std::string& body, int trips) {
+  const std::string state = "(s32[], f32[16,16], f32[16,16])";
+  return R"(HloModule m
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b) }
+cond { s = )" +
+         state + R"( parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant()" +
+         std::to_string(trips) + R"()
+  ROOT p = pred[] compare(i, n), direction=LT }
+body { s = )" +
+         state + R"( parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[16,16] get-tuple-element(s), index=1
+  w = f32[16,16] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+)" + body +
+         R"(  ROOT t = )" + state + R"( tuple(j, next, w) }
+ENTRY e { x = f32[16,16] parameter(0)
+  w = f32[16,16] parameter(1)
+  zero = s32[] constant(0)
+  s = )" +
+         state + R"( tuple(zero, x, w)
+  l = )" +
+         state + R"( while(s), condition=cond, body=body
+  ROOT r = f32[16,16] get-tuple-element(l), index=1 })";
+}
+
+/// How many values are carried more; the results have to stay.
+std::size_t moved_out(const std::string& body, int trips = 3) {
+  const std::unique_ptr<ir::Module> module = ir::parse_hlo(loop_text(body, trips));
+  std::vector<Literal> arguments;
+  float v = 0.3f;
+  for (int k = 0; k < 2; ++k) {
+    Literal x(Shape(f32, {16, 16}));
+    for (float& f : x.mutable_data<float>()) f = v = 0.9f - 0.77f * v;
+    arguments.push_back(std::move(x));
+  }
+  return testing::keeps_results(module.get(), arguments, move_invariants_out_of_loops);
+}
+
+const char* const kDot = ", lhs_contracting_dims={1}, rhs_contracting_dims={0}\n";
+
+TEST(MoveInvariants, ProductsAndFunctionsMove) {
+  EXPECT_EQ(moved_out("  ww = f32[16,16] dot(w, w)" + std::string(kDot) +
+                      "  next = f32[16,16] add(x, ww)\n"),
+            1u);
+  EXPECT_EQ(moved_out("  e = f32[16,16] exponential(w)\n  next = f32[16,16] multiply(x, e)\n"), 1u);
+  // Sums, though they are broadcast again in the loop.
+  EXPECT_EQ(moved_out("  zero = f32[] constant(0)\n"
+                      "  sums = f32[16] reduce(w, zero), dimensions={1}, to_apply=add\n"
+                      "  rows = f32[16,16] broadcast(sums), dimensions={0}\n"
+                      "  next = f32[16,16] add(x, rows)\n"),
+            1u);
+}
+
+TEST(MoveInvariants, WhatIsStoredInTheLoopMoves) {
+  const std::string twice = "  ww = f32[16,16] add(w, w)\n";
+  // A loop over elements makes it as it goes; a product has it stored.
+  EXPECT_EQ(moved_out(twice + "  next = f32[16,16] add(x, ww)\n"), 0u);
+  EXPECT_EQ(moved_out(twice + "  next = f32[16,16] dot(x, ww)" + kDot), 1u);
+}
+
+TEST(MoveInvariants, WhatChangesStays) {
+  EXPECT_EQ(moved_out("  xx = f32[16,16] dot(x, x)" + std::string(kDot) +
+                      "  next = f32[16,16] add(xx, w)\n"),
+            0u);
+  // As does what counts trips.
+  EXPECT_EQ(moved_out("  c = f32[] convert(i)\n  cs = f32[16,16] broadcast(c), dimensions={}\n"
+                      "  e = f32[16,16] exponential(cs)\n  next = f32[16,16] add(x, e)\n"),
+            0u);
+}
+
+TEST(MoveInvariants, LoopsOfNoTripsAndOfOne) {
+  const std::string body =
+      "  ww = f32[16,16] dot(w, w)" + std::string(kDot) + "  next = f32[16,16] add(x, ww)\n";
+  EXPECT_EQ(moved_out(body, 0), 1u);
+  EXPECT_EQ(moved_out(body, 1), 1u);
+}
+
+TEST(MoveInvariants, SharedWorkMovesOnce) {
+  // Both are read in the loop; the second is made of the first.
+  EXPECT_EQ(moved_out("  e = f32[16,16] exponential(w)\n  l = f32[16,16] logistic(e)\n"
+                      "  a = f32[16,16] multiply(x, e)\n  next = f32[16,16] add(a, l)\n"),
+            2u);
+}
+
+TEST(MoveInvariants, LoopsMoveOutOfLoops) {
+  // The inner loop makes the same of w in each trip.
+  const std::string text = R"(HloModule m
+cond2 { s = (s32[], f32[16,16]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(4)
+  ROOT p = pred[] compare(i, n), direction=LT }
+inner { s = (s32[], f32[16,16]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  w = f32[16,16] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  e = f32[16,16] sine(w)
+  ROOT t = (s32[], f32[16,16]) tuple(j, e) }
+)" + loop_text(
+         "  zero = s32[] constant(0)\n  start = (s32[], f32[16,16]) tuple(zero, w)\n"
+         "  l = (s32[], f32[16,16]) while(start), condition=cond2, body=inner\n"
+         "  y = f32[16,16] get-tuple-element(l), index=1\n"
+         "  next = f32[16,16] add(x, y)\n",
+         3)
+                               .substr(std::string("HloModule m\n").size());
+  const std::unique_ptr<ir::Module> module = ir::parse_hlo(text);
+  const std::vector<Literal> arguments(2, Literal(Shape(f32, {16, 16})));
+  EXPECT_EQ(testing::keeps_results(module.get(), arguments, move_invariants_out_of_loops), 1u);
+  for (const auto& c : module->computations()) {
+    if (c.get() == module->entry()) continue;
+    for (const auto& i : c->instructions()) {
+      EXPECT_FALSE(i->is(ir::Opcode::while_)) << ir::to_string(*module);
+    }
+  }
+}
+
+TEST(MoveInvariants, OutOfBothOfTwoLoops) {
+  const std::unique_ptr<ir::Module> module = ir::parse_hlo(R"(HloModule m
+cond { s = (s32[], f32[16,16], f32[16,16]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT p = pred[] compare(i, n), direction=LT }
+inner { s = (s32[], f32[16,16], f32[16,16]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[16,16] get-tuple-element(s), index=1
+  w = f32[16,16] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  e = f32[16,16] exponential(w)
+  y = f32[16,16] add(x, e)
+  ROOT t = (s32[], f32[16,16], f32[16,16]) tuple(j, y, w) }
+cond2 { s = (s32[], f32[16,16], f32[16,16]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(2)
+  ROOT p = pred[] compare(i, n), direction=LT }
+outer { s = (s32[], f32[16,16], f32[16,16]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[16,16] get-tuple-element(s), index=1
+  w = f32[16,16] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  zero = s32[] constant(0)
+  start = (s32[], f32[16,16], f32[16,16]) tuple(zero, x, w)
+  l = (s32[], f32[16,16], f32[16,16]) while(start), condition=cond, body=inner
+  y = f32[16,16] get-tuple-element(l), index=1
+  ROOT t = (s32[], f32[16,16], f32[16,16]) tuple(j, y, w) }
+ENTRY e { x = f32[16,16] parameter(0)
+  w = f32[16,16] parameter(1)
+  zero = s32[] constant(0)
+  s = (s32[], f32[16,16], f32[16,16]) tuple(zero, x, w)
+  l = (s32[], f32[16,16], f32[16,16]) while(s), condition=cond2, body=outer
+  ROOT r = f32[16,16] get-tuple-element(l), index=1 })");
+  const std::vector<Literal> arguments(2, Literal(Shape(f32, {16, 16})));
+  EXPECT_EQ(testing::keeps_results(module.get(), arguments, move_invariants_out_of_loops), 2u);
+  const auto& all = module->entry()->instructions();
+  EXPECT_TRUE(std::any_of(all.begin(), all.end(), [](const auto& i) {
+    return i->is(ir::Opcode::exponential);
+  })) << ir::to_string(*module);
+}
+
+}  // namespace
+}  // namespace tessera::passes
