@@ -17,6 +17,7 @@
 #include "src/passes/control/merge_loop_carries.h"
 #include "src/passes/control/move_invariants.h"
 #include "src/passes/control/separate_bodies.h"
+#include "src/passes/control/sink_constants.h"
 #include "src/passes/eliminate_common.h"
 #include "src/passes/expand_batch_norms.h"
 #include "src/passes/expand_derivative_ops.h"
@@ -102,6 +103,8 @@ constexpr Pass kPasses[] = {
        return Count(passes::separate_bodies(m.get(), n ? std::size_t(*n) : kMaxInstructions));
      },
      true},
+    {"sink-constants-into-loops", "Have loops make constants that they carry",
+     counted<passes::sink_constants_into_loops>},
     {"merge-loop-carries",
      "Carry equal arrays through loops once, and what nobody reads not at all",
      counted<passes::merge_loop_carries>},
