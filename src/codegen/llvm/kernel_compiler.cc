@@ -17,7 +17,6 @@
 
 #include "src/codegen/kernels/code/kernel_compiler.h"
 #include "src/codegen/llvm/loop_function.h"
-#include "src/codegen/llvm/program_reduce.h"
 #include "src/codegen/llvm/reduce_function.h"
 #include "src/codegen/llvm/step_function.h"
 
@@ -73,12 +72,6 @@ class Compiler : public KernelCompiler {
   std::string compile(const ReduceSource& source, CodeTier tier) override {
     return object_of(tier, [&](llvm::Module* module) {
       return emit_reduce_function(module, machine_, source, kKernelEntry);
-    });
-  }
-
-  std::string compile(const ProgramReduceSource& source, CodeTier tier) override {
-    return object_of(tier, [&](llvm::Module* module) {
-      return emit_program_reduce_function(module, machine_, source, kKernelEntry);
     });
   }
 

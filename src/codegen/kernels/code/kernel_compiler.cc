@@ -248,10 +248,6 @@ std::shared_ptr<const KernelCode> code_of(const LoopSource& source, const std::s
 std::shared_ptr<const KernelCode> code_of(const ReduceSource& source, const std::string& key) {
   return find_or_make(source, key);
 }
-std::shared_ptr<const KernelCode> code_of(const ProgramReduceSource& source,
-                                          const std::string& key) {
-  return find_or_make(source, key);
-}
 std::shared_ptr<const KernelCode> code_of(const StepSource& source, const std::string& key,
                                           double nanoseconds) {
   return find_or_make(source, key, nanoseconds);

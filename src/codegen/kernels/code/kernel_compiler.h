@@ -28,35 +28,39 @@ struct LoopSource {
   LoopNest nest;
 };
 
-/// A reduction of [a, reduced, b] to [a, b] by one commutative op, of what a loop makes.
-struct ReduceSource {
-  LoopSource elements;  ///< it has one output, and no register that is made before it runs
-  std::int64_t a = 1, reduced = 1, b = 1;
-  bool by_rows = true;       ///< units are rows of a, else of so many columns of b
-  std::int64_t columns = 1;  ///< the last unit may have more
-  std::int64_t rows = 1;     ///< of a unit
-  /// Rows of a few vectors, b = 1: the nest is by rows, and those are the ones that are reduced.
-  bool short_rows = false;
-  BlockOp combine;           ///< binary, on what the sums are held as
-  DType dtype = DType::f32;  ///< of elements and results
-  int init = 0;              ///< the input that is the initial value
+/// What a unit of a reduction of [a, reduced, b] is.
+struct ReduceUnits {
+  enum Are : std::uint8_t {
+    planes,   ///< so many planes of `a`
+    columns,  ///< so many columns of all planes; the last unit may have more
+    results,
+  } are = planes;
+  std::int64_t size = 1;
 };
 
-/// A reduction of [a, reduced, b] by a program on scalars, which need not be commutative: elements
-/// are combined in order, unless that makes no difference.
-struct ProgramReduceSource {
+/// A reduction of [a, reduced, b] to [a, b] by a program on scalars, of what loops make.
+struct ReduceSource {
   struct Operand {
-    LoopSource elements;  ///< as in ReduceSource
+    LoopSource elements;  ///< it has one output, and no register that is made before it runs
     int first_input = 0;
+    DType dtype = DType::f32;    ///< of elements and results
+    DType held = DType::f32;     ///< of sums: what the reducer computes with
     std::uint64_t infinity = 0;  ///< its bits; NaNs' are above, but for the sign. 0: it has none
+  };
+  /// In which order the elements of a row may be combined.
+  enum class Order : std::uint8_t {
+    in_order,
+    any_but_nans,  ///< any, if none of them is NaN (see combines_in_any_order)
+    any,           ///< the reducer is one commutative op, on one operand
   };
   std::vector<Operand> operands;
   std::shared_ptr<const LoopExpr> reducer;  ///< of the sums, then the elements
+  Order order = Order::in_order;
   std::int64_t a = 1, reduced = 1, b = 1;
-  bool by_planes = false;  ///< units are planes of a, else results
-  int init = 0;            ///< the first of the initial values
-  /// Of elements that aren't NaN the order makes no difference (see combines_in_any_order).
-  bool any_order = false;
+  ReduceUnits units;
+  /// Rows of a few vectors, b = 1: the nest is by rows, and those are the ones that are reduced.
+  bool short_rows = false;
+  int init = 0;  ///< the first of the initial values
 };
 
 struct StepProgram;
@@ -87,7 +91,6 @@ class KernelCompiler {
   virtual std::string compile(const LoopSource& source, CodeTier tier) = 0;
   /// Of a function as a loop's is, over units.
   virtual std::string compile(const ReduceSource& source, CodeTier tier) = 0;
-  virtual std::string compile(const ProgramReduceSource& source, CodeTier tier) = 0;
   virtual std::string compile(const StepSource& source, CodeTier tier) = 0;
 };
 inline constexpr const char* kKernelEntry = "tessera_kernel";
@@ -114,8 +117,6 @@ double time_of_code(bool compiled);
 /// (`nanoseconds`), quick code will do until there is better, which is made in the background.
 std::shared_ptr<const KernelCode> code_of(const LoopSource& source, const std::string& key);
 std::shared_ptr<const KernelCode> code_of(const ReduceSource& source, const std::string& key);
-std::shared_ptr<const KernelCode> code_of(const ProgramReduceSource& source,
-                                          const std::string& key);
 std::shared_ptr<const KernelCode> code_of(const StepSource& source, const std::string& key,
                                           double nanoseconds);
 

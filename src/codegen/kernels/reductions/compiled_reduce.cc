@@ -25,11 +25,6 @@ void run(const runtime::KernelCall& call) {
                                                   nullptr, call.begin, call.end, 0, 0);
 }
 
-std::optional<runtime::Kernel> kernel_of(std::shared_ptr<const KernelCode> code, int first_input) {
-  if (!code) return std::nullopt;
-  return runtime::Kernel{run, std::make_shared<const Code>(Code{std::move(code), first_input})};
-}
-
 constexpr std::int64_t kLongRow = 33, kFewColumns = 16;
 /// Shorter rows leave most of a vector empty.
 constexpr std::int64_t kVectorRow = 8;
@@ -62,104 +57,129 @@ std::shared_ptr<const LoopExpr> elements_of(const ReduceOperand& o, DType t) {
   return builder.finish();
 }
 
-/// A reduction, and its units: so many rows each, or columns if those aren't 0.
+/// A reduction, its units, and what makes its operands' elements.
 struct Arrangement {
   ReduceShape shape;
-  std::int64_t columns = 0, rows = 1;
-  std::shared_ptr<const LoopExpr> elements;
+  ReduceUnits units;
+  std::vector<std::shared_ptr<const LoopExpr>> elements;
 };
 
 /// Rows of a few vectors whose reads all have them as rows: read as they are, and folded. As
 /// columns they would be read from as many places as a vector has lanes.
-bool are_short_rows(const Arrangement& as, LoopNest* nest) {
+bool are_short_rows(const Arrangement& as) {
   const ReduceShape& s = as.shape;
-  if (as.columns != 0 || s.b != 1 || s.reduced < kVectorRow || has_code(s)) return false;
-  *nest = nest_of(*as.elements, /*periodic=*/false, s.reduced);
-  return nest->by_rows && !nest->any_made;
+  if (as.units.are != ReduceUnits::planes || s.b != 1 || s.reduced < kVectorRow || has_code(s)) {
+    return false;
+  }
+  const LoopNest nest = nest_of(*as.elements[0], /*periodic=*/false, s.reduced);
+  return nest.by_rows && !nest.any_made;
 }
 
-/// Few columns become long rows of their own, and short rows columns. Null elements if they can't.
-Arrangement arranged(const Arrangement& from) {
+/// With the dims of elements in another order; without elements if they can't be.
+Arrangement permuted(const Arrangement& from, const ReduceShape& shape, const ReduceUnits& units,
+                     const std::array<int, 3>& order) {
+  Arrangement out = {shape, units, {}};
+  for (const auto& e : from.elements) {
+    auto moved = permuted_loop(*e, {from.shape.a, from.shape.reduced, from.shape.b}, order);
+    if (!moved) return {};
+    out.elements.push_back(std::move(moved));
+  }
+  return out;
+}
+
+/// Few columns become long rows of their own, and short rows columns. No elements if they can't.
+Arrangement arranged(const Arrangement& from, bool any_order) {
   const ReduceShape& s = from.shape;
   if (has_code(s)) return from;
   if (s.a * s.reduced * s.b == 0) return {};
-  const std::array<std::int64_t, 3> dims = {s.a, s.reduced, s.b};
-  if (s.reduced >= kLongRow && (from.columns == 0 || s.a == 1)) {
-    return {{s.a * s.b, s.reduced, 1},
-            0,
-            from.columns == 0 ? s.b : from.columns,
-            permuted_loop(*from.elements, dims, {0, 2, 1})};
+  const bool by_planes = from.units.are == ReduceUnits::planes;
+  if (any_order && s.reduced >= kLongRow && (by_planes || s.a == 1)) {
+    const std::int64_t rows = by_planes ? s.b : from.units.size;
+    return permuted(from, {s.a * s.b, s.reduced, 1}, {ReduceUnits::planes, rows}, {0, 2, 1});
   }
-  if (s.reduced < kLongRow && s.a * s.b >= kFewColumns && from.columns == 0) {
-    return {{1, s.reduced, s.a * s.b}, s.b, 1, permuted_loop(*from.elements, dims, {1, 0, 2})};
+  const bool by_rows = any_order ? by_planes : s.b == 1;
+  if (by_rows && s.reduced < kLongRow && s.a * s.b >= kFewColumns) {
+    return permuted(from, {1, s.reduced, s.a * s.b}, {ReduceUnits::columns, s.b}, {1, 0, 2});
   }
   return {};
 }
 
-}  // namespace
-
-std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, std::int64_t columns,
-                                               const ReduceOperand& operand, DType dtype,
-                                               const BlockOp& combine, int init) {
-  Arrangement as = {shape, columns, 1, elements_of(operand, dtype)};
-  if (as.elements->only_source >= 0) return std::nullopt;
-  LoopNest nest;
-  const bool short_rows = are_short_rows(as, &nest);
-  if (!short_rows) {
-    as = arranged(as);
-    if (!as.elements) return std::nullopt;
-    nest = nest_of(*as.elements);
+/// One op as a program.
+std::shared_ptr<const LoopExpr> program_of_op(const BlockOp& op) {
+  auto out = std::make_shared<LoopExpr>();
+  for (const int n : {0, 1, 2}) {
+    LoopExpr::Register r;
+    r.kind = n < 2 ? LoopExpr::Kind::contiguous : LoopExpr::Kind::output;
+    r.index = n % 2;
+    r.element_bytes = int(byte_size(op.type));
+    out->registers.push_back(r);
   }
-  if (nest.any_made) return std::nullopt;
-  const int own_init = init - operand.first_input;
-  const ReduceShape& s = as.shape;
-  const ReduceSource source = {
-      {as.elements, nest}, s.a,     s.reduced, s.b,     as.columns == 0, as.columns, as.rows,
-      short_rows,          combine, dtype,     own_init};
-  return kernel_of(code_of(source, kernel_key("compiled-reduce", s.a, s.reduced, s.b, as.columns,
-                                              as.rows, short_rows, combine.opcode, combine.type,
-                                              dtype, own_init, as.elements->key())),
-                   operand.first_input);
+  out->ops.push_back({op, {0, 1}, 2});
+  return out;
 }
 
-std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, bool by_planes,
+/// `source` has the operands' types, the reducer and its order.
+std::optional<runtime::Kernel> kernel_of(ReduceSource source, Arrangement as,
+                                         const std::vector<ReduceOperand>& operands, int init) {
+  const bool any_order = source.order == ReduceSource::Order::any;
+  for (const auto& e : as.elements) {
+    if (e->only_source >= 0) return std::nullopt;
+  }
+  source.short_rows = any_order && are_short_rows(as);
+  if (!source.short_rows) as = arranged(as, any_order);
+  if (as.elements.empty()) return std::nullopt;
+  const ReduceShape& s = as.shape;
+  const int first_input = operands[0].first_input;
+  source.a = s.a;
+  source.reduced = s.reduced;
+  source.b = s.b;
+  source.units = as.units;
+  source.init = init - first_input;
+  KeyWriter key("compiled-reduce");
+  key.add_all(s.a, s.reduced, s.b, as.units.are, as.units.size, source.short_rows, source.order,
+              source.init, source.reducer->key());
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    ReduceSource::Operand& o = source.operands[k];
+    const std::int64_t row = source.short_rows ? s.reduced : 0;
+    o.elements = {as.elements[k], nest_of(*as.elements[k], /*periodic=*/false, row)};
+    if (o.elements.nest.any_made) return std::nullopt;
+    o.first_input = operands[k].first_input - first_input;
+    key.add_all(o.first_input, o.dtype, o.held, as.elements[k]->key());
+  }
+  auto code = code_of(source, key.take());
+  if (!code) return std::nullopt;
+  return runtime::Kernel{run, std::make_shared<const Code>(Code{std::move(code), first_input})};
+}
+
+}  // namespace
+
+std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, const ReduceUnits& units,
+                                               const ReduceOperand& operand, DType dtype,
+                                               const BlockOp& combine, int init) {
+  ReduceSource source;
+  source.order = ReduceSource::Order::any;
+  source.reducer = program_of_op(combine);
+  source.operands.push_back({{}, 0, dtype, combine.type});
+  return kernel_of(std::move(source), {shape, units, {elements_of(operand, dtype)}}, {operand},
+                   init);
+}
+
+std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, const ReduceUnits& units,
                                                const std::vector<ReduceOperand>& operands,
                                                const std::vector<DType>& types,
                                                const std::shared_ptr<const LoopExpr>& reducer,
                                                int init) {
-  // Short rows become columns.
-  const bool transposed =
-      !has_code(shape) && shape.b == 1 && shape.reduced < kLongRow && shape.a >= kFewColumns;
-  if (transposed) {
-    std::vector<ReduceOperand> columns = operands;
-    for (std::size_t k = 0; k < operands.size(); ++k) {
-      columns[k].program = permuted_loop(*elements_of(operands[k], types[k]),
-                                         {shape.a, shape.reduced, 1}, {1, 0, 2});
-      if (!columns[k].program) return std::nullopt;
-    }
-    return compiled_reduce({1, shape.reduced, shape.a}, /*by_planes=*/false, columns, types,
-                           reducer, init);
+  ReduceSource source;
+  source.reducer = reducer;
+  if (shape.b == 1 && combines_in_any_order(*reducer, types)) {
+    source.order = ReduceSource::Order::any_but_nans;
   }
-  if (!has_code(shape)) return std::nullopt;
-  std::vector<std::shared_ptr<const LoopExpr>> programs;
-  std::vector<LoopNest> nests;
-  KeyWriter key("compiled-program-reduce");
-  key.add_all(shape.a, shape.reduced, shape.b, by_planes, init, reducer->key());
+  Arrangement as = {shape, units, {}};
   for (std::size_t k = 0; k < operands.size(); ++k) {
-    programs.push_back(elements_of(operands[k], types[k]));
-    if (programs[k]->only_source >= 0) return std::nullopt;
-    nests.push_back(nest_of(*programs[k]));
-    if (nests[k].any_made) return std::nullopt;
-    key.add_all(operands[k].first_input, types[k], programs[k]->key());
+    as.elements.push_back(elements_of(operands[k], types[k]));
+    source.operands.push_back({{}, 0, types[k], types[k], infinity_of(types[k])});
   }
-  const bool any_order = shape.b == 1 && combines_in_any_order(*reducer, types);
-  ProgramReduceSource source{{},      reducer,   shape.a, shape.reduced,
-                             shape.b, by_planes, init,    any_order};
-  for (std::size_t k = 0; k < operands.size(); ++k) {
-    source.operands.push_back(
-        {{programs[k], nests[k]}, operands[k].first_input, infinity_of(types[k])});
-  }
-  return kernel_of(code_of(source, key.take()), 0);
+  return kernel_of(std::move(source), std::move(as), operands, init);
 }
 
 }  // namespace tessera::codegen

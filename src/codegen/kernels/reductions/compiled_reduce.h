@@ -6,19 +6,19 @@
 #include <optional>
 #include <vector>
 
+#include "src/codegen/kernels/code/kernel_compiler.h"
 #include "src/codegen/kernels/reductions/reduce.h"
 
 namespace tessera::codegen {
 
-/// By one commutative op, on what the sums are held as. `columns`: of a unit; 0 if units are rows
-/// of `a`. `init`: the input that is the initial value. Empty if there is no code for it.
-std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, std::int64_t columns,
+/// By one commutative op, on what the sums are held as. `init`: the input that is the initial
+/// value. Empty if there is no code for it.
+std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, const ReduceUnits& units,
                                                const ReduceOperand& operand, DType dtype,
                                                const BlockOp& combine, int init);
 
-/// By a program, of the sums and the elements. Units are planes of `a`, or results. `init`: the
-/// first of the initial values.
-std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, bool by_planes,
+/// By a program, of the sums and the elements. `init`: the first of the initial values.
+std::optional<runtime::Kernel> compiled_reduce(const ReduceShape& shape, const ReduceUnits& units,
                                                const std::vector<ReduceOperand>& operands,
                                                const std::vector<DType>& types,
                                                const std::shared_ptr<const LoopExpr>& reducer,

@@ -508,9 +508,9 @@ KernelDescriptor op_kernel(const Reduction& r, bool compiled) {
   kernel.make = [s, program, op, compiled] {
     if (compiled) {
       const ReduceOperand operand = {s.operand.first_input, program};
-      auto kernel =
-          compiled_reduce(s.shape, s.by_rows ? 0 : s.columns, operand, s.dtype,
-                          {.kind = BlockOp::Kind::binary, .opcode = op, .type = s.held}, s.init);
+      auto kernel = compiled_reduce(
+          s.shape, s.by_rows ? ReduceUnits{} : ReduceUnits{ReduceUnits::columns, s.columns},
+          operand, s.dtype, {.kind = BlockOp::Kind::binary, .opcode = op, .type = s.held}, s.init);
       if (kernel) return *std::move(kernel);
     }
     auto made = std::make_shared<SingleAttrs>(s);
@@ -544,7 +544,9 @@ KernelDescriptor program_kernel(const Reduction& r, bool compiled) {
                  types = std::move(types), made_here, compiled] {
     auto made = std::make_shared<GeneralAttrs>(g);
     if (compiled) {
-      auto kernel = compiled_reduce(g.shape, made_here, operands, types, reducer, g.init);
+      auto kernel =
+          compiled_reduce(g.shape, {made_here ? ReduceUnits::planes : ReduceUnits::results, 1},
+                          operands, types, reducer, g.init);
       if (kernel) return *std::move(kernel);
     }
     made->program = make_loop(reducer, compiled);
