@@ -3,6 +3,7 @@
 #pragma once
 
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -38,6 +39,29 @@ template <class... T, class F>
 auto for_type(ElementTypes<T...>, DType t, F&& f) {
   std::common_type_t<decltype(f(TypeTag<T>{}))...> out{};
   (void)((t == dtype_of<T>() && (out = f(TypeTag<T>{}), true)) || ...);
+  return out;
+}
+
+/// Elements of 16 bytes (c128), for kernels that move elements as they are.
+struct Bytes16 {
+  std::uint64_t low, high;
+};
+/// A type for each size of elements, whatever they mean.
+inline constexpr auto kOfEachSize = kUnsigned + ElementTypes<Bytes16>{};
+
+/// f(TypeTag<T>{}) for the type of so many bytes; an empty result if it is none of these.
+template <class... T, class F>
+auto for_size(ElementTypes<T...>, std::size_t bytes, F&& f) {
+  std::common_type_t<decltype(f(TypeTag<T>{}))...> out{};
+  (void)((bytes == sizeof(T) && (out = f(TypeTag<T>{}), true)) || ...);
+  return out;
+}
+
+/// f(std::integral_constant<std::size_t, n>{}) if n is one of these; else an empty result.
+template <std::size_t... kValues, class F>
+auto for_constant(std::size_t n, F&& f) {
+  std::common_type_t<decltype(f(std::integral_constant<std::size_t, kValues>{}))...> out{};
+  (void)((n == kValues && (out = f(std::integral_constant<std::size_t, kValues>{}), true)) || ...);
   return out;
 }
 

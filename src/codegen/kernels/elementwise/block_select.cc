@@ -6,7 +6,6 @@
 #include <type_traits>
 
 #include "src/codegen/kernels/elementwise/block_loops.h"
-#include "src/codegen/kernels/elementwise/bytes16.h"
 #include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
@@ -141,17 +140,6 @@ void take(const BlockCall& c) {
   }
 }
 
-/// By a type of that many bytes, whatever they mean.
-template <class F>
-BlockFunction of_size(std::size_t bytes, F f) {
-  return bytes == 1    ? f(TypeTag<std::uint8_t>{})
-         : bytes == 2  ? f(TypeTag<std::uint16_t>{})
-         : bytes == 4  ? f(TypeTag<std::uint32_t>{})
-         : bytes == 8  ? f(TypeTag<std::uint64_t>{})
-         : bytes == 16 ? f(TypeTag<Bytes16>{})
-                       : nullptr;
-}
-
 }  // namespace
 
 BlockFunction compare_block(Direction d, ir::ComparisonType type, DType t) {
@@ -164,16 +152,16 @@ BlockFunction compare_block(Direction d, ir::ComparisonType type, DType t) {
 }
 
 BlockFunction select_block(std::size_t bytes) {
-  return of_size(bytes,
-                 [](auto tag) -> BlockFunction { return select<typename decltype(tag)::type>; });
+  return for_size(kOfEachSize, bytes,
+                  [](auto tag) -> BlockFunction { return select<typename decltype(tag)::type>; });
 }
 BlockFunction copy_block(std::size_t bytes) {
-  return of_size(bytes,
-                 [](auto tag) -> BlockFunction { return copy<typename decltype(tag)::type>; });
+  return for_size(kOfEachSize, bytes,
+                  [](auto tag) -> BlockFunction { return copy<typename decltype(tag)::type>; });
 }
 BlockFunction take_block(std::size_t bytes) {
-  return of_size(bytes,
-                 [](auto tag) -> BlockFunction { return take<typename decltype(tag)::type>; });
+  return for_size(kOfEachSize, bytes,
+                  [](auto tag) -> BlockFunction { return take<typename decltype(tag)::type>; });
 }
 
 BlockFunction unary_block(ir::Opcode op, DType t) {

@@ -10,6 +10,7 @@
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/type_dispatch.h"
 #include "src/codegen/kernels/vectors.h"
 
 namespace tessera::codegen {
@@ -98,37 +99,14 @@ using GatherRows = void (*)(const RowIndices&, const std::byte*, std::int64_t, s
                             std::byte*);
 template <class Index, std::size_t kNumbers>
 GatherRows gather_rows_of(std::size_t bytes) {
-  switch (bytes) {
-    case 1:
-      return gather_short_rows<Index, kNumbers, 1>;
-    case 2:
-      return gather_short_rows<Index, kNumbers, 2>;
-    case 4:
-      return gather_short_rows<Index, kNumbers, 4>;
-    case 8:
-      return gather_short_rows<Index, kNumbers, 8>;
-    case 12:
-      return gather_short_rows<Index, kNumbers, 12>;
-    case 16:
-      return gather_short_rows<Index, kNumbers, 16>;
-    case 32:
-      return gather_short_rows<Index, kNumbers, 32>;
-    default:
-      return gather_long_rows<Index, kNumbers>;
-  }
+  const auto rows = for_constant<1, 2, 4, 8, 12, 16, 32>(
+      bytes, [](auto size) -> GatherRows { return gather_short_rows<Index, kNumbers, size()>; });
+  return rows != nullptr ? rows : gather_long_rows<Index, kNumbers>;
 }
 template <class Index>
 GatherRows gather_rows_of(std::size_t numbers, std::size_t bytes) {
-  switch (numbers) {
-    case 1:
-      return gather_rows_of<Index, 1>(bytes);
-    case 2:
-      return gather_rows_of<Index, 2>(bytes);
-    case 3:
-      return gather_rows_of<Index, 3>(bytes);
-    default:
-      return nullptr;
-  }
+  return for_constant<1, 2, 3>(numbers,
+                               [&](auto count) { return gather_rows_of<Index, count()>(bytes); });
 }
 /// Null for what isn't worth a loop of its own.
 GatherRows gather_rows_of(DType index, std::size_t numbers, std::size_t bytes) {

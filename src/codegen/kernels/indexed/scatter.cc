@@ -210,20 +210,11 @@ void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update
 }
 template <class Index, class F>
 void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update) {
-  switch (a.row) {
-    case 1:
-      return scatter_rows<Index, 1>(call, a, update);
-    case 2:
-      return scatter_rows<Index, 2>(call, a, update);
-    case 4:
-      return scatter_rows<Index, 4>(call, a, update);
-    case 8:
-      return scatter_rows<Index, 8>(call, a, update);
-    case 16:
-      return scatter_rows<Index, 16>(call, a, update);
-    default:
-      return scatter_rows<Index, 0>(call, a, update);
-  }
+  const bool is_short = for_constant<1, 2, 4, 8, 16>(std::size_t(a.row), [&](auto row) {
+    scatter_rows<Index, row()>(call, a, update);
+    return true;
+  });
+  if (!is_short) scatter_rows<Index, 0>(call, a, update);
 }
 
 template <class F>

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "src/codegen/kernels/elementwise/half_conversions.h"
+#include "src/codegen/kernels/type_dispatch.h"
 #include "src/codegen/kernels/vectors.h"
 
 namespace tessera::codegen {
@@ -257,16 +258,9 @@ bool moderate(DType t, const std::byte* numbers, std::int64_t count) {
 
 bool fill_hidden(std::byte* row, std::int64_t columns, int element_bytes, const ColumnRange& shown,
                  std::int64_t from) {
-  switch (element_bytes) {
-    case 1:
-      return fill_row<std::uint8_t>(row, columns, shown, from);
-    case 2:
-      return fill_row<std::uint16_t>(row, columns, shown, from);
-    case 4:
-      return fill_row<std::uint32_t>(row, columns, shown, from);
-    default:
-      return fill_row<std::uint64_t>(row, columns, shown, from);
-  }
+  return for_size(kUnsigned, std::size_t(element_bytes), [&](auto tag) {
+    return fill_row<typename decltype(tag)::type>(row, columns, shown, from);
+  });
 }
 
 void fill_hidden(std::byte* row, std::int64_t columns, DType t, bool negative,

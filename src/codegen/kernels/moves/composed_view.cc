@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "src/base/contains.h"
-#include "src/codegen/kernels/elementwise/bytes16.h"
 #include "src/codegen/kernels/moves/copy.h"
+#include "src/codegen/kernels/type_dispatch.h"
 #include "src/ir/analysis/element_source.h"
 
 namespace tessera::codegen {
@@ -549,11 +549,9 @@ void ResolvedView::short_rows(const std::int64_t* at, std::int64_t rows, std::by
     std::byte* const to = out + (low - first) * inner * bytes_;
     for (std::int64_t c = std::max<std::int64_t>(column.low, 0); c < std::min(column.high, inner);
          ++c) {
-      const auto copy = bytes_ == 1   ? copy_column<std::uint8_t>
-                        : bytes_ == 2 ? copy_column<std::uint16_t>
-                        : bytes_ == 4 ? copy_column<std::uint32_t>
-                        : bytes_ == 8 ? copy_column<std::uint64_t>
-                                      : copy_column<Bytes16>;
+      const auto copy = for_size(kOfEachSize, std::size_t(bytes_), [](auto tag) {
+        return &copy_column<typename decltype(tag)::type>;
+      });
       copy(from + c * column.stride, row.stride / bytes_, high - low, inner, to + c * bytes_);
     }
   }
@@ -581,18 +579,10 @@ void copy_strided(const std::byte* source, std::int64_t stride, std::int64_t n, 
     std::memcpy(out, source, std::size_t(n * bytes));
     return;
   }
-  switch (bytes) {
-    case 1:
-      return strided<std::uint8_t>(source, stride, n, out);
-    case 2:
-      return strided<std::uint16_t>(source, stride, n, out);
-    case 4:
-      return strided<std::uint32_t>(source, stride, n, out);
-    case 8:
-      return strided<std::uint64_t>(source, stride, n, out);
-    default:
-      return strided<Bytes16>(source, stride, n, out);
-  }
+  for_size(kOfEachSize, std::size_t(bytes), [&](auto tag) {
+    strided<typename decltype(tag)::type>(source, stride, n, out);
+    return true;
+  });
 }
 
 }  // namespace tessera::codegen

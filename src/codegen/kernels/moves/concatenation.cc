@@ -7,6 +7,7 @@
 
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
 namespace {
@@ -68,18 +69,10 @@ class Concatenation : public ElementSource {
 
  private:
   bool spread_one(const std::byte* from, std::int64_t n, std::byte* to) const {
-    switch (bytes_) {
-      case 1:
-        return spread<std::uint8_t>(from, n, row_, to), true;
-      case 2:
-        return spread<std::uint16_t>(from, n, row_, to), true;
-      case 4:
-        return spread<std::uint32_t>(from, n, row_, to), true;
-      case 8:
-        return spread<std::uint64_t>(from, n, row_, to), true;
-      default:
-        return false;
-    }
+    return for_size(kUnsigned, std::size_t(bytes_), [&](auto tag) {
+      spread<typename decltype(tag)::type>(from, n, row_, to);
+      return true;
+    });
   }
 
   struct Part {

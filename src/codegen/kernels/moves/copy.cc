@@ -7,11 +7,11 @@
 #include <cstring>
 
 #include "src/base/arrays/literal_util.h"
-#include "src/codegen/kernels/elementwise/bytes16.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/loop_expr.h"
 #include "src/codegen/kernels/moves/transpose.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
 namespace {
@@ -69,27 +69,17 @@ void plane(std::byte* to, const std::byte* from, std::int64_t rows, std::int64_t
       transpose({to, from, rows, columns, to_row, from_column}, element)) {
     return;
   }
-  const auto go = [&](auto tag) {
-    copy_plane<decltype(tag)>(to, from, rows, columns, to_row, to_column, from_row, from_column);
-  };
-  switch (element) {
-    case 1:
-      return go(std::uint8_t{});
-    case 2:
-      return go(std::uint16_t{});
-    case 4:
-      return go(std::uint32_t{});
-    case 8:
-      return go(std::uint64_t{});
-    case 16:
-      return go(Bytes16{});
-    default:  // several neighbours as one
-      for (std::int64_t r = 0; r < rows; ++r) {
-        for (std::int64_t c = 0; c < columns; ++c) {
-          std::memcpy(to + r * to_row + c * to_column, from + r * from_row + c * from_column,
-                      element);
-        }
-      }
+  const bool is_one = for_size(kOfEachSize, element, [&](auto tag) {
+    copy_plane<typename decltype(tag)::type>(to, from, rows, columns, to_row, to_column, from_row,
+                                             from_column);
+    return true;
+  });
+  if (is_one) return;
+  // Several neighbours as one.
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      std::memcpy(to + r * to_row + c * to_column, from + r * from_row + c * from_column, element);
+    }
   }
 }
 
@@ -132,24 +122,12 @@ struct PadAttrs {
 };
 
 void fill(std::byte* to, const std::byte* value, std::int64_t n, std::size_t element) {
-  const auto go = [&](auto tag) {
-    decltype(tag) v;
+  for_size(kOfEachSize, element, [&](auto tag) {
+    typename decltype(tag)::type v;
     std::memcpy(&v, value, sizeof v);
-    auto* out = reinterpret_cast<decltype(tag)*>(to);
-    for (std::int64_t i = 0; i < n; ++i) out[i] = v;
-  };
-  switch (element) {
-    case 1:
-      return go(std::uint8_t{});
-    case 2:
-      return go(std::uint16_t{});
-    case 4:
-      return go(std::uint32_t{});
-    case 8:
-      return go(std::uint64_t{});
-    default:
-      return go(Bytes16{});
-  }
+    std::fill_n(reinterpret_cast<decltype(v)*>(to), n, v);
+    return true;
+  });
 }
 
 void run_pad(const KernelCall& call) {

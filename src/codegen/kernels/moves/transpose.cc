@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "src/codegen/kernels/instruction_sets.h"
+#include "src/codegen/kernels/type_dispatch.h"
 #include "src/codegen/kernels/vectors.h"
 
 namespace tessera::codegen {
@@ -90,31 +91,20 @@ TESSERA_INLINE void by_vectors(const Turn<T>& row) {
 }
 TESSERA_VERSIONS(turned_version, by_vectors, Turn<T>)
 
-/// Calls f(element) with an unsigned integer of so many bytes; false if there is none.
-template <class F>
-bool with_element(std::size_t bytes, const F& f) {
-  switch (bytes) {
-    case 1:
-      return f(std::uint8_t{}), true;
-    case 2:
-      return f(std::uint16_t{}), true;
-    case 4:
-      return f(std::uint32_t{}), true;
-    case 8:
-      return f(std::uint64_t{}), true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 bool transpose(const Plane& plane, std::size_t element_bytes) {
-  return with_element(element_bytes, [&](auto e) { version<decltype(e)>()({plane}); });
+  return for_size(kUnsigned, element_bytes, [&](auto tag) {
+    version<typename decltype(tag)::type>()({plane});
+    return true;
+  });
 }
 
 bool reverse_row(const ReversedRow& row, std::size_t element_bytes) {
-  return with_element(element_bytes, [&](auto e) { turned_version<decltype(e)>()({row}); });
+  return for_size(kUnsigned, element_bytes, [&](auto tag) {
+    turned_version<typename decltype(tag)::type>()({row});
+    return true;
+  });
 }
 
 }  // namespace tessera::codegen

@@ -413,18 +413,8 @@ runtime::KernelFunction gemm_function(DType t) {
 }
 
 runtime::KernelFunction zeros_function(std::size_t bytes) {
-  switch (bytes) {
-    case 1:
-      return run_empty<1>;
-    case 2:
-      return run_empty<2>;
-    case 4:
-      return run_empty<4>;
-    case 8:
-      return run_empty<8>;
-    default:
-      return run_empty<16>;
-  }
+  return for_constant<1, 2, 4, 8, 16>(
+      bytes, [](auto size) -> runtime::KernelFunction { return run_empty<size()>; });
 }
 
 /// Of a line of the table.

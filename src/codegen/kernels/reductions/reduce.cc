@@ -16,6 +16,7 @@
 #include "src/codegen/kernels/reductions/combine.h"
 #include "src/codegen/kernels/reductions/compiled_reduce.h"
 #include "src/codegen/kernels/reductions/reduce_table.h"
+#include "src/codegen/kernels/type_dispatch.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -175,22 +176,10 @@ void reduce_short_rows(const SingleAttrs& s, const KernelCall& call, Elements& e
     const std::byte* rows = elements.get(first * s.shape.reduced, n * s.shape.reduced);
     for (std::int64_t r = 0; r < s.shape.reduced; ++r) {
       const std::byte* from = rows + r * bytes;
-      switch (bytes) {
-        case 1:
-          pick<std::uint8_t>(from, s.shape.reduced, n, picked);
-          break;
-        case 2:
-          pick<std::uint16_t>(from, s.shape.reduced, n, picked);
-          break;
-        case 4:
-          pick<std::uint32_t>(from, s.shape.reduced, n, picked);
-          break;
-        case 8:
-          pick<std::uint64_t>(from, s.shape.reduced, n, picked);
-          break;
-        default:
-          pick<std::complex<double>>(from, s.shape.reduced, n, picked);
-      }
+      for_size(kOfEachSize, std::size_t(bytes), [&](auto tag) {
+        pick<typename decltype(tag)::type>(from, s.shape.reduced, n, picked);
+        return true;
+      });
       op_into(s, b.acc, load(s, picked, n, b.values), n);
     }
     store(s, b.acc, n, call.outputs[0] + first * bytes);

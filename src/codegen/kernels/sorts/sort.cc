@@ -20,6 +20,7 @@
 #include "src/codegen/kernels/sorts/key_order.h"
 #include "src/codegen/kernels/sorts/radix_sort.h"
 #include "src/codegen/kernels/sorts/vector_sort.h"
+#include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
 namespace {
@@ -280,18 +281,10 @@ void pick(const std::vector<std::uint32_t>& index, const std::byte* from, std::s
 /// Elements of `from`, in the order of the index; each `step` elements behind the last one.
 void pick(const std::vector<std::uint32_t>& index, const std::byte* from, std::int64_t bytes,
           std::size_t step, std::byte* to) {
-  switch (bytes) {
-    case 1:
-      return pick<1>(index, from, step, to);
-    case 2:
-      return pick<2>(index, from, step, to);
-    case 4:
-      return pick<4>(index, from, step, to);
-    case 8:
-      return pick<8>(index, from, step, to);
-    default:
-      return pick<16>(index, from, step, to);
-  }
+  for_constant<1, 2, 4, 8, 16>(std::size_t(bytes), [&](auto size) {
+    pick<size()>(index, from, step, to);
+    return true;
+  });
 }
 
 /// What a sort may need, whatever its keys are.
