@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
@@ -31,7 +31,7 @@ std::optional<bool> prefers_larger(const ir::Computation& comparator) {
 }  // namespace
 
 // The best of values and what comes with them, their places: a top-k, exact as it is allowed to be.
-void Reader::approx_top_k(Operation& op, const std::vector<ir::Computation*>& called) {
+void Conversions::approx_top_k(Operation& op, const std::vector<ir::Computation*>& called) {
   const std::size_t count = op.results.size();
   need_operands(op, 2 * count, 2 * count);
   if (called.size() != 1) fail(op, "needs one called computation, that compares");

@@ -19,7 +19,7 @@ namespace {
 DType working(DType t) { return is_floating(t) && t != DType::f64 ? DType::f32 : t; }
 
 /// The next number after x in the direction of y.
-Num next_after(Reader& reader, const Operation& op, Num x, Num y) {
+Num next_after(Conversions& reader, const Operation& op, Num x, Num y) {
   ir::Formula& m = *x.m;
   DType integer = byte_size(m.dtype()) == 8   ? DType::s64
                   : byte_size(m.dtype()) == 4 ? DType::s32
@@ -41,7 +41,7 @@ Num next_after(Reader& reader, const Operation& op, Num x, Num y) {
 }
 
 /// Where the product's real part would be the difference of two infinities, it is their product.
-Instruction* complex_square(Reader& reader, const Operation& op, Instruction* z) {
+Instruction* complex_square(Conversions& reader, const Operation& op, Instruction* z) {
   ChloMath m(reader, op, real_type(z->shape.dtype), z->shape.dims);
   const Shape part(m.dtype(), m.dims());
   const Num x = m(m.make(Opcode::real, part, {z})), y = m(m.make(Opcode::imag, part, {z}));
@@ -52,7 +52,7 @@ Instruction* complex_square(Reader& reader, const Operation& op, Instruction* z)
 
 }  // namespace
 
-void Reader::chlo_unary(Operation& op) {
+void Conversions::chlo_unary(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 1);
   Instruction* x = op.operands[0];
@@ -110,7 +110,7 @@ void Reader::chlo_unary(Operation& op) {
   finish(m.convert(v, t));
 }
 
-void Reader::chlo_binary(Operation& op) {
+void Conversions::chlo_binary(Operation& op) {
   need_operands(op, 2, 2);
   need_results(op, 1);
   std::string_view name = op.name.substr(op.name.find('.') + 1);
@@ -130,7 +130,7 @@ void Reader::chlo_binary(Operation& op) {
   op.values.push_back(m.convert(v, shape.dtype).i);
 }
 
-void Reader::chlo_broadcast(Operation& op) {
+void Conversions::chlo_broadcast(Operation& op) {
   // As NumPy: the last dims meet, and those of size 1 grow. Given dims place the smaller operand.
   need_operands(op, 2, 2);
   need_results(op, 1);
@@ -157,7 +157,7 @@ void Reader::chlo_broadcast(Operation& op) {
   }
 }
 
-void Reader::chlo_broadcast_select(Operation& op) {
+void Conversions::chlo_broadcast_select(Operation& op) {
   need_operands(op, 3, 3);
   need_results(op, 1);
   const Shape& result = *op.results[0];
@@ -170,7 +170,7 @@ void Reader::chlo_broadcast_select(Operation& op) {
   set(op, Opcode::select, op.operands);
 }
 
-void Reader::chlo_constant_like(Operation& op) {
+void Conversions::chlo_constant_like(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 1);
   const char* back = in_.position();
@@ -183,14 +183,14 @@ void Reader::chlo_constant_like(Operation& op) {
   op.values.push_back(splat(op, scalar, op.results[0]->dims));
 }
 
-void Reader::top_k(Operation& op) {
+void Conversions::top_k(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 2);
   set_results(op, Opcode::topk, op.operands,
               ir::TopKAttrs{integer(op, "k"), flag(op, "largest", true)});
 }
 
-void Reader::ragged_dot(Operation& op) {
+void Conversions::ragged_dot(Operation& op) {
   need_operands(op, 3, 3);
   ir::TextAttrs a;
   const Operation numbers = fields_of(op, need(op, "ragged_dot_dimension_numbers"));

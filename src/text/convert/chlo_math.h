@@ -3,7 +3,7 @@
 #pragma once
 
 #include "src/ir/formulas/formula.h"
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
@@ -12,7 +12,7 @@ using ir::Num;
 class ChloMath final : public ir::Formula {
  public:
   /// Formulas in `dtype`, on arrays of these dims, as parts of `op`.
-  ChloMath(Reader& reader, const Operation& op, DType dtype, Dims dims)
+  ChloMath(Conversions& reader, const Operation& op, DType dtype, Dims dims)
       : Formula(dtype, std::move(dims)), reader_(reader), op_(op) {}
 
   ir::Instruction* make(ir::Opcode opcode, Shape shape, std::vector<ir::Instruction*> operands,
@@ -27,7 +27,7 @@ class ChloMath final : public ir::Formula {
     return reader_.splat(op_, reader_.scalar_constant(op_, dtype(), v), dims());
   }
 
-  Reader& reader_;
+  Conversions& reader_;
   const Operation& op_;
 };
 

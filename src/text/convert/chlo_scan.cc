@@ -2,7 +2,7 @@
 // chlo.scan: a body with a carry goes along one dim; a loop, or a window where the body is a sum.
 #include "src/base/arrays/literal_util.h"
 #include "src/ir/rewrite/builder.h"
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
@@ -38,7 +38,7 @@ std::optional<Opcode> cumulative(const Computation& body) {
 
 /// A scan as the text gives it: operands are the inputs and the first carried values, results the
 /// outputs and the last carried values.
-struct Reader::Scan {
+struct Conversions::Scan {
   Computation* body = nullptr;
   std::size_t inputs = 0, outputs = 0, carries = 0;
   std::int64_t dim = 0, size = 0;
@@ -51,7 +51,7 @@ struct Reader::Scan {
   std::int64_t input_at(std::size_t n) const { return std::int64_t(1 + carries + outputs + n); }
 };
 
-Reader::Scan Reader::read_scan(const Operation& op) {
+Conversions::Scan Conversions::read_scan(const Operation& op) {
   Scan s;
   s.body = op.regions[0];
   if (op.scanned) {
@@ -84,7 +84,7 @@ Reader::Scan Reader::read_scan(const Operation& op) {
 }
 
 // Finds what the body must take and return, and that it does.
-void Reader::check_scan_body(const Operation& op, Scan* s) {
+void Conversions::check_scan_body(const Operation& op, Scan* s) {
   const Shape& first = op.operands[0]->shape;
   auto slice_of = [&](const Shape& full) {
     if (s->dim >= full.rank() || full.dim(s->dim) != s->size) {
@@ -116,7 +116,7 @@ void Reader::check_scan_body(const Operation& op, Scan* s) {
   }
 }
 
-std::vector<Instruction*> Reader::zero_outputs(const Operation& op, const Scan& s) {
+std::vector<Instruction*> Conversions::zero_outputs(const Operation& op, const Scan& s) {
   std::vector<Instruction*> out;
   for (std::size_t n = 0; n < s.outputs; ++n) {
     const Shape& shape = *op.results[n];
@@ -126,7 +126,7 @@ std::vector<Instruction*> Reader::zero_outputs(const Operation& op, const Scan& 
 }
 
 // All prefixes of the one input at once, then the carry from outside.
-void Reader::scan_as_window(Operation& op, const Scan& s, Opcode sum) {
+void Conversions::scan_as_window(Operation& op, const Scan& s, Opcode sum) {
   const Shape shape = op.operands[0]->shape;
   const auto dim = std::size_t(s.dim);
   Instruction* neutral = add(op, Opcode::constant, Shape(shape.dtype, {}), {},
@@ -157,7 +157,7 @@ void Reader::scan_as_window(Operation& op, const Scan& s, Opcode sum) {
   op.values = {sums, add(op, Opcode::reshape, s.arguments[1], {carry})};
 }
 
-Computation* Reader::scan_condition(const Operation& op, const Scan& s, const Shape& state) {
+Computation* Conversions::scan_condition(const Operation& op, const Scan& s, const Shape& state) {
   Builder b(module_->add_computation("region_" + std::to_string(next_number_++)));
   b.metadata = metadata_of(op.location);
   Instruction* parameter = b.parameter(0, state);
@@ -167,7 +167,7 @@ Computation* Reader::scan_condition(const Operation& op, const Scan& s, const Sh
   return b.computation();
 }
 
-Computation* Reader::scan_step(const Operation& op, const Scan& s, const Shape& state) {
+Computation* Conversions::scan_step(const Operation& op, const Scan& s, const Shape& state) {
   Builder b(module_->add_computation("region_" + std::to_string(next_number_++)));
   b.metadata = metadata_of(op.location);
   Instruction* parameter = b.parameter(0, state);
@@ -215,7 +215,7 @@ Computation* Reader::scan_step(const Operation& op, const Scan& s, const Shape& 
   return b.computation();
 }
 
-void Reader::scan_as_loop(Operation& op, const Scan& s) {
+void Conversions::scan_as_loop(Operation& op, const Scan& s) {
   std::vector<Instruction*> state = {scalar_constant(op, DType::s64, 0)};
   const auto inputs_end = op.operands.begin() + std::ptrdiff_t(s.inputs);
   state.insert(state.end(), inputs_end, op.operands.end());
@@ -239,7 +239,7 @@ void Reader::scan_as_loop(Operation& op, const Scan& s) {
   }
 }
 
-void Reader::scan(Operation& op) {
+void Conversions::scan(Operation& op) {
   need_regions(op, 1);
   const Scan s = read_scan(op);
   if (s.size == 0) {

@@ -61,7 +61,7 @@ class ComplexMath {
     Num re, im;
   };
 
-  ComplexMath(Reader& reader, const Operation& op, const Shape& shape)
+  ComplexMath(Conversions& reader, const Operation& op, const Shape& shape)
       : shape_(shape), real_(reader, op, real_type(shape.dtype), shape.dims) {}
 
   Parts parts(Instruction* z) { return {part(Opcode::real, z), part(Opcode::imag, z)}; }
@@ -147,7 +147,7 @@ class ComplexMath {
 
 }  // namespace
 
-void Reader::chlo_trigonometric(Operation& op) {
+void Conversions::chlo_trigonometric(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 1);
   Instruction* x = op.operands[0];

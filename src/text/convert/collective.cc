@@ -7,7 +7,7 @@
 #include "src/ir/limits.h"
 #include "src/sharding/axes/axis_refs.h"
 #include "src/sharding/axes/sdy_text.h"
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
@@ -28,7 +28,7 @@ std::int64_t devices_of(const ir::Module& module, const ir::CollectiveAttrs& a) 
 
 }  // namespace
 
-std::optional<std::int64_t> Reader::channel(const Operation& op) {
+std::optional<std::int64_t> Conversions::channel(const Operation& op) {
   const Attribute* a = op.find("channel_handle");
   if (a == nullptr) a = op.find("channel_id");
   if (a == nullptr) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<std::int64_t> Reader::channel(const Operation& op) {
   return id;
 }
 
-AxisRef Reader::axis_of_group(const Operation& op, std::string_view written) {
+AxisRef Conversions::axis_of_group(const Operation& op, std::string_view written) {
   AxisRef out;
   if (!written.empty() && written[0] == '"') {
     out.name = unescape(written.substr(1, written.size() - 2));
@@ -81,7 +81,7 @@ AxisRef Reader::axis_of_group(const Operation& op, std::string_view written) {
 }
 
 // #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = [#stablehlo.axis_ref<name = "x">, ...]>
-ir::DeviceGroups Reader::groups_by_axes(const Operation& op, const Attribute& a) {
+ir::DeviceGroups Conversions::groups_by_axes(const Operation& op, const Attribute& a) {
   const Operation parts = fields_of(op, a);
   const Attribute* mesh = parts.find("mesh_name");
   if (mesh == nullptr) mesh = parts.find("mesh");
@@ -116,7 +116,7 @@ ir::DeviceGroups Reader::groups_by_axes(const Operation& op, const Attribute& a)
   return out;
 }
 
-ir::DeviceGroups Reader::groups(const Operation& op) {
+ir::DeviceGroups Conversions::groups(const Operation& op) {
   const Attribute& a = need(op, "replica_groups");
   if (expanded(a.value).find("mesh_axes") != std::string_view::npos) return groups_by_axes(op, a);
   ir::DeviceGroups out;
@@ -128,12 +128,12 @@ ir::DeviceGroups Reader::groups(const Operation& op) {
   return out;
 }
 
-void Reader::device_id(Operation& op) {
+void Conversions::device_id(Operation& op) {
   need_operands(op, 0, 0);
   set(op, op.info->opcode, {});
 }
 
-void Reader::all_gather(Operation& op) {
+void Conversions::all_gather(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   ir::CollectiveAttrs a;
   a.groups = groups(op);
@@ -143,7 +143,7 @@ void Reader::all_gather(Operation& op) {
   set_results(op, Opcode::all_gather, op.operands, a);
 }
 
-void Reader::all_reduce(Operation& op) {
+void Conversions::all_reduce(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   need_regions(op, 1);
   need_none_captured(op);
@@ -155,7 +155,7 @@ void Reader::all_reduce(Operation& op) {
   set_results(op, Opcode::all_reduce, op.operands, a, op.regions);
 }
 
-void Reader::cross_replica_sum(Operation& op) {
+void Conversions::cross_replica_sum(Operation& op) {
   need_operands(op, 1, 1);
   ir::CollectiveAttrs a;
   a.groups = groups(op);
@@ -163,7 +163,7 @@ void Reader::cross_replica_sum(Operation& op) {
       {binary_computation(Opcode::add, op.operands[0]->shape.dtype)});
 }
 
-void Reader::reduce_scatter(Operation& op) {
+void Conversions::reduce_scatter(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   need_regions(op, 1);
   need_none_captured(op);
@@ -176,7 +176,7 @@ void Reader::reduce_scatter(Operation& op) {
   set_results(op, Opcode::reduce_scatter, op.operands, a, op.regions);
 }
 
-void Reader::all_to_all(Operation& op) {
+void Conversions::all_to_all(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   need_results(op, op.operands.size());
   std::int64_t split = integer(op, "split_dimension"), concat = integer(op, "concat_dimension"),
@@ -219,7 +219,7 @@ void Reader::all_to_all(Operation& op) {
   }
 }
 
-void Reader::collective_permute(Operation& op) {
+void Conversions::collective_permute(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   need_results(op, op.operands.size());
   ir::PermuteAttrs a;
@@ -235,7 +235,7 @@ void Reader::collective_permute(Operation& op) {
   }
 }
 
-ir::DeviceGroups Reader::all_in_groups(const Operation& op, const ir::CollectiveAttrs& a) {
+ir::DeviceGroups Conversions::all_in_groups(const Operation& op, const ir::CollectiveAttrs& a) {
   // None given: all devices, in order.
   ir::DeviceGroups out = a.groups;
   const std::int64_t devices = devices_of(*module_, a);
@@ -252,7 +252,7 @@ ir::DeviceGroups Reader::all_in_groups(const Operation& op, const ir::Collective
   return out;
 }
 
-Instruction* Reader::place_in_group(const Operation& op, const ir::CollectiveAttrs& a) {
+Instruction* Conversions::place_in_group(const Operation& op, const ir::CollectiveAttrs& a) {
   const std::int64_t devices = devices_of(*module_, a);
   std::vector<std::int32_t> places(std::size_t(devices), -1);
   for (const Dims& row : a.groups.lists) {
@@ -273,15 +273,15 @@ Instruction* Reader::place_in_group(const Operation& op, const ir::CollectiveAtt
   return add(op, Opcode::reshape, Shape(DType::s32, {}), {one});
 }
 
-Instruction* Reader::only_at(const Operation& op, Instruction* x, Instruction* source,
-                             Instruction* place, ir::Direction direction) {
+Instruction* Conversions::only_at(const Operation& op, Instruction* x, Instruction* source,
+                                  Instruction* place, ir::Direction direction) {
   Instruction* here = add(op, Opcode::compare, Shape(DType::pred, {}), {place, source},
                           ir::CompareAttrs{direction, ir::ComparisonType::by_dtype});
   Instruction* zero = splat(op, scalar_constant(op, x->shape.dtype, 0), x->shape.dims);
   return add(op, Opcode::select, x->shape, {splat(op, here, x->shape.dims), x, zero});
 }
 
-void Reader::collective_broadcast(Operation& op) {
+void Conversions::collective_broadcast(Operation& op) {
   bool dynamic = flag(op, "has_dynamic_root", false);
   need_operands(op, dynamic ? 2 : 1, std::size_t(1) << 20);
   std::size_t count = op.operands.size() - (dynamic ? 1 : 0);
@@ -322,7 +322,7 @@ void Reader::collective_broadcast(Operation& op) {
   }
 }
 
-Instruction* Reader::root_of(const Operation& op, std::size_t operand) {
+Instruction* Conversions::root_of(const Operation& op, std::size_t operand) {
   Instruction* roots = op.operands.back();
   if (!(roots->shape == Shape(DType::s32, {std::int64_t(op.operands.size()) - 1}))) {
     fail(op, "needs the roots of its other operands as its last one: " +
@@ -335,7 +335,7 @@ Instruction* Reader::root_of(const Operation& op, std::size_t operand) {
   return add(op, Opcode::reshape, Shape(DType::s32, {}), {one});
 }
 
-void Reader::collective_reduce(Operation& op) {
+void Conversions::collective_reduce(Operation& op) {
   bool dynamic = flag(op, "has_dynamic_root", false);
   need_operands(op, dynamic ? 2 : 1, std::size_t(1) << 20);
   need_regions(op, 1);

@@ -2,7 +2,7 @@
 // Products, transforms, reductions, sorting, random bits.
 #include <algorithm>
 
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
@@ -33,7 +33,7 @@ constexpr Algorithm kAlgorithms[] = {
 
 }  // namespace
 
-void Reader::dot(Operation& op) {
+void Conversions::dot(Operation& op) {
   need_operands(op, 2, 2);
   ir::DotAttrs a;
   if (op.operands[0]->shape.dims.empty() || op.operands[1]->shape.dims.empty()) {
@@ -45,13 +45,13 @@ void Reader::dot(Operation& op) {
   set(op, Opcode::dot, op.operands, std::move(a));
 }
 
-std::optional<Operation> Reader::dot_algorithm(const Operation& op) {
+std::optional<Operation> Conversions::dot_algorithm(const Operation& op) {
   if (const Attribute* algorithm = op.find("algorithm")) return fields_of(op, *algorithm);
   if (op.flat && op.find("lhs_precision_type") != nullptr) return fields_or_own(op, "algorithm");
   return std::nullopt;
 }
 
-void Reader::dot_general(Operation& op) {
+void Conversions::dot_general(Operation& op) {
   need_operands(op, 2, 2);
   ir::DotAttrs a;
   Operation numbers;
@@ -98,7 +98,7 @@ void Reader::dot_general(Operation& op) {
   set(op, Opcode::dot, op.operands, std::move(a));
 }
 
-void Reader::fft(Operation& op) {
+void Conversions::fft(Operation& op) {
   need_operands(op, 1, 1);
   std::string_view word = keyword(op, "fft_type");
   ir::FftAttrs a;
@@ -117,12 +117,12 @@ void Reader::fft(Operation& op) {
   set(op, Opcode::fft, op.operands, std::move(a));
 }
 
-void Reader::cholesky(Operation& op) {
+void Conversions::cholesky(Operation& op) {
   need_operands(op, 1, 1);
   set(op, Opcode::cholesky, op.operands, ir::CholeskyAttrs{flag(op, "lower", false)});
 }
 
-void Reader::triangular_solve(Operation& op) {
+void Conversions::triangular_solve(Operation& op) {
   need_operands(op, 2, 2);
   ir::TriangularSolveAttrs a;
   a.left_side = flag(op, "left_side", false);
@@ -139,7 +139,7 @@ void Reader::triangular_solve(Operation& op) {
   set(op, Opcode::triangular_solve, op.operands, a);
 }
 
-void Reader::batch_norm(Operation& op) {
+void Conversions::batch_norm(Operation& op) {
   ir::BatchNormAttrs a;
   a.epsilon = float(real(op, "epsilon"));
   a.feature_index = integer(op, "feature_index");
@@ -148,7 +148,7 @@ void Reader::batch_norm(Operation& op) {
   set_results(op, op.info->opcode, op.operands, a);
 }
 
-void Reader::rng(Operation& op) {
+void Conversions::rng(Operation& op) {
   need_operands(op, 3, 3);
   std::string_view word = keyword(op, "rng_distribution");
   if (word != "UNIFORM" && word != "NORMAL") {
@@ -158,7 +158,7 @@ void Reader::rng(Operation& op) {
       ir::RngAttrs{word == "UNIFORM" ? "rng_uniform" : "rng_normal"});
 }
 
-void Reader::rng_bit_generator(Operation& op) {
+void Conversions::rng_bit_generator(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 2);
   std::string_view word = keyword(op, "rng_algorithm");
@@ -171,7 +171,7 @@ void Reader::rng_bit_generator(Operation& op) {
                                                  : "rng_philox"});
 }
 
-void Reader::rng_state(Operation& op) {
+void Conversions::rng_state(Operation& op) {
   ir::TextAttrs a;
   a.items.emplace_back("delta", std::to_string(integer(op, "delta")));
   set(op, Opcode::rng_get_and_update_state, op.operands, std::move(a));

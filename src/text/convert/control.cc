@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tuples, loops, branches, calls, tokens.
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
 using ir::Instruction;
 using ir::Opcode;
 
-void Reader::tuple(Operation& op) { set(op, Opcode::tuple, op.operands); }
+void Conversions::tuple(Operation& op) { set(op, Opcode::tuple, op.operands); }
 
-void Reader::get_tuple_element(Operation& op) {
+void Conversions::get_tuple_element(Operation& op) {
   need_operands(op, 1, 1);
   std::int64_t index = 0;
   if (const Attribute* a = op.find("place")) {
@@ -25,7 +25,7 @@ void Reader::get_tuple_element(Operation& op) {
   set(op, Opcode::get_tuple_element, op.operands, ir::GetTupleElementAttrs{index});
 }
 
-void Reader::while_loop(Operation& op) {
+void Conversions::while_loop(Operation& op) {
   need_regions(op, 2);
   need_results(op, op.operands.size());
   std::vector<Instruction*> state = op.operands;
@@ -39,7 +39,7 @@ void Reader::while_loop(Operation& op) {
   unpack(op, loop, op.operands.size());
 }
 
-void Reader::conditional(Operation& op) {
+void Conversions::conditional(Operation& op) {
   need_operands(op, 1, 1);
   bool is_if = op.name == "stablehlo.if" || op.name == "mhlo.if";
   if (is_if) {
@@ -60,7 +60,7 @@ void Reader::conditional(Operation& op) {
   set_results(op, Opcode::conditional, std::move(operands), {}, op.regions);
 }
 
-void Reader::call_function(Operation& op, std::string_view symbol) {
+void Conversions::call_function(Operation& op, std::string_view symbol) {
   std::string_view name = symbol;
   if (!name.empty() && name[0] == '@') name.remove_prefix(1);
   if (name.size() > 1 && name[0] == '"') name = name.substr(1, name.size() - 2);
@@ -96,15 +96,15 @@ void Reader::call_function(Operation& op, std::string_view symbol) {
   set_results(op, Opcode::call, op.operands, {}, {f.computation});
 }
 
-void Reader::call(Operation& op) { call_function(op, need(op, "callee").value); }
+void Conversions::call(Operation& op) { call_function(op, need(op, "callee").value); }
 
-void Reader::composite(Operation& op) {
+void Conversions::composite(Operation& op) {
   // What it is made of means the same.
   std::string_view symbol = need(op, "decomposition").value;
   call_function(op, symbol);
 }
 
-void Reader::optimization_barrier(Operation& op) {
+void Conversions::optimization_barrier(Operation& op) {
   need_results(op, op.operands.size());
   if (op.operands.empty()) return;
   if (op.operands.size() == 1) {
@@ -119,9 +119,9 @@ void Reader::optimization_barrier(Operation& op) {
   unpack(op, barrier, op.operands.size());
 }
 
-void Reader::token(Operation& op) { set(op, Opcode::after_all, op.operands); }
+void Conversions::token(Operation& op) { set(op, Opcode::after_all, op.operands); }
 
-void Reader::async_start(Operation& op) {
+void Conversions::async_start(Operation& op) {
   // What may run meanwhile runs at once: its operations stand before this one already.
   need_results(op, 1);
   if (op.inlined.size() == 1) {
@@ -137,7 +137,7 @@ void Reader::async_start(Operation& op) {
   }
 }
 
-void Reader::async_done(Operation& op) {
+void Conversions::async_done(Operation& op) {
   need_operands(op, 1, 1);
   if (op.results.size() == 1 && op.operands[0]->shape == *op.results[0]) {
     op.values = op.operands;
@@ -151,7 +151,7 @@ void Reader::async_done(Operation& op) {
   }
 }
 
-void Reader::infeed(Operation& op) {
+void Conversions::infeed(Operation& op) {
   need_operands(op, 1, 1);
   if (op.results.empty()) fail(op, "needs a token as its last result");
   std::vector<Shape> shapes;
@@ -167,7 +167,7 @@ void Reader::infeed(Operation& op) {
   op.values.push_back(element(op, in, 1));
 }
 
-void Reader::outfeed(Operation& op) {
+void Conversions::outfeed(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   std::vector<Instruction*> data(op.operands.begin(), op.operands.end() - 1);
   std::vector<Shape> shapes;
@@ -182,7 +182,7 @@ void Reader::outfeed(Operation& op) {
   set(op, Opcode::outfeed, {packed, op.operands.back()}, a);
 }
 
-void Reader::send(Operation& op) {
+void Conversions::send(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   ir::TextAttrs a;
   if (auto id = channel(op)) a.items.emplace_back("channel_id", std::to_string(*id));
@@ -199,7 +199,7 @@ void Reader::send(Operation& op) {
   set(op, Opcode::send_done, {started}, a);
 }
 
-void Reader::recv(Operation& op) {
+void Conversions::recv(Operation& op) {
   need_operands(op, 1, 1);
   if (op.results.empty()) fail(op, "needs a token as its last result");
   ir::TextAttrs a;
@@ -222,7 +222,7 @@ void Reader::recv(Operation& op) {
   op.values.push_back(element(op, done, 1));
 }
 
-void Reader::cast(Operation& op) {
+void Conversions::cast(Operation& op) {
   need_results(op, op.operands.size());
   for (std::size_t n = 0; n < op.operands.size(); ++n) {
     if (op.operands[n]->shape == *op.results[n]) continue;
@@ -232,6 +232,6 @@ void Reader::cast(Operation& op) {
   op.values = op.operands;
 }
 
-void Reader::terminator(Operation& op) { frame().returned = op.operands; }
+void Conversions::terminator(Operation& op) { frame().returned = op.operands; }
 
 }  // namespace tessera::text

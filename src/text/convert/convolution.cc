@@ -2,14 +2,14 @@
 // Windows, and convolutions with their dimension numbers.
 #include <algorithm>
 
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
 using ir::Opcode;
 using ir::WindowDim;
 
-std::vector<WindowDim> Reader::window(const Operation& op, std::size_t rank) {
+std::vector<WindowDim> Conversions::window(const Operation& op, std::size_t rank) {
   std::vector<WindowDim> dims(rank);
   auto each = [&](std::string_view key, auto&& put) {
     if (op.find(key) == nullptr) return;
@@ -42,8 +42,8 @@ std::vector<WindowDim> Reader::window(const Operation& op, std::size_t rank) {
 }
 
 // `[b, 0, 1, f]`: which dim has each of two roles, and which ones are spatial.
-void Reader::convolution_dims(const char* first_role, std::int64_t* first, const char* second_role,
-                              std::int64_t* second, Dims* spatial) {
+void Conversions::convolution_dims(const char* first_role, std::int64_t* first,
+                                   const char* second_role, std::int64_t* second, Dims* spatial) {
   in_.skip();
   const char* at = in_.position();
   in_.expect('[', "before the dims");
@@ -78,7 +78,7 @@ void Reader::convolution_dims(const char* first_role, std::int64_t* first, const
 
 // [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], in #stablehlo.conv<...> or bare; or field by field, in
 // #stablehlo.conv<raw ...>.
-void Reader::convolution_numbers(const Operation& op, ir::ConvolutionAttrs* a) {
+void Conversions::convolution_numbers(const Operation& op, ir::ConvolutionAttrs* a) {
   std::string_view value;
   std::size_t open = 0;
   if (!op.flat) {
@@ -110,8 +110,8 @@ void Reader::convolution_numbers(const Operation& op, ir::ConvolutionAttrs* a) {
 }
 
 // The padding of a dynamic_conv, which is an operand.
-void Reader::pad_by_operand(const Operation& op, std::size_t operand,
-                            std::vector<WindowDim>* window) {
+void Conversions::pad_by_operand(const Operation& op, std::size_t operand,
+                                 std::vector<WindowDim>* window) {
   const Dims padding = constant_integers(op, operand);
   const Shape& shape = op.operands[operand]->shape;
   if (padding.size() != 2 * window->size() || shape.rank() != 2 || shape.dim(1) != 2 ||
@@ -125,7 +125,7 @@ void Reader::pad_by_operand(const Operation& op, std::size_t operand,
   }
 }
 
-void Reader::convolution(Operation& op) {
+void Conversions::convolution(Operation& op) {
   const bool padding_given = op.info->name == "stablehlo.dynamic_conv";
   need_operands(op, padding_given ? 3 : 2, padding_given ? 3 : 2);
   ir::ConvolutionAttrs a;

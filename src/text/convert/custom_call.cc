@@ -5,7 +5,7 @@
 #include "src/ir/hlo/text_out.h"
 #include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
@@ -28,7 +28,7 @@ bool is_one_string(std::string_view text) {
 
 }  // namespace
 
-std::string_view Reader::call_target(const Operation& op) {
+std::string_view Conversions::call_target(const Operation& op) {
   const Attribute* callee = op.find("callee");
   if (callee == nullptr) callee = &need(op, "call_target_name");
   std::string_view target = callee->value;
@@ -39,8 +39,8 @@ std::string_view Reader::call_target(const Operation& op) {
 
 // An operation wrapped in a call: `@mhlo.topk(...) {mhlo.attributes = {k = 4 : i64}}`. False if the
 // target names no operation.
-bool Reader::wrapped_operation(Operation& op, std::string_view target,
-                               const Attribute& attributes) {
+bool Conversions::wrapped_operation(Operation& op, std::string_view target,
+                                    const Attribute& attributes) {
   const OpInfo* info = find_operation(target);
   if (info == nullptr) return false;
   op.attributes = dictionary(attributes, "before the attributes");
@@ -52,7 +52,7 @@ bool Reader::wrapped_operation(Operation& op, std::string_view target,
 
 // The backend's configuration, quoted as HLO does it or a dictionary; a dictionary makes the call
 // one of version 4.
-std::string Reader::call_config(const Operation& op, std::int64_t* version) {
+std::string Conversions::call_config(const Operation& op, std::int64_t* version) {
   std::string config;
   for (const char* key : {"backend_config", "mhlo.backend_config"}) {
     const Attribute* c = op.find(key);
@@ -80,7 +80,8 @@ std::string Reader::call_config(const Operation& op, std::int64_t* version) {
 }
 
 // Layouts of operands or results, minor to major; none if the text gives none.
-std::vector<Dims> Reader::call_layouts(const Operation& op, const char* key, std::size_t count) {
+std::vector<Dims> Conversions::call_layouts(const Operation& op, const char* key,
+                                            std::size_t count) {
   std::vector<Dims> out;
   const Attribute* list = op.find(key);
   if (list == nullptr) return out;
@@ -95,7 +96,7 @@ std::vector<Dims> Reader::call_layouts(const Operation& op, const char* key, std
   return out;
 }
 
-Shape Reader::with_layout(const Operation& op, Shape shape, const Dims& layout) {
+Shape Conversions::with_layout(const Operation& op, Shape shape, const Dims& layout) {
   if (!shape.is_array()) return shape;
   Dims sorted = layout;
   std::sort(sorted.begin(), sorted.end());
@@ -110,8 +111,8 @@ Shape Reader::with_layout(const Operation& op, Shape shape, const Dims& layout) 
 }
 
 // HLO's `{f32[8,8]{0,1}, s32[]}`.
-std::string Reader::operand_layout_constraints(const Operation& op,
-                                               const std::vector<Dims>& layouts) {
+std::string Conversions::operand_layout_constraints(const Operation& op,
+                                                    const std::vector<Dims>& layouts) {
   std::string text = "{";
   for (std::size_t n = 0; n < op.operands.size(); ++n) {
     if (n > 0) text += ", ";
@@ -122,7 +123,7 @@ std::string Reader::operand_layout_constraints(const Operation& op,
 
 // [#stablehlo.output_operand_alias<output_tuple_indices = [0], operand_index = 0, ...>] as HLO's
 // `{{0}: (0, {})}`.
-std::string Reader::output_aliases(const Operation& op, const Attribute& aliases) {
+std::string Conversions::output_aliases(const Operation& op, const Attribute& aliases) {
   std::string text = "{";
   at_value(expanded(aliases.value), [&] {
     in_.expect('[', "before the aliases");
@@ -141,7 +142,7 @@ std::string Reader::output_aliases(const Operation& op, const Attribute& aliases
   return text + "}";
 }
 
-std::vector<ir::Computation*> Reader::called_functions(const Operation& op) {
+std::vector<ir::Computation*> Conversions::called_functions(const Operation& op) {
   std::vector<ir::Computation*> called;
   const Attribute* list = op.find("called_computations");
   if (list == nullptr) return called;
@@ -161,7 +162,7 @@ std::vector<ir::Computation*> Reader::called_functions(const Operation& op) {
   return called;
 }
 
-void Reader::custom_call(Operation& op) {
+void Conversions::custom_call(Operation& op) {
   ir::CustomCallAttrs a;
   a.target = unescape(call_target(op));
   if (const Attribute* inner = op.find("mhlo.attributes")) {
@@ -208,7 +209,7 @@ void Reader::custom_call(Operation& op) {
   }
 }
 
-void Reader::set_call_attributes(const Operation& op, Instruction* i) {
+void Conversions::set_call_attributes(const Operation& op, Instruction* i) {
   if (const Attribute* f = op.find("mhlo.frontend_attributes")) {
     i->frontend_attributes = frontend(*f);
     i->frontend_attributes.edit().erase("xla.sdy.sharding");

@@ -2,7 +2,7 @@
 // stablehlo.einsum: a dot of what its labels say, between sums and a transpose.
 #include <algorithm>
 
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
@@ -16,11 +16,11 @@ bool has_label(const std::string& labels, char c) { return labels.find(c) != std
 }  // namespace
 
 /// "ab,bc->ac".
-struct Reader::EinsumLabels {
+struct Conversions::EinsumLabels {
   std::string lhs, rhs, out;  ///< of one operand: rhs is empty
 };
 
-Reader::EinsumLabels Reader::einsum_labels(const Operation& op) {
+Conversions::EinsumLabels Conversions::einsum_labels(const Operation& op) {
   const bool unary = op.operands.size() == 1;
   std::string config = text(op, "einsum_config");
   config.erase(std::remove(config.begin(), config.end(), ' '), config.end());
@@ -37,7 +37,7 @@ Reader::EinsumLabels Reader::einsum_labels(const Operation& op) {
   return labels;
 }
 
-void Reader::check_labels(const Operation& op, const std::string& labels, const Shape& shape) {
+void Conversions::check_labels(const Operation& op, const std::string& labels, const Shape& shape) {
   const bool letters = std::all_of(labels.begin(), labels.end(), is_id_start);
   std::string sorted = labels;
   std::sort(sorted.begin(), sorted.end());
@@ -50,8 +50,8 @@ void Reader::check_labels(const Operation& op, const std::string& labels, const 
 }
 
 // Sums over the dims whose labels neither the other operand nor the result has.
-Instruction* Reader::sum_unshared(const Operation& op, Instruction* x, std::string* labels,
-                                  const std::string& other, const std::string& out) {
+Instruction* Conversions::sum_unshared(const Operation& op, Instruction* x, std::string* labels,
+                                       const std::string& other, const std::string& out) {
   Dims dims, sizes;
   std::string kept;
   for (std::size_t n = 0; n < labels->size(); ++n) {
@@ -72,8 +72,8 @@ Instruction* Reader::sum_unshared(const Operation& op, Instruction* x, std::stri
 
 // Labels that both operands have are batch dims if the result has them, too. `order`: the labels of
 // what comes out.
-Instruction* Reader::einsum_dot(const Operation& op, Instruction* x, Instruction* y,
-                                const EinsumLabels& labels, std::string* order) {
+Instruction* Conversions::einsum_dot(const Operation& op, Instruction* x, Instruction* y,
+                                     const EinsumLabels& labels, std::string* order) {
   const auto& [lhs, rhs, out] = labels;
   ir::DotAttrs a;
   std::string free_labels;
@@ -103,7 +103,7 @@ Instruction* Reader::einsum_dot(const Operation& op, Instruction* x, Instruction
   return add(op, Opcode::dot, Shape(op.results[0]->dtype, sizes), {x, y}, std::move(a));
 }
 
-void Reader::einsum(Operation& op) {
+void Conversions::einsum(Operation& op) {
   need_operands(op, 1, 2);
   need_results(op, 1);
   EinsumLabels labels = einsum_labels(op);

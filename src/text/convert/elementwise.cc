@@ -4,16 +4,16 @@
 
 #include "src/base/arrays/literal_util.h"
 #include "src/ir/hlo/enum_text.h"
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
 using ir::Instruction;
 using ir::Opcode;
 
-void Reader::unsupported(Operation& op) { not_supported(op, "is not supported"); }
+void Conversions::unsupported(Operation& op) { not_supported(op, "is not supported"); }
 
-void Reader::elementwise(Operation& op) {
+void Conversions::elementwise(Operation& op) {
   auto count = std::size_t(ir::info(op.info->opcode).operands);
   need_operands(op, count, count);
   Opcode opcode = op.info->opcode;
@@ -31,7 +31,7 @@ void Reader::elementwise(Operation& op) {
   set(op, opcode, op.operands);
 }
 
-void Reader::identity(Operation& op) {
+void Conversions::identity(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 1);
   if (op.find("sdy.sharding") != nullptr || op.find("mhlo.sharding") != nullptr) {
@@ -41,7 +41,7 @@ void Reader::identity(Operation& op) {
   }
 }
 
-void Reader::convert(Operation& op) {
+void Conversions::convert(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 1);
   if (op.operands[0]->shape == *op.results[0]) {
@@ -60,7 +60,7 @@ void Reader::convert(Operation& op) {
   set(op, Opcode::convert, {x});
 }
 
-void Reader::bitcast_convert(Operation& op) {
+void Conversions::bitcast_convert(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 1);
   Instruction* x = op.operands[0];
@@ -100,7 +100,7 @@ void Reader::bitcast_convert(Operation& op) {
   op.values.push_back(x);
 }
 
-void Reader::complex_elementwise(Operation& op) {
+void Conversions::complex_elementwise(Operation& op) {
   // What StableHLO defines on complex numbers and HLO does not.
   need_results(op, 1);
   const Shape shape = op.operands[0]->shape;
@@ -144,7 +144,7 @@ void Reader::complex_elementwise(Operation& op) {
       add(op, Opcode::select, shape, {add(op, Opcode::or_, truth, {first, second}), x, y}));
 }
 
-void Reader::compare(Operation& op) {
+void Conversions::compare(Operation& op) {
   need_operands(op, 2, 2);
   ir::CompareAttrs a;
   std::string_view word = keyword(op, "comparison_direction");
@@ -171,7 +171,7 @@ void Reader::compare(Operation& op) {
   set(op, Opcode::compare, op.operands, a);
 }
 
-void Reader::select(Operation& op) {
+void Conversions::select(Operation& op) {
   need_operands(op, 3, 3);
   need_results(op, 1);
   Instruction* pred =
@@ -180,7 +180,7 @@ void Reader::select(Operation& op) {
   set(op, Opcode::select, {pred, op.operands[1], op.operands[2]});
 }
 
-void Reader::clamp(Operation& op) {
+void Conversions::clamp(Operation& op) {
   need_operands(op, 3, 3);
   need_results(op, 1);
   std::vector<Instruction*> operands = op.operands;
@@ -190,7 +190,7 @@ void Reader::clamp(Operation& op) {
   set(op, Opcode::clamp, std::move(operands));
 }
 
-void Reader::reduce_precision(Operation& op) {
+void Conversions::reduce_precision(Operation& op) {
   need_operands(op, 1, 1);
   ir::ReducePrecisionAttrs a;
   if (const Attribute* format = op.find("format")) {
@@ -212,7 +212,7 @@ void Reader::reduce_precision(Operation& op) {
   set(op, Opcode::reduce_precision, op.operands, a);
 }
 
-Literal Reader::constant_value(std::string_view text, const Shape** type) {
+Literal Conversions::constant_value(std::string_view text, const Shape** type) {
   if (const auto known = constants_read_.find(text.data()); known != constants_read_.end()) {
     *type = known->second.second;
     return known->second.first;
@@ -223,7 +223,7 @@ Literal Reader::constant_value(std::string_view text, const Shape** type) {
   return value;
 }
 
-void Reader::constant(Operation& op) {
+void Conversions::constant(Operation& op) {
   need_operands(op, 0, 0);
   need_results(op, 1);
   Literal value;

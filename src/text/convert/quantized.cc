@@ -8,7 +8,7 @@
 #include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
@@ -18,8 +18,8 @@ using ir::Opcode;
 
 namespace {
 
-using R = Reader;
-using Convert = void (Reader::*)(Operation&);
+using R = Conversions;
+using Convert = void (Conversions::*)(Operation&);
 
 bool among(Convert convert, std::initializer_list<Convert> list) { return contains(list, convert); }
 
@@ -82,28 +82,28 @@ bool may_be_promoted(const Operation& op, const Quantized* from, const Quantized
 
 }  // namespace
 
-const Quantized* Reader::quantized(const Instruction* i) const {
+const Quantized* Conversions::quantized(const Instruction* i) const {
   auto it = quantized_.find(i);
   return it == quantized_.end() ? nullptr : it->second;
 }
 
-void Reader::note_quantized(const Instruction* i, const Quantized* q) {
+void Conversions::note_quantized(const Instruction* i, const Quantized* q) {
   if (q != nullptr) quantized_[i] = q;
 }
 
-bool Reader::same_meaning(const Quantized* a, const Quantized* b) {
+bool Conversions::same_meaning(const Quantized* a, const Quantized* b) {
   return a == b || (a != nullptr && b != nullptr && *a == *b);
 }
 
-std::string Reader::type_text(const Shape& shape, const Quantized* q) {
+std::string Conversions::type_text(const Shape& shape, const Quantized* q) {
   if (q == nullptr) return mlir_type(shape);
   std::string out = "tensor<";
   for (std::int64_t d : shape.dims) out += std::to_string(d) + "x";
   return out + q->to_string() + ">";
 }
 
-Instruction* Reader::scales_of(const Operation& op, const Quantized& q, const Dims& dims,
-                               const std::vector<double>& values) {
+Instruction* Conversions::scales_of(const Operation& op, const Quantized& q, const Dims& dims,
+                                    const std::vector<double>& values) {
   if (!q.axis) return splat(op, scalar_constant(op, q.expressed, values[0]), dims);
   Literal row = make_literal(q.expressed, {std::int64_t(values.size())}, values);
   Shape shape = row.shape();
@@ -113,14 +113,14 @@ Instruction* Reader::scales_of(const Operation& op, const Quantized& q, const Di
              ir::DimensionsAttrs{{*q.axis}});
 }
 
-Instruction* Reader::zero_points_of(const Operation& op, const Quantized& q, DType dtype,
-                                    const Dims& dims) {
+Instruction* Conversions::zero_points_of(const Operation& op, const Quantized& q, DType dtype,
+                                         const Dims& dims) {
   Quantized numbers = q;
   numbers.expressed = dtype;
   return scales_of(op, numbers, dims, {q.zero_points.begin(), q.zero_points.end()});
 }
 
-Instruction* Reader::dequantize(const Operation& op, Instruction* x, const Quantized& q) {
+Instruction* Conversions::dequantize(const Operation& op, Instruction* x, const Quantized& q) {
   const Dims dims = x->shape.dims;
   // Differences of wide integers are exact as integers only.
   bool wide = byte_size(q.storage) >= 4 && q.any_zero_point();
@@ -136,7 +136,7 @@ Instruction* Reader::dequantize(const Operation& op, Instruction* x, const Quant
   return add(op, Opcode::multiply, real, {x, scales_of(op, q, dims, q.scales)});
 }
 
-Instruction* Reader::quantize(const Operation& op, Instruction* x, const Quantized& q) {
+Instruction* Conversions::quantize(const Operation& op, Instruction* x, const Quantized& q) {
   const Shape real = x->shape;
   x = add(op, Opcode::divide, real, {x, scales_of(op, q, real.dims, q.scales)});
   if (q.any_zero_point()) {
@@ -149,7 +149,7 @@ Instruction* Reader::quantize(const Operation& op, Instruction* x, const Quantiz
   return add(op, Opcode::convert, Shape(q.storage, real.dims), {x});
 }
 
-bool Reader::stored_means_the_same(const Operation& op) {
+bool Conversions::stored_means_the_same(const Operation& op) {
   // The axis of the scales must go where the elements go; what is not sure is computed.
   const Quantized* first = nullptr;
   for (const std::vector<const Shape*>* list : {&op.operand_types, &op.results}) {
@@ -190,7 +190,7 @@ bool Reader::stored_means_the_same(const Operation& op) {
 }
 
 // What passes values on can't change what they stand for.
-void Reader::check_passed_on(const Operation& op) {
+void Conversions::check_passed_on(const Operation& op) {
   bool reduces = among(op.info->convert, {&R::reduce, &R::reduce_window});
   if (!reduces &&
       !among(op.info->convert,
@@ -235,7 +235,7 @@ void Reader::check_passed_on(const Operation& op) {
   }
 }
 
-void Reader::check_regions(const Operation& op) {
+void Conversions::check_regions(const Operation& op) {
   check_passed_on(op);
   if (op.info->regions == Regions::none || op.results.empty()) return;
   std::size_t results = op.results.size();
@@ -276,7 +276,7 @@ void Reader::check_regions(const Operation& op) {
   }
 }
 
-void Reader::convert_quantized(Operation& op) {
+void Conversions::convert_quantized(Operation& op) {
   bool any = false;
   for (const Shape* type : op.operand_types) any |= types_.quantized(type) != nullptr;
   for (const Shape* type : op.results) any |= types_.quantized(type) != nullptr;
@@ -306,7 +306,7 @@ void Reader::convert_quantized(Operation& op) {
   }
 }
 
-void Reader::check_range(const Operation& op) {
+void Conversions::check_range(const Operation& op) {
   const Quantized& q = *types_.quantized(op.results[0]);
   const Instruction* i = op.values[0];
   if (i->is(Opcode::broadcast)) i = i->operand(0);
@@ -316,7 +316,7 @@ void Reader::check_range(const Operation& op) {
   }
 }
 
-void Reader::check_all_quantized(const Operation& op) {
+void Conversions::check_all_quantized(const Operation& op) {
   // Weights may be quantized alone; elsewhere all numbers are, or none.
   if (!among(op.info->convert, {&R::elementwise, &R::compare, &R::clamp, &R::select}) &&
       !moves(*op.info)) {
@@ -347,7 +347,7 @@ void Reader::check_all_quantized(const Operation& op) {
   }
 }
 
-void Reader::convert_expressed(Operation& op) {
+void Conversions::convert_expressed(Operation& op) {
   check_all_quantized(op);
   const std::vector<const Shape*> results = op.results;
   for (std::size_t n = 0; n < op.operands.size(); ++n) {
@@ -369,7 +369,7 @@ void Reader::convert_expressed(Operation& op) {
   }
 }
 
-void Reader::convert_shifted(Operation& op) {
+void Conversions::convert_shifted(Operation& op) {
   // Differences to the zero point wrap around and come back: no value is lost.
   auto shift = [&](Instruction* x, const Quantized* q, Opcode opcode) {
     if (q == nullptr || !q->any_zero_point()) return x;
@@ -394,7 +394,7 @@ void Reader::convert_shifted(Operation& op) {
   }
 }
 
-void Reader::uniform_quantize(Operation& op) {
+void Conversions::uniform_quantize(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 1);
   // Both types are those of the numbers here; what is stored comes with the result's own type.
@@ -409,7 +409,7 @@ void Reader::uniform_quantize(Operation& op) {
   op.values = op.operands;
 }
 
-void Reader::uniform_dequantize(Operation& op) {
+void Conversions::uniform_dequantize(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 1);
   if (!op.from_quantized || op.to_quantized) {
@@ -424,7 +424,8 @@ void Reader::uniform_dequantize(Operation& op) {
   op.values = op.operands;
 }
 
-Computation* Reader::quantized_computation(const Operation& op, Opcode opcode, const Quantized& q) {
+Computation* Conversions::quantized_computation(const Operation& op, Opcode opcode,
+                                                const Quantized& q) {
   // A reducer in its short form, on what is stored.
   Frame inner;
   inner.kind = Regions::scalar;

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "src/ir/cloner.h"
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
@@ -15,7 +15,7 @@ using ir::Computation;
 using ir::Instruction;
 using ir::Opcode;
 
-void Reader::join_captured(Operation& op, std::size_t own, Join join) {
+void Conversions::join_captured(Operation& op, std::size_t own, Join join) {
   const Computation& read = *op.regions[0];
   std::size_t extra = op.captured.size();
   Computation* c = module_->add_computation("region_" + std::to_string(next_number_++));
@@ -61,7 +61,8 @@ void Reader::join_captured(Operation& op, std::size_t own, Join join) {
   op.regions[0] = c;
 }
 
-void Reader::promote(Operation& op, std::size_t operand, const Computation& by, std::size_t as) {
+void Conversions::promote(Operation& op, std::size_t operand, const Computation& by,
+                          std::size_t as) {
   if (operand >= op.operands.size() || as >= by.parameters().size()) return;
   Instruction*& x = op.operands[operand];
   const Shape& to = by.parameter(std::int64_t(as))->shape;
@@ -69,7 +70,7 @@ void Reader::promote(Operation& op, std::size_t operand, const Computation& by, 
   x = add(op, Opcode::convert, Shape(to.dtype, x->shape.dims), {x});
 }
 
-void Reader::need_scalars_captured(const Operation& op) {
+void Conversions::need_scalars_captured(const Operation& op) {
   for (const Instruction* i : op.captured) {
     if (i->shape.is_array() && i->shape.dims.empty() && i->shape.dtype != DType::token) continue;
     not_supported(op, "has a region that uses " + mlir_type(i->shape) +
@@ -77,15 +78,15 @@ void Reader::need_scalars_captured(const Operation& op) {
   }
 }
 
-void Reader::need_none_captured(const Operation& op) {
+void Conversions::need_none_captured(const Operation& op) {
   if (op.captured.empty()) return;
   not_supported(op,
                 "has a region that uses a value from outside that is no constant; it may only "
                 "use its arguments");
 }
 
-void Reader::set_joined(Operation& op, Opcode opcode, std::vector<Instruction*> operands,
-                        ir::Attributes attributes) {
+void Conversions::set_joined(Operation& op, Opcode opcode, std::vector<Instruction*> operands,
+                             ir::Attributes attributes) {
   std::vector<Shape> shapes;
   for (const Shape* s : op.results) shapes.push_back(*s);
   for (const Instruction* i : op.captured) {
@@ -96,14 +97,14 @@ void Reader::set_joined(Operation& op, Opcode opcode, std::vector<Instruction*> 
   unpack(op, all, op.results.size());
 }
 
-void Reader::need_arguments(const Operation& op, std::size_t count) {
+void Conversions::need_arguments(const Operation& op, std::size_t count) {
   std::size_t has = op.regions[0]->parameters().size() - op.captured.size();
   if (has == count) return;
   fail(op,
        "has a region of " + std::to_string(has) + " arguments; expected " + std::to_string(count));
 }
 
-void Reader::need_returned(const Operation& op, std::size_t count) {
+void Conversions::need_returned(const Operation& op, std::size_t count) {
   const Instruction* root = op.regions[0]->root();
   std::size_t has = root->shape.is_tuple ? root->shape.elements.size() : 1;
   if (has == count && (count == 1) == !root->shape.is_tuple) return;
@@ -111,7 +112,7 @@ void Reader::need_returned(const Operation& op, std::size_t count) {
                std::to_string(count));
 }
 
-void Reader::sort(Operation& op) {
+void Conversions::sort(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   need_regions(op, 1);
   const Dims dims = op.operands[0]->shape.dims;
@@ -131,7 +132,7 @@ void Reader::sort(Operation& op) {
   set_joined(op, Opcode::sort, std::move(operands), attributes);
 }
 
-void Reader::map(Operation& op) {
+void Conversions::map(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 20);
   need_regions(op, 1);
   need_scalars_captured(op);
@@ -142,7 +143,7 @@ void Reader::map(Operation& op) {
       op.regions);
 }
 
-void Reader::reduce_with(Operation& op, Opcode opcode, ir::Attributes attributes) {
+void Conversions::reduce_with(Operation& op, Opcode opcode, ir::Attributes attributes) {
   for (std::size_t n = 0, count = op.operands.size(); n < count; ++n) {
     promote(op, n, *op.regions[0], n % std::max<std::size_t>(count / 2, 1));
   }
@@ -165,20 +166,20 @@ void Reader::reduce_with(Operation& op, Opcode opcode, ir::Attributes attributes
   set_joined(op, opcode, std::move(operands), std::move(attributes));
 }
 
-void Reader::reduce(Operation& op) {
+void Conversions::reduce(Operation& op) {
   need_operands(op, 2, std::size_t(1) << 20);
   need_regions(op, 1);
   reduce_with(op, Opcode::reduce, ir::DimensionsAttrs{integers(op, "dimensions")});
 }
 
-void Reader::reduce_window(Operation& op) {
+void Conversions::reduce_window(Operation& op) {
   need_operands(op, 2, std::size_t(1) << 20);
   need_regions(op, 1);
   reduce_with(op, Opcode::reduce_window,
               ir::WindowAttrs{window(op, op.operands[0]->shape.dims.size())});
 }
 
-void Reader::select_and_scatter(Operation& op) {
+void Conversions::select_and_scatter(Operation& op) {
   need_operands(op, 3, 3);
   need_regions(op, 2);
   need_none_captured(op);
@@ -209,7 +210,7 @@ void Reader::select_and_scatter(Operation& op) {
       ir::WindowAttrs{window(op, op.operands[0]->shape.dims.size())}, op.regions);
 }
 
-void Reader::scatter_with(Operation& op, ir::ScatterAttrs attributes) {
+void Conversions::scatter_with(Operation& op, ir::ScatterAttrs attributes) {
   for (std::size_t n = 0, count = op.operands.size() / 2; n < count; ++n) {
     promote(op, n, *op.regions[0], n);
     promote(op, count + 1 + n, *op.regions[0], count + n);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the operations of sdy become.
 #include "src/ir/hlo/typed_calls.h"
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
 using ir::Instruction;
 using ir::Opcode;
 
-void Reader::sharding_constraint(Operation& op) {
+void Conversions::sharding_constraint(Operation& op) {
   need_operands(op, 1, 1);
   ir::ShardingConstraintAttrs attrs;
   if (op.name == "sdy.reshard") attrs.kind = ir::ShardingConstraintAttrs::Kind::reshard;
@@ -17,7 +17,7 @@ void Reader::sharding_constraint(Operation& op) {
   sdy_.resharded.push_back({op.operands[0], op.values[0], op.info->name, op.at});
 }
 
-void Reader::sharding_group(Operation& op) {
+void Conversions::sharding_group(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 0);
   std::int64_t group = integer(op, "group_id");
@@ -25,7 +25,7 @@ void Reader::sharding_group(Operation& op) {
   sdy_.groups.push_back({op.operands[0], int(group), op.at, manual_scope_});
 }
 
-void Reader::manual_computation(Operation& op) {
+void Conversions::manual_computation(Operation& op) {
   need_regions(op, 1);
   ir::CustomCallAttrs a;
   a.target = ir::kManualComputationTarget;
@@ -63,8 +63,9 @@ void Reader::manual_computation(Operation& op) {
   set_results(op, Opcode::custom_call, op.operands, std::move(a), op.regions);
 }
 
-std::vector<Instruction*> Reader::constrained(const Operation& op, std::vector<Instruction*> values,
-                                              std::string_view key) {
+std::vector<Instruction*> Conversions::constrained(const Operation& op,
+                                                   std::vector<Instruction*> values,
+                                                   std::string_view key) {
   const Attribute* list = op.find(key);
   if (list == nullptr) return values;
   const char* back = in_.position();
@@ -98,7 +99,7 @@ std::vector<Instruction*> Reader::constrained(const Operation& op, std::vector<I
   return values;
 }
 
-void Reader::named_computation(Operation& op) {
+void Conversions::named_computation(Operation& op) {
   need_regions(op, 1);
   const ir::Computation& body = *op.regions[0];
   if (body.parameters().size() != op.operands.size()) {
@@ -113,7 +114,7 @@ void Reader::named_computation(Operation& op) {
   op.values = constrained(op, std::move(op.values), "out_shardings");
 }
 
-void Reader::propagation_barrier(Operation& op) {
+void Conversions::propagation_barrier(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 1);
   // By name, or by number in the generic form.
@@ -132,7 +133,7 @@ void Reader::propagation_barrier(Operation& op) {
   set(op, Opcode::propagation_barrier, op.operands, std::move(attrs));
 }
 
-void Reader::data_flow_edge(Operation& op) {
+void Conversions::data_flow_edge(Operation& op) {
   check_data_flow_edge(op);
   const Attribute* sharding = op.find("sharding");
   if (sharding == nullptr) return identity(op);
@@ -143,7 +144,7 @@ void Reader::data_flow_edge(Operation& op) {
   sdy_.resharded.push_back({op.operands[0], op.values[0], op.info->name, op.at});
 }
 
-void Reader::sdy_collective(Operation& op) {
+void Conversions::sdy_collective(Operation& op) {
   need_operands(op, 1, 1);
   SdyRecords::Collective c;
   if (const Attribute* reduction = op.find("reduction_op")) {

@@ -3,21 +3,21 @@
 #include <algorithm>
 #include <numeric>
 
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 
 using ir::Instruction;
 using ir::Opcode;
 
-void Reader::iota(Operation& op) {
+void Conversions::iota(Operation& op) {
   need_results(op, 1);
   // dynamic_iota's operand is its shape, which the result says too.
   need_operands(op, 0, 1);
   set(op, Opcode::iota, {}, ir::IotaAttrs{integer(op, "iota_dimension")});
 }
 
-void Reader::broadcast(Operation& op) {
+void Conversions::broadcast(Operation& op) {
   need_operands(op, 1, 1);
   need_results(op, 1);
   Dims dims(op.operands[0]->shape.dims.size());
@@ -26,7 +26,7 @@ void Reader::broadcast(Operation& op) {
   op.values.push_back(broadcast_to(op, op.operands[0], *op.results[0], dims));
 }
 
-void Reader::broadcast_in_dim(Operation& op) {
+void Conversions::broadcast_in_dim(Operation& op) {
   need_operands(op, 1, 2);
   need_results(op, 1);
   if (op.operands[0]->shape.dtype != op.results[0]->dtype) {
@@ -43,22 +43,22 @@ void Reader::broadcast_in_dim(Operation& op) {
   }
 }
 
-void Reader::transpose(Operation& op) {
+void Conversions::transpose(Operation& op) {
   need_operands(op, 1, 1);
   set(op, Opcode::transpose, op.operands, ir::DimensionsAttrs{integers(op, "permutation")});
 }
 
-void Reader::reverse(Operation& op) {
+void Conversions::reverse(Operation& op) {
   need_operands(op, 1, 1);
   set(op, Opcode::reverse, op.operands, ir::DimensionsAttrs{integers(op, "dimensions")});
 }
 
-void Reader::reshape(Operation& op) {
+void Conversions::reshape(Operation& op) {
   need_operands(op, 1, 2);  // dynamic_reshape has the shape as an operand too
   set(op, Opcode::reshape, {op.operands[0]});
 }
 
-void Reader::slice(Operation& op) {
+void Conversions::slice(Operation& op) {
   need_operands(op, 1, 1);
   ir::SliceAttrs a;
   if (const Attribute* ranges = op.find("ranges")) {
@@ -83,28 +83,28 @@ void Reader::slice(Operation& op) {
   set(op, Opcode::slice, op.operands, std::move(a));
 }
 
-void Reader::real_dynamic_slice(Operation& op) {
+void Conversions::real_dynamic_slice(Operation& op) {
   need_operands(op, 4, 4);
   ir::SliceAttrs a{constant_integers(op, 1), constant_integers(op, 2), constant_integers(op, 3)};
   set(op, Opcode::slice, {op.operands[0]}, std::move(a));
 }
 
-void Reader::dynamic_slice(Operation& op) {
+void Conversions::dynamic_slice(Operation& op) {
   need_operands(op, 1, 1 << 10);
   set(op, Opcode::dynamic_slice, op.operands, ir::DynamicSliceAttrs{integers(op, "slice_sizes")});
 }
 
-void Reader::dynamic_update_slice(Operation& op) {
+void Conversions::dynamic_update_slice(Operation& op) {
   need_operands(op, 2, 1 << 10);
   set(op, Opcode::dynamic_update_slice, op.operands);
 }
 
-void Reader::concatenate(Operation& op) {
+void Conversions::concatenate(Operation& op) {
   need_operands(op, 1, std::size_t(1) << 30);
   set(op, Opcode::concatenate, op.operands, ir::DimensionsAttrs{{integer(op, "dimension")}});
 }
 
-void Reader::pad(Operation& op) {
+void Conversions::pad(Operation& op) {
   need_operands(op, 2, 2);
   Dims low = integers(op, "edge_padding_low"), high = integers(op, "edge_padding_high"),
        interior = integers_or(op, "interior_padding", Dims(low.size(), 0));
@@ -116,7 +116,7 @@ void Reader::pad(Operation& op) {
   set(op, Opcode::pad, op.operands, std::move(a));
 }
 
-void Reader::dynamic_pad(Operation& op) {
+void Conversions::dynamic_pad(Operation& op) {
   need_operands(op, 5, 5);
   Dims low = constant_integers(op, 2), high = constant_integers(op, 3),
        interior = constant_integers(op, 4);
@@ -128,7 +128,7 @@ void Reader::dynamic_pad(Operation& op) {
   set(op, Opcode::pad, {op.operands[0], op.operands[1]}, std::move(a));
 }
 
-void Reader::gather(Operation& op) {
+void Conversions::gather(Operation& op) {
   need_operands(op, 2, 3);
   ir::GatherAttrs a;
   const Operation numbers = fields_or_own(op, "dimension_numbers");
@@ -143,7 +143,7 @@ void Reader::gather(Operation& op) {
   set(op, Opcode::gather, {op.operands[0], op.operands[1]}, std::move(a));
 }
 
-void Reader::scatter(Operation& op) {
+void Conversions::scatter(Operation& op) {
   need_regions(op, 1);
   ir::ScatterAttrs a;
   const Operation numbers = fields_or_own(op, "scatter_dimension_numbers");
@@ -158,13 +158,13 @@ void Reader::scatter(Operation& op) {
   scatter_with(op, std::move(a));
 }
 
-void Reader::dimension_size(Operation& op) {
+void Conversions::dimension_size(Operation& op) {
   need_operands(op, 1, 2);
   std::int64_t dim = integer(op, "dimension");
   set(op, op.info->opcode, op.operands, ir::DimensionsAttrs{{dim}});
 }
 
-void Reader::torch_index_select(Operation& op) {
+void Conversions::torch_index_select(Operation& op) {
   // Rows of one dim by index: a gather.
   need_operands(op, 2, 2);
   need_results(op, 1);

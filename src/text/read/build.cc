@@ -15,17 +15,17 @@ namespace tessera::text {
 using ir::Instruction;
 using ir::Opcode;
 
-void Reader::fail(const Operation& op, const std::string& message) {
+void InstructionBuilder::fail(const Operation& op, const std::string& message) {
   in_.fail_at(op.at, std::string(op.name) + " " + message);
 }
 
-void Reader::not_supported(const Operation& op, const std::string& message) {
+void InstructionBuilder::not_supported(const Operation& op, const std::string& message) {
   in_.not_supported_at(op.at, std::string(op.name) + " " + message);
 }
 
-Instruction* Reader::add(const Operation& op, Opcode opcode, Shape shape,
-                         std::vector<Instruction*> operands, ir::Attributes attributes,
-                         std::vector<ir::Computation*> called) {
+Instruction* InstructionBuilder::add(const Operation& op, Opcode opcode, Shape shape,
+                                     std::vector<Instruction*> operands, ir::Attributes attributes,
+                                     std::vector<ir::Computation*> called) {
   auto owned = std::make_unique<Instruction>();
   Instruction* i = owned.get();
   i->opcode = opcode;
@@ -51,7 +51,7 @@ Instruction* Reader::add(const Operation& op, Opcode opcode, Shape shape,
   return current()->add(std::move(owned));
 }
 
-void Reader::check_shape(const Operation& op, const Instruction& i) {
+void InstructionBuilder::check_shape(const Operation& op, const Instruction& i) {
   try {
     ir::infer_shape(i.opcode, i.operands(), i.attrs, i.called(), &i.shape, {}, module_->grid());
   } catch (const NotImplementedError& e) {
@@ -63,15 +63,16 @@ void Reader::check_shape(const Operation& op, const Instruction& i) {
   }
 }
 
-void Reader::set(Operation& op, Opcode opcode, std::vector<Instruction*> operands,
-                 ir::Attributes attributes, std::vector<ir::Computation*> called) {
+void InstructionBuilder::set(Operation& op, Opcode opcode, std::vector<Instruction*> operands,
+                             ir::Attributes attributes, std::vector<ir::Computation*> called) {
   need_results(op, 1);
   op.values.push_back(add(op, opcode, *op.results[0], std::move(operands), std::move(attributes),
                           std::move(called)));
 }
 
-void Reader::set_results(Operation& op, Opcode opcode, std::vector<Instruction*> operands,
-                         ir::Attributes attributes, std::vector<ir::Computation*> called) {
+void InstructionBuilder::set_results(Operation& op, Opcode opcode,
+                                     std::vector<Instruction*> operands, ir::Attributes attributes,
+                                     std::vector<ir::Computation*> called) {
   if (op.results.size() == 1) {
     set(op, opcode, std::move(operands), std::move(attributes), std::move(called));
     return;
@@ -83,11 +84,12 @@ void Reader::set_results(Operation& op, Opcode opcode, std::vector<Instruction*>
   unpack(op, tuple, op.results.size());
 }
 
-void Reader::unpack(Operation& op, Instruction* tuple, std::size_t count) {
+void InstructionBuilder::unpack(Operation& op, Instruction* tuple, std::size_t count) {
   for (std::size_t n = 0; n < count; ++n) op.values.push_back(element(op, tuple, n));
 }
 
-Instruction* Reader::element(const Operation& op, Instruction* tuple, std::size_t index) {
+Instruction* InstructionBuilder::element(const Operation& op, Instruction* tuple,
+                                         std::size_t index) {
   if (!tuple->shape.is_tuple || index >= tuple->shape.elements.size()) {
     fail(op,
          "gives " + mlir_type(tuple->shape) + ", which has no element " + std::to_string(index));
@@ -96,19 +98,19 @@ Instruction* Reader::element(const Operation& op, Instruction* tuple, std::size_
              ir::GetTupleElementAttrs{std::int64_t(index)});
 }
 
-Instruction* Reader::scalar_constant(const Operation& op, DType dtype, double value) {
+Instruction* InstructionBuilder::scalar_constant(const Operation& op, DType dtype, double value) {
   return add(op, Opcode::constant, Shape(dtype, {}), {},
              ir::ConstantAttrs{Literal::scalar(dtype, value)});
 }
 
-Instruction* Reader::splat(const Operation& op, Instruction* scalar, const Dims& dims) {
+Instruction* InstructionBuilder::splat(const Operation& op, Instruction* scalar, const Dims& dims) {
   if (scalar->shape.dims == dims) return scalar;
   return add(op, Opcode::broadcast, Shape(scalar->shape.dtype, dims), {scalar},
              ir::DimensionsAttrs{});
 }
 
-Instruction* Reader::broadcast_to(const Operation& op, Instruction* x, const Shape& to,
-                                  const Dims& dims) {
+Instruction* InstructionBuilder::broadcast_to(const Operation& op, Instruction* x, const Shape& to,
+                                              const Dims& dims) {
   if (dims.size() != x->shape.dims.size()) {
     fail(op, "maps " + std::to_string(dims.size()) + " dims of a value " + mlir_type(x->shape));
   }
@@ -140,19 +142,19 @@ Instruction* Reader::broadcast_to(const Operation& op, Instruction* x, const Sha
              ir::DimensionsAttrs{std::move(kept_dims)});
 }
 
-Dims Reader::constant_integers(const Operation& op, std::size_t operand) {
+Dims InstructionBuilder::constant_integers(const Operation& op, std::size_t operand) {
   if (std::optional<Dims> known = known_integers(*op.operands[operand])) return *std::move(known);
   not_supported(op, "needs a constant as operand " + std::to_string(operand) +
                         "; values that are known only at run time are not supported");
 }
 
-void Reader::pend(Instruction* i, std::string_view sdy, std::string_view tiling) {
+void InstructionBuilder::pend(Instruction* i, std::string_view sdy, std::string_view tiling) {
   ir::PendingSharding pending{i, tiling, sdy, expanded_sdy(sdy)};
   check_bound_axes(pending.sdy, sdy.data());
   pending_.push_back(std::move(pending));
 }
 
-void Reader::pend_attributes(Instruction* i, const std::vector<Attribute>& attributes) {
+void InstructionBuilder::pend_attributes(Instruction* i, const std::vector<Attribute>& attributes) {
   std::string_view sdy, tiling;
   for (const Attribute& a : attributes) {
     if (a.key == "sdy.sharding") sdy = expanded(a.value);
@@ -172,7 +174,7 @@ void Reader::pend_attributes(Instruction* i, const std::vector<Attribute>& attri
   if (!sdy.empty() || !tiling.empty()) pend(i, sdy, tiling);
 }
 
-void Reader::set_shardings(Operation& op) {
+void InstructionBuilder::set_shardings(Operation& op) {
   if (const Attribute* sdy = op.find("sdy.sharding")) {
     const std::string_view text = expanded(sdy->value);
     if (text.starts_with("#sdy.sharding<")) {
@@ -204,7 +206,7 @@ void Reader::set_shardings(Operation& op) {
   in_.seek(back);
 }
 
-std::map<std::string, std::string> Reader::frontend(const Attribute& a) {
+std::map<std::string, std::string> InstructionBuilder::frontend(const Attribute& a) {
   std::map<std::string, std::string> out;
   const char* back = in_.position();
   in_.seek(expanded(a.value).data());
@@ -221,7 +223,7 @@ std::map<std::string, std::string> Reader::frontend(const Attribute& a) {
   return out;
 }
 
-void Reader::need_operands(const Operation& op, std::size_t least, std::size_t most) {
+void InstructionBuilder::need_operands(const Operation& op, std::size_t least, std::size_t most) {
   std::size_t n = op.operands.size();
   if (n >= least && n <= most) return;
   fail(op, "takes " + std::to_string(least) +
@@ -231,12 +233,12 @@ void Reader::need_operands(const Operation& op, std::size_t least, std::size_t m
                " operands, not " + std::to_string(n));
 }
 
-void Reader::need_results(const Operation& op, std::size_t count) {
+void InstructionBuilder::need_results(const Operation& op, std::size_t count) {
   if (op.results.size() == count) return;
   fail(op, "gives " + std::to_string(count) + " results, not " + std::to_string(op.results.size()));
 }
 
-void Reader::need_regions(const Operation& op, std::size_t count) {
+void InstructionBuilder::need_regions(const Operation& op, std::size_t count) {
   if (op.regions.size() == count) return;
   fail(op, "needs " + std::to_string(count) + " regions, not " + std::to_string(op.regions.size()));
 }

@@ -194,7 +194,7 @@ class Elements {
 
 }  // namespace
 
-Literal Reader::literal(const Shape** type) {
+Literal InstructionBuilder::literal(const Shape** type) {
   in_.skip();
   const char* at = in_.position();
   if (in_.peek() == '#') return aliased_literal(type);
@@ -227,7 +227,7 @@ Literal Reader::literal(const Shape** type) {
   return out;
 }
 
-Literal Reader::aliased_literal(const Shape** type) {
+Literal InstructionBuilder::aliased_literal(const Shape** type) {
   const std::string_view alias = in_.value();
   const std::string_view value = expanded(alias);
   if (value.data() == alias.data()) in_.fail_at(alias.data(), "this attribute is not defined");
@@ -237,7 +237,8 @@ Literal Reader::aliased_literal(const Shape** type) {
 }
 
 // `4 : i32`, `true`. `word`: what was read already, at `at`.
-Literal Reader::bare_literal(std::string_view word, const char* at, const Shape** type) {
+Literal InstructionBuilder::bare_literal(std::string_view word, const char* at,
+                                         const Shape** type) {
   if (word == "true" || word == "false") {
     static const Shape flag(DType::pred, {});
     *type = &flag;
@@ -259,7 +260,7 @@ Literal Reader::bare_literal(std::string_view word, const char* at, const Shape*
 }
 
 // Passes over the elements of the constant that begins at `constant`.
-const Shape* Reader::type_behind_elements(const char* constant) {
+const Shape* InstructionBuilder::type_behind_elements(const char* constant) {
   if (in_.peek() == '"') {
     in_.raw_string("a blob");
     in_.expect('>', "after a constant");
@@ -273,13 +274,13 @@ const Shape* Reader::type_behind_elements(const char* constant) {
   return types_.read();
 }
 
-Literal Reader::resource_literal(const Shape& type) {
+Literal InstructionBuilder::resource_literal(const Shape& type) {
   const char* start = in_.position();
   return blob(resource_digits(start), type, start);
 }
 
 // The hexadecimal digits of the resource whose name comes next.
-std::string_view Reader::resource_digits(const char* start) {
+std::string_view InstructionBuilder::resource_digits(const char* start) {
   std::string_view name = in_.peek() == '"' ? in_.raw_string("a name") : in_.word("a name");
   if (resources_.empty()) {
     // Resources stand behind the functions.
@@ -304,7 +305,7 @@ std::string_view Reader::resource_digits(const char* start) {
   return digits;
 }
 
-Literal Reader::dense(const Shape& type) {
+Literal InstructionBuilder::dense(const Shape& type) {
   in_.skip();
   const char* at = in_.position();
   if (in_.peek() == '>') {
@@ -329,7 +330,7 @@ Literal Reader::dense(const Shape& type) {
   return out;
 }
 
-Literal Reader::blob(std::string_view hex, const Shape& type, const char* at) {
+Literal InstructionBuilder::blob(std::string_view hex, const Shape& type, const char* at) {
   if (hex.size() % 2 != 0) in_.fail_at(at, "a blob has an odd number of hexadecimal digits");
   std::size_t given = hex.size() / 2;
   std::size_t width = byte_size(type.dtype);

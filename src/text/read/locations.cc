@@ -17,7 +17,7 @@ void fill(ir::Metadata* to, const ir::Metadata& from) {
 
 }  // namespace
 
-const Cow<ir::Metadata>& Reader::metadata_of(std::string_view location) {
+const Cow<ir::Metadata>& InstructionBuilder::metadata_of(std::string_view location) {
   static const Cow<ir::Metadata> none;
   if (location.empty()) return none;
   // Operations in a row often come from one line.
@@ -37,7 +37,7 @@ const Cow<ir::Metadata>& Reader::metadata_of(std::string_view location) {
   return locations_.emplace(location, std::move(m)).first->second;
 }
 
-ir::Metadata Reader::parse_location(int depth) {
+ir::Metadata InstructionBuilder::parse_location(int depth) {
   ir::Metadata m;
   in_.skip();
   const char* at = in_.position();

@@ -189,7 +189,7 @@ void Reader::alias(char kind) {
   }
 }
 
-void Reader::resources() {
+void InstructionBuilder::resources() {
   // {-# dialect_resources: { builtin: { name: "0x..." } } #-}
   while (!in_.accept_text("#-}")) {
     if (in_.at_end()) in_.fail("expected '#-}' after the resources");

@@ -10,7 +10,7 @@
 
 namespace tessera::text {
 
-class Reader;
+class Conversions;
 struct Operation;
 struct Quantized;
 
@@ -34,7 +34,7 @@ struct OpInfo {
   /// The pretty form, see pretty.cc; empty if there is only the generic one.
   const char* form;
   /// Makes the instructions and sets operation.values.
-  void (Reader::*convert)(Operation&);
+  void (Conversions::*convert)(Operation&);
   ir::Opcode opcode = ir::Opcode::parameter;
   Regions regions = Regions::none;
 };

@@ -293,7 +293,7 @@ void Reader::check_operands(Operation& op) {
   }
 }
 
-void Reader::attribute_dict(std::vector<Attribute>* out, char close) {
+void InstructionBuilder::attribute_dict(std::vector<Attribute>* out, char close) {
   if (in_.accept(close)) return;
   do {
     in_.skip();

@@ -35,8 +35,8 @@ void Reader::block_header(std::vector<BlockArgument>* out) {
   in_.expect(':', "after the name of a block");
 }
 
-Instruction* Reader::add_to(Computation* c, Opcode opcode, Shape shape, ir::Attributes attrs,
-                            std::vector<Instruction*> operands) {
+Instruction* InstructionBuilder::add_to(Computation* c, Opcode opcode, Shape shape,
+                                        ir::Attributes attrs, std::vector<Instruction*> operands) {
   auto owned = std::make_unique<Instruction>();
   owned->opcode = opcode;
   owned->shape = std::move(shape);
@@ -139,7 +139,7 @@ Computation* Reader::region_of(Operation& op, std::size_t number,
   return c;
 }
 
-Computation* Reader::binary_computation(Opcode opcode, DType dtype) {
+Computation* InstructionBuilder::binary_computation(Opcode opcode, DType dtype) {
   Computation*& c = binary_computations_[{opcode, dtype}];
   if (c == nullptr) c = ir::scalar_computation(module_.get(), opcode, dtype);
   return c;

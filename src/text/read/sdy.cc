@@ -94,7 +94,7 @@ void Reader::check_sizes_of_meshes() {
   }
 }
 
-MeshRef Reader::mesh_in_place(const Operation& op, const Attribute& mesh) {
+MeshRef InstructionBuilder::mesh_in_place(const Operation& op, const Attribute& mesh) {
   // #stablehlo.mesh<axes = [#stablehlo.mesh_axis<name = "x", size = 2>], device_ids = dense<...>>
   if (!expanded(mesh.value).starts_with("#stablehlo.mesh<")) return nullptr;
   const Operation parts = fields_of(op, mesh);
@@ -117,13 +117,13 @@ MeshRef Reader::mesh_in_place(const Operation& op, const Attribute& mesh) {
   }
 }
 
-std::string Reader::expanded_sdy(std::string_view text) {
+std::string InstructionBuilder::expanded_sdy(std::string_view text) {
   std::string out;
   append_expanded(text, 0, &out);
   return out;
 }
 
-void Reader::append_expanded(std::string_view text, int depth, std::string* out) {
+void InstructionBuilder::append_expanded(std::string_view text, int depth, std::string* out) {
   if (depth > kMaxAliasDepth || out->size() > kMaxExpanded) {
     in_.fail_at(text.data(), "aliases stand for too much text here");
   }
@@ -155,8 +155,8 @@ void Reader::append_expanded(std::string_view text, int depth, std::string* out)
   }
 }
 
-std::size_t Reader::append_opened(std::string_view text, std::size_t bracket, int depth,
-                                  std::string* out) {
+std::size_t InstructionBuilder::append_opened(std::string_view text, std::size_t bracket, int depth,
+                                              std::string* out) {
   // From `#sdy<sharding<...>>` the brackets of the dialect go: `#sdy.sharding<...>`.
   const char* back = in_.position();
   in_.seek(text.data() + bracket);

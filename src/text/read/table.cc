@@ -6,13 +6,13 @@
 #include <string>
 #include <unordered_map>
 
-#include "src/text/read/reader.h"
+#include "src/text/read/conversions.h"
 
 namespace tessera::text {
 namespace {
 
 using O = ir::Opcode;
-using R = Reader;
+using R = Conversions;
 
 constexpr const char* kUnary = "o{:S";
 constexpr const char* kBinary = "o,o{:S";

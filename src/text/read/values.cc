@@ -8,7 +8,7 @@
 
 namespace tessera::text {
 
-std::string_view Reader::expanded(std::string_view value) {
+std::string_view InstructionBuilder::expanded(std::string_view value) {
   for (int steps = 0; value.size() > 1 && value[0] == '#' && steps < 64; ++steps) {
     std::size_t stop = 1;
     while (stop < value.size() && is_id_char(value[stop])) ++stop;
@@ -19,7 +19,7 @@ std::string_view Reader::expanded(std::string_view value) {
   return value;
 }
 
-const Attribute& Reader::need(const Operation& op, std::string_view key) {
+const Attribute& InstructionBuilder::need(const Operation& op, std::string_view key) {
   const Attribute* a = op.find(key);
   if (a == nullptr) fail(op, "needs the attribute " + std::string(key));
   return *a;
@@ -27,7 +27,7 @@ const Attribute& Reader::need(const Operation& op, std::string_view key) {
 
 // dense<[0, 1]> : tensor<2xi64>, dense<1> : ..., without a constant being made of it. False: it is
 // something else, or wrong; nothing was read.
-bool Reader::dense_integers(Dims* out) {
+bool InstructionBuilder::dense_integers(Dims* out) {
   const char* start = in_.position();
   const auto no = [&] {
     out->clear();
@@ -65,14 +65,14 @@ bool Reader::dense_integers(Dims* out) {
   return true;
 }
 
-Dims Reader::dims_of(std::string_view value) {
+Dims InstructionBuilder::dims_of(std::string_view value) {
   if (!shared_texts()) return read_dims(value);
   const auto known = dims_read_.find(value.data());
   if (known != dims_read_.end()) return known->second;
   return dims_read_.emplace(value.data(), read_dims(value)).first->second;
 }
 
-Dims Reader::read_dims(std::string_view value) {
+Dims InstructionBuilder::read_dims(std::string_view value) {
   const char* back = in_.position();
   value = expanded(value);
   in_.seek(value.data());
@@ -133,16 +133,16 @@ Dims Reader::read_dims(std::string_view value) {
   return out;
 }
 
-Dims Reader::integers(const Operation& op, std::string_view key) {
+Dims InstructionBuilder::integers(const Operation& op, std::string_view key) {
   return dims_of(need(op, key).value);
 }
 
-Dims Reader::integers_or(const Operation& op, std::string_view key, Dims otherwise) {
+Dims InstructionBuilder::integers_or(const Operation& op, std::string_view key, Dims otherwise) {
   const Attribute* a = op.find(key);
   return a == nullptr ? std::move(otherwise) : dims_of(a->value);
 }
 
-std::vector<Dims> Reader::integer_rows(const Operation& op, std::string_view key) {
+std::vector<Dims> InstructionBuilder::integer_rows(const Operation& op, std::string_view key) {
   std::string_view value = expanded(need(op, key).value);
   const char* back = in_.position();
   in_.seek(value.data());
@@ -174,7 +174,7 @@ std::vector<Dims> Reader::integer_rows(const Operation& op, std::string_view key
   return out;
 }
 
-std::int64_t Reader::integer(const Operation& op, std::string_view key) {
+std::int64_t InstructionBuilder::integer(const Operation& op, std::string_view key) {
   std::string_view value = expanded(need(op, key).value);
   const char* back = in_.position();
   in_.seek(value.data());
@@ -188,11 +188,12 @@ std::int64_t Reader::integer(const Operation& op, std::string_view key) {
   return v;
 }
 
-std::int64_t Reader::integer_or(const Operation& op, std::string_view key, std::int64_t otherwise) {
+std::int64_t InstructionBuilder::integer_or(const Operation& op, std::string_view key,
+                                            std::int64_t otherwise) {
   return op.find(key) == nullptr ? otherwise : integer(op, key);
 }
 
-bool Reader::flag(const Operation& op, std::string_view key, bool otherwise) {
+bool InstructionBuilder::flag(const Operation& op, std::string_view key, bool otherwise) {
   const Attribute* a = op.find(key);
   if (a == nullptr) return otherwise;
   std::string_view value = expanded(a->value);
@@ -204,7 +205,7 @@ bool Reader::flag(const Operation& op, std::string_view key, bool otherwise) {
   return value == "true";
 }
 
-double Reader::real(const Operation& op, std::string_view key) {
+double InstructionBuilder::real(const Operation& op, std::string_view key) {
   std::string_view value = expanded(need(op, key).value);
   double v = 0;
   const char* end = value.data() + value.size();
@@ -216,7 +217,7 @@ double Reader::real(const Operation& op, std::string_view key) {
   return v;
 }
 
-std::string_view Reader::keyword(const Operation& op, std::string_view key) {
+std::string_view InstructionBuilder::keyword(const Operation& op, std::string_view key) {
   std::string_view value = expanded(need(op, key).value);
   // #stablehlo<comparison_direction LT>, #stablehlo.foo<LT>, LT: the last word.
   std::size_t stop = value.size();
@@ -226,7 +227,7 @@ std::string_view Reader::keyword(const Operation& op, std::string_view key) {
   return value.substr(start, stop - start);
 }
 
-std::string Reader::text(const Operation& op, std::string_view key) {
+std::string InstructionBuilder::text(const Operation& op, std::string_view key) {
   std::string_view value = expanded(need(op, key).value);
   const char* back = in_.position();
   in_.seek(value.data());
@@ -235,7 +236,7 @@ std::string Reader::text(const Operation& op, std::string_view key) {
   return out;
 }
 
-std::vector<Attribute> Reader::fields(const Attribute& a) {
+std::vector<Attribute> InstructionBuilder::fields(const Attribute& a) {
   std::string_view value = expanded(a.value);
   const char* back = in_.position();
   std::size_t open = value.find('<');
@@ -251,7 +252,7 @@ std::vector<Attribute> Reader::fields(const Attribute& a) {
   return out;
 }
 
-Operation Reader::fields_of(const Operation& op, const Attribute& a) {
+Operation InstructionBuilder::fields_of(const Operation& op, const Attribute& a) {
   Operation out;
   out.at = op.at;
   out.name = op.name;
@@ -259,7 +260,7 @@ Operation Reader::fields_of(const Operation& op, const Attribute& a) {
   return out;
 }
 
-Operation Reader::fields_or_own(const Operation& op, std::string_view key) {
+Operation InstructionBuilder::fields_or_own(const Operation& op, std::string_view key) {
   if (!op.flat || op.find(key) != nullptr) return fields_of(op, need(op, key));
   Operation out;
   out.at = op.at;
@@ -268,7 +269,7 @@ Operation Reader::fields_or_own(const Operation& op, std::string_view key) {
   return out;
 }
 
-std::vector<Attribute> Reader::dictionary(const Attribute& a, const char* where) {
+std::vector<Attribute> InstructionBuilder::dictionary(const Attribute& a, const char* where) {
   std::vector<Attribute> out;
   at_value(expanded(a.value), [&] {
     in_.expect('{', where);
@@ -277,7 +278,7 @@ std::vector<Attribute> Reader::dictionary(const Attribute& a, const char* where)
   return out;
 }
 
-std::vector<std::string> Reader::precision(const Operation& op) {
+std::vector<std::string> InstructionBuilder::precision(const Operation& op) {
   std::vector<std::string> out;
   const Attribute* a = op.find("precision_config");
   if (a == nullptr) return out;
