@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of matrix products, for each instruction set, against the sums written out.
+// Sums of matrix products, and products of a few vectors by a matrix, for each instruction set,
+// against the sums written out.
 #include "src/codegen/kernels/products/batch_gemm.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
+#include "src/codegen/kernels/products/dot_table.h"
 #include "src/codegen/kernels/products/gemm.h"
+#include "src/codegen/kernels/products/thin_gemm.h"
 #include "tests/codegen/gemm_case.h"
+#include "tests/codegen/random_case.h"
 
 namespace tessera::codegen {
 namespace {
@@ -80,8 +86,8 @@ TYPED_TEST(BatchGemmTest, MultipliesLargeMatrices) {
     const auto a = this->numbers(std::int64_t(m) * k), b = this->numbers(std::int64_t(n) * k);
     std::vector<T> c(std::size_t(m) * std::size_t(n), T(-1));
     const CBLAS_TRANSPOSE of_b = tb ? CblasTrans : CblasNoTrans;
-    gemm(gemm_for(of_b, m, n, k), ta ? CblasTrans : CblasNoTrans, of_b, m, n, k, a.data(),
-         ta ? m : k, b.data(), tb ? k : n, c.data(), n);
+    gemm(gemm_for(ta ? CblasTrans : CblasNoTrans, of_b, m, n, k), ta ? CblasTrans : CblasNoTrans,
+         of_b, m, n, k, a.data(), ta ? m : k, b.data(), tb ? k : n, c.data(), n);
     for (std::ptrdiff_t i = 0; i < m; ++i) {
       for (std::ptrdiff_t j = 0; j < n; ++j) {
         double want = 0;
@@ -95,7 +101,7 @@ TYPED_TEST(BatchGemmTest, MultipliesLargeMatrices) {
   }
 }
 
-// Sides of few rows or columns, which matrix_vector.h multiplies.
+// Sides of few rows or columns, which matrix_vector.h and thin_gemm.h multiply.
 TYPED_TEST(BatchGemmTest, MultipliesThinMatrices) {
   using T = TypeParam;
   for (int trial = 0; trial < 200; ++trial) {
@@ -112,8 +118,8 @@ TYPED_TEST(BatchGemmTest, MultipliesThinMatrices) {
                b = this->numbers(std::int64_t(ldb) * (tb ? n : k));
     std::vector<T> c(std::size_t(m) * std::size_t(ldc), T(-5));
     const CBLAS_TRANSPOSE of_b = tb ? CblasTrans : CblasNoTrans;
-    gemm(gemm_for(of_b, m, n, k), ta ? CblasTrans : CblasNoTrans, of_b, m, n, k, a.data(), lda,
-         b.data(), ldb, c.data(), ldc);
+    gemm(gemm_for(ta ? CblasTrans : CblasNoTrans, of_b, m, n, k), ta ? CblasTrans : CblasNoTrans,
+         of_b, m, n, k, a.data(), lda, b.data(), ldb, c.data(), ldc);
     for (std::ptrdiff_t i = 0; i < m; ++i) {
       for (std::ptrdiff_t j = 0; j < ldc; ++j) {
         double want = j < n ? 0 : -5;
@@ -156,5 +162,150 @@ TYPED_TEST(BatchGemmTest, DoesNotMixColumns) {
   }
 }
 
+// Of a few vectors by a matrix that is gone through by lines.
+template <class T>
+class ThinGemmTest : public GemmTest<T> {};
+TYPED_TEST_SUITE(ThinGemmTest, GemmTypes);
+
+TYPED_TEST(ThinGemmTest, SumsUpProductsOfAnyStrides) {
+  using T = TypeParam;
+  for (int trial = 0; trial < 600; ++trial) {
+    SCOPED_TRACE(trial);
+    limit_instruction_set(InstructionSet(this->below(3)));
+    ThinGemm<T> job;
+    job.m = this->below(20);
+    job.n = this->below(40);
+    job.k = this->below(this->below(4) == 0 ? 300 : 40);
+    const std::int64_t room = std::max({job.m, job.n, job.k}) + 3;
+    const bool a_by_columns = this->below(2) == 0, c_by_columns = this->below(2) == 0;
+    // As large as they have to be, so that a sanitizer sees what is read beyond them.
+    const std::int64_t a_lines = a_by_columns ? job.k : job.m,
+                       a_line = a_by_columns ? job.m : job.k;
+    const auto a = this->numbers(a_lines == 0 ? 0 : (a_lines - 1) * room + a_line);
+    const auto b = this->numbers(job.n == 0 ? 0 : (job.n - 1) * room + job.k);
+    std::vector<T> c(std::size_t(room * room), T(-5));
+    job.a = a.data();
+    (a_by_columns ? job.a_column : job.a_row) = room;
+    (a_by_columns ? job.a_row : job.a_column) = 1;
+    job.b = b.data();
+    job.b_line = room;
+    job.c = c.data();
+    (c_by_columns ? job.c_column : job.c_row) = room;
+    (c_by_columns ? job.c_row : job.c_column) = 1;
+    thin_gemm(job);
+    for (std::int64_t at = 0; at < room * room; ++at) {
+      const std::int64_t i = c_by_columns ? at % room : at / room,
+                         j = c_by_columns ? at / room : at % room;
+      double want = i < job.m && j < job.n ? 0 : -5;
+      for (std::int64_t k = 0; k < job.k && i < job.m && j < job.n; ++k) {
+        want += double(a[std::size_t(i * job.a_row + k * job.a_column)]) *
+                double(b[std::size_t(j * room + k)]);
+      }
+      ASSERT_NEAR(double(c[std::size_t(at)]), want, this->tolerance(job.k)) << i << ", " << j;
+    }
+  }
+}
+
+// Threads share a product as they like, and either side may be the one that is gone through.
+TYPED_TEST(ThinGemmTest, HasTheSameBitsInParts) {
+  using T = TypeParam;
+  for (int trial = 0; trial < 100; ++trial) {
+    SCOPED_TRACE(trial);
+    limit_instruction_set(InstructionSet(this->below(3)));
+    const int m = int(1 + this->below(17)), n = int(1 + this->below(60)),
+              k = int(1 + this->below(150));
+    const auto a = this->numbers(std::int64_t(m) * k), b = this->numbers(std::int64_t(n) * k);
+    std::vector<T> whole(std::size_t(m * n)), parts(whole.size(), T(-5));
+    const auto multiply = [&](int i, int rows, int j, int columns, std::vector<T>* c) {
+      gemm(Gemm::thin, CblasNoTrans, CblasTrans, rows, columns, k, a.data() + i * k, k,
+           b.data() + j * k, k, c->data() + i * n + j, n);
+    };
+    multiply(0, m, 0, n, &whole);
+    for (int i = 0, rows = 0; i < m; i += rows) {
+      rows = std::min(m - i, int(1 + this->below(m)));
+      for (int j = 0, columns = 0; j < n; j += columns) {
+        columns = std::min(n - j, int(1 + this->below(n)));
+        multiply(i, rows, j, columns, &parts);
+      }
+    }
+    ASSERT_EQ(whole, parts);
+  }
+}
+
+// The last vector of a line has elements that are in the one before, too.
+TYPED_TEST(ThinGemmTest, KeepsInfinitiesWhereTheyAre) {
+  using T = TypeParam;
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  for (const InstructionSet set :
+       {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512}) {
+    limit_instruction_set(set);
+    for (const int k : {17, 30, 33, 47}) {
+      for (int at = 0; at < k; ++at) {
+        constexpr int kRows = 5, kLines = 6;
+        std::vector<T> a(std::size_t(kRows * k), T(1)), b(std::size_t(kLines * k), T(1)),
+            c(std::size_t(kRows * kLines));
+        a[std::size_t(2 * k + at)] = b[std::size_t(3 * k + at)] = kInfinity;
+        gemm(Gemm::thin, CblasNoTrans, CblasTrans, kRows, kLines, k, a.data(), k, b.data(), k,
+             c.data(), kLines);
+        for (int i = 0; i < kRows; ++i) {
+          for (int j = 0; j < kLines; ++j) {
+            ASSERT_EQ(c[std::size_t(i * kLines + j)], i == 2 || j == 3 ? kInfinity : T(k));
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Rows, columns, the length of sums; whether the right side has its columns in lines of memory.
+struct FewRows {
+  std::int64_t m, n, k;
+  bool lines;
+  bool thin;  ///< with AVX2 and AVX-512
+};
+
+TEST(ThinGemmChoice, IsForFewVectorsByMatricesInLines) {
+  for (const FewRows& c : {FewRows{2, 128, 32, true, true}, FewRows{8, 512, 256, true, true},
+                           FewRows{8, 512, 256, false, false}, FewRows{512, 8, 256, false, true},
+                           FewRows{16, 2048, 512, true, true}, FewRows{17, 2048, 512, true, false},
+                           FewRows{1, 512, 256, true, false}, FewRows{4, 512, 8, true, false}}) {
+    DotOperation d;
+    d.m = c.m;
+    d.n = c.n;
+    d.k = c.k;
+    d.rhs_transposed = c.lines;
+    for (const InstructionSet set :
+         {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512}) {
+      limit_instruction_set(set);
+      const bool taken = choose_dot(d).how == DotKernel::thin;
+      EXPECT_EQ(taken, c.thin && instruction_set() != InstructionSet::baseline)
+          << c.m << "x" << c.n << "x" << c.k << ", set " << int(set);
+    }
+  }
+  limit_instruction_set(InstructionSet::avx512);
+}
+
 }  // namespace
 }  // namespace tessera::codegen
+
+namespace tessera::testing {
+namespace {
+
+TEST(ThinGemm, IsWhatTheEvaluatorGives) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    Random r(seed);
+    const std::int64_t few = 2 + r.below(15), many = 40 + r.below(200), k = 16 + r.below(150);
+    const bool tall = seed % 3 == 0;
+    Program p;
+    const DType type = seed % 4 == 1 ? DType::f64 : DType::f32;
+    Instruction* a = p.argument(r.literal(type, {tall ? many : few, k}));
+    Instruction* b = p.argument(r.literal(type, {tall ? few : many, k}));
+    ir::DotAttrs attrs;
+    attrs.lhs_contracting = {1};
+    attrs.rhs_contracting = {1};
+    p.check(p.b.dot(a, b, attrs), seed, double(k));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::testing

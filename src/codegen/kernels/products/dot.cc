@@ -60,6 +60,8 @@ void for_each_block(const DotAttrs& a, std::int64_t begin, std::int64_t end, F&&
 /// What multiplies f32 and f64, or halves that are widened to f32.
 Gemm gemm_of(const DotAttrs& a) {
   switch (a.kernel) {
+    case DotKernel::thin:
+      return Gemm::thin;
     case DotKernel::vectors:
       return Gemm::vectors;
     case DotKernel::packed:
@@ -69,7 +71,8 @@ Gemm gemm_of(const DotAttrs& a) {
     case DotKernel::blas:
       return Gemm::blas;
     default:
-      return gemm_for(a.rhs_transposed ? CblasTrans : CblasNoTrans, a.m, a.n, a.k);
+      return gemm_for(a.lhs_transposed ? CblasTrans : CblasNoTrans,
+                      a.rhs_transposed ? CblasTrans : CblasNoTrans, a.m, a.n, a.k);
   }
 }
 
@@ -491,8 +494,9 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
   a.lhs = a.lhs_transposed ? matrices_of(plan.lhs, a.k, a.m) : matrices_of(plan.lhs, a.m, a.k);
   a.rhs = a.rhs_transposed ? matrices_of(plan.rhs, a.n, a.k) : matrices_of(plan.rhs, a.k, a.n);
   a.split_columns = a.m < 64 && a.n > a.m && a.batch == 1;
-  const DotOperation operation{l.dtype,          r.dtype,        t, a.batch, a.m, a.n, a.k,
-                               a.rhs_transposed, a.interleaved()};
+  const DotOperation operation{
+      l.dtype,          r.dtype,        t, a.batch, a.m, a.n, a.k, a.lhs_transposed,
+      a.rhs_transposed, a.interleaved()};
   const auto& line = choose_dot(operation);
   a.kernel = line.how;
   if (a.kernel == DotKernel::none) return plan;

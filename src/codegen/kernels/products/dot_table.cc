@@ -23,7 +23,8 @@ bool has_no_kernel(const DotOperation& d) {
 /// Of f32 and f64.
 bool is_multiplied_by(Gemm gemm, const DotOperation& d) {
   if (d.result != DType::f32 && d.result != DType::f64) return false;
-  return gemm_for(d.rhs_transposed ? CblasTrans : CblasNoTrans, d.m, d.n, d.k) == gemm;
+  return gemm_for(d.lhs_transposed ? CblasTrans : CblasNoTrans,
+                  d.rhs_transposed ? CblasTrans : CblasNoTrans, d.m, d.n, d.k) == gemm;
 }
 
 bool are_small_matrices(const DotOperation& d) {
@@ -60,6 +61,10 @@ constexpr Line kDots[] = {
     {{"dot/small", "small matrices, each by one vector: a call for each would take longer"},
      are_small_matrices,
      DotKernel::small},
+    {{"dot/thin",
+      "2 to 16 vectors by a matrix that sums go along: read once in place, 0.1 to 0.9 of others"},
+     [](const DotOperation& d) { return is_multiplied_by(Gemm::thin, d); },
+     DotKernel::thin},
     {{"dot/vectors",
       "a few rows or columns: the other operand is read once, and is what takes the time"},
      [](const DotOperation& d) { return is_multiplied_by(Gemm::vectors, d); },

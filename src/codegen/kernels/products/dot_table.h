@@ -14,6 +14,7 @@ namespace tessera::codegen {
 struct DotOperation {
   DType lhs = DType::f32, rhs = DType::f32, result = DType::f32;
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
+  bool lhs_transposed = false;  ///< [k, m] in memory
   bool rhs_transposed = false;  ///< [n, k] in memory
   bool interleaved = false;     ///< matrices of the batch stand between lines of others
 };
@@ -28,6 +29,7 @@ enum class DotKernel : std::uint8_t {
   predicates,
   integers,
   small,
+  thin,
   vectors,
   packed,
   unpacked,

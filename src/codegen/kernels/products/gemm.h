@@ -15,6 +15,7 @@
 #include "src/codegen/kernels/products/batch_gemm.h"
 #include "src/codegen/kernels/products/matrix_vector.h"
 #include "src/codegen/kernels/products/packed_gemm.h"
+#include "src/codegen/kernels/products/thin_gemm.h"
 
 namespace tessera::codegen {
 
@@ -45,8 +46,14 @@ inline bool reads_far_apart(CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t k) 
   return instruction_set() == InstructionSet::avx2 && tb == CblasTrans && m < 64 && k >= 512;
 }
 /// What multiplies matrices of f32 and f64.
-enum class Gemm : std::uint8_t { vectors, packed, unpacked, blas };
-inline Gemm gemm_for(CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t n, std::int64_t k) {
+enum class Gemm : std::uint8_t { thin, vectors, packed, unpacked, blas };
+inline Gemm gemm_for(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t n,
+                     std::int64_t k) {
+  const bool b_by_lines = tb == CblasTrans && (m <= n || ta == CblasTrans);
+  if (b_by_lines ? thin_gemm_pays(m, n, k, true)
+                 : ta == CblasNoTrans && thin_gemm_pays(n, m, k, false)) {
+    return Gemm::thin;
+  }
   // A side of few rows or columns is read with the other one, once.
   if (std::min(m, n) <= kMostVectors && m != 0 && n != 0 && k != 0) return Gemm::vectors;
   if (packed_gemm_pays(m, n, k) && !reads_far_apart(tb, m, k)) return Gemm::packed;
@@ -89,6 +96,37 @@ void multiply_packed(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k
   packed_gemm(job);
 }
 
+/// Of a part of a product: either side may be the one that is gone through by lines, if sums go
+/// along them. That is the same product, to the last bit.
+template <class T>
+void multiply_thin(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
+                   const T* b, int ldb, T* c, int ldc) {
+  ThinGemm<T> job;
+  job.k = k;
+  job.c = c;
+  if (tb == CblasTrans && (m <= n || ta == CblasTrans)) {
+    job.m = m;
+    job.n = n;
+    job.a = a;
+    job.a_row = ta == CblasTrans ? 1 : lda;
+    job.a_column = ta == CblasTrans ? lda : 1;
+    job.b = b;
+    job.b_line = ldb;
+    job.c_row = ldc;
+  } else {
+    job.m = n;
+    job.n = m;
+    job.a = b;
+    job.a_row = tb == CblasTrans ? ldb : 1;
+    job.a_column = tb == CblasTrans ? 1 : ldb;
+    job.b = a;
+    job.b_line = lda;
+    job.c_row = 1;
+    job.c_column = ldc;
+  }
+  thin_gemm(job);
+}
+
 template <class T>
 void multiply_vectors(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
                       int lda, const T* b, int ldb, T* c, int ldc) {
@@ -129,6 +167,8 @@ requires std::is_floating_point_v<T>
 void gemm(Gemm by, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
           const T* b, int ldb, T* c, int ldc) {
   switch (by) {
+    case Gemm::thin:
+      return multiply_thin(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
     case Gemm::vectors:
       return multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
     case Gemm::packed:
