@@ -52,6 +52,7 @@ struct LoadedState {
   };
   mutable std::mutex mutex;
   mutable std::unique_ptr<const Placed> placed_;
+  mutable std::atomic<const Placed*> ready{nullptr};  ///< placed_, once it is there
 
   const Placed& placed(Location where) const;
   std::vector<Array> stage(const std::vector<Array>& args, Location where) const;
@@ -99,6 +100,8 @@ std::uint64_t next_id() {
 }  // namespace
 
 const LoadedState::Placed& LoadedState::placed(Location where) const {
+  // Threads that call don't wait for each other here.
+  if (const Placed* there = ready.load(std::memory_order_acquire)) return *there;
   const std::lock_guard lock(mutex);
   if (placed_) return *placed_;
   const std::vector<Device>& all = tessera::devices();
@@ -142,15 +145,16 @@ const LoadedState::Placed& LoadedState::placed(Location where) const {
     out->results.resize(result_shapes.size());
   }
   placed_ = std::move(out);
+  ready.store(placed_.get(), std::memory_order_release);
   return *placed_;
 }
 
 std::vector<Array> LoadedState::checked(const std::vector<Array>& args, Location where) const {
-  const std::string who = "'" + name + "' of " + file;
+  const auto who = [&] { return "'" + name + "' of " + file; };
   if (args.size() != parameter_shapes.size()) {
     std::string types;
     for (const Shape& s : parameter_shapes) types += (types.empty() ? "" : ", ") + s.to_string();
-    throw TypeError(who + " takes " + std::to_string(parameter_shapes.size()) + " arrays (" +
+    throw TypeError(who() + " takes " + std::to_string(parameter_shapes.size()) + " arrays (" +
                         types + "), and " + std::to_string(args.size()) + " were given",
                     where);
   }
@@ -160,7 +164,7 @@ std::vector<Array> LoadedState::checked(const std::vector<Array>& args, Location
     const Shape& want = parameter_shapes[i];
     auto misfit = [&] {
       return "argument " + std::to_string(i) + " is " + impl.shape.to_string() +
-             ", and parameter '" + parameter_names[i] + "' of " + who + " is " + want.to_string();
+             ", and parameter '" + parameter_names[i] + "' of " + who() + " is " + want.to_string();
     };
     if (impl.shape.dims != want.dims) throw ShapeError(misfit(), where);
     if (impl.shape.dtype == want.dtype) continue;
@@ -359,7 +363,7 @@ std::vector<Array> LoadedFunction::call_at(Location location,
     given[i] = internal::make_device_array(
         impl.shape, *requested, frontend::buffers_as(given[i], *requested, where), true, impl.weak);
   }
-  std::vector<Array> results = state_->eager->call_at(where, given);
+  std::vector<Array> results = state_->eager->call_at(where, std::move(given));
   for (std::size_t i = 0; i < place.results_on_part.size(); ++i) {
     const std::optional<Sharding>& part = place.results_on_part[i];
     if (part) results[i] = device_put(results[i], *part, {}, where);
