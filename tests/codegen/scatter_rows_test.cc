@@ -158,5 +158,84 @@ INSTANTIATE_TEST_SUITE_P(Sets, ScatterRows,
                          ::testing::Values(InstructionSet::baseline, InstructionSet::avx2,
                                            InstructionSet::avx512));
 
+/// rows of `array` at `indices` are changed by rows that a loop makes of rows of a table.
+struct UpdatedRows {
+  Program p;
+  Instruction *array = nullptr, *updates = nullptr, *scatter = nullptr;
+  bool adds_zeros = false;
+
+  UpdatedRows(Random& r, DType t, std::int64_t count, bool reads_array) {
+    const std::int64_t rows = 1 + r.below(500), width = 128 + r.below(100);
+    ir::Builder& b = p.b;
+    Literal at(Shape(DType::s32, {count, 1}));
+    // Neighbours, some that repeat, and some that are outside.
+    for (auto& v : at.mutable_data<std::int32_t>()) {
+      v = std::int32_t(r.chance(0.2) ? r.below(3) : r.below(rows + 4) - 2);
+    }
+    Instruction* const indices = p.argument(std::move(at));
+    adds_zeros = r.chance(0.5) && !reads_array;
+    array = adds_zeros ? b.splat(b.zero(t), {rows, width})
+                       : p.argument(r.literal(t, {rows, width}, true));
+    Instruction* const table = reads_array ? array : p.argument(r.literal(t, {rows, width}, true));
+    ir::GatherAttrs g;
+    g.index_vector_dim = 1;
+    g.offset_dims = {1};
+    g.collapsed_slice_dims = g.start_index_map = {0};
+    g.slice_sizes = {1, width};
+    Instruction* const read = b.emit(Opcode::gather, {table, indices}, g);
+    updates = b.binary(Opcode::multiply, read, b.binary(Opcode::add, read, read));
+    ir::ScatterAttrs s;
+    s.index_vector_dim = 1;
+    s.update_window_dims = {1};
+    s.inserted_window_dims = s.scatter_dims_to_operand_dims = {0};
+    const std::vector<Opcode> ops = {Opcode::add, Opcode::maximum, Opcode::multiply};
+    const Opcode op = r.pick(ops);
+    ir::Computation* const c =
+        ir::scalar_computation(&p.module, is_complex(t) ? Opcode::add : op, t);
+    scatter = b.emit(Opcode::scatter, {array, indices, updates}, s, {c});
+  }
+  std::size_t steps() const { return plan_of(p.module).plan.entry.steps.size(); }
+};
+
+TEST(MadeUpdates, AreThoseThatStoodInMemory) {
+  const std::vector<DType> types = {DType::f32, DType::f64, DType::s32};
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    Random r(seed), again(seed);
+    const DType t = types[seed % types.size()];
+    const std::int64_t count = 2100 + std::int64_t(seed) * 37;
+    UpdatedRows a(r, t, count, false);
+    a.p.check(a.scatter, seed);
+    EXPECT_EQ(a.steps(), a.adds_zeros ? 2 : 1) << ir::to_string(a.p.module);
+    // Bits don't depend on it: where something else reads the updates, they are held.
+    UpdatedRows held(again, t, count, false);
+    held.p.entry->set_root(held.p.b.tuple({held.scatter, held.updates}));
+    EXPECT_EQ(held.steps(), held.adds_zeros ? 3 : 2) << ir::to_string(held.p.module);
+    const Literal made = run_module(a.p.module, a.p.arguments)[0],
+                  stood = run_module(held.p.module, held.p.arguments)[0];
+    ASSERT_EQ(made.byte_count(), stood.byte_count());
+    EXPECT_EQ(std::memcmp(made.bytes(), stood.bytes(), made.byte_count()), 0) << "seed " << seed;
+  }
+}
+
+TEST(MadeUpdates, OfWhatIsChangedStandInMemory) {
+  Random r(7);
+  UpdatedRows a(r, DType::f32, 3000, true);
+  a.p.check(a.scatter, 7);
+  EXPECT_EQ(a.steps(), 2) << ir::to_string(a.p.module);
+}
+
+TEST(MadeUpdates, OfComplexNumbersStandInMemory) {
+  Random r(3);
+  UpdatedRows a(r, DType::c64, 2500, false);
+  EXPECT_EQ(a.steps(), a.adds_zeros ? 3 : 2) << ir::to_string(a.p.module);
+}
+
+TEST(MadeUpdates, OfFewBytesStandInMemory) {
+  Random r(1);
+  UpdatedRows a(r, DType::f32, 500, false);
+  a.p.check(a.scatter, 1);
+  EXPECT_EQ(a.steps(), a.adds_zeros ? 3 : 2) << ir::to_string(a.p.module);
+}
+
 }  // namespace
 }  // namespace tessera::testing

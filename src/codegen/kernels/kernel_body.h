@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -65,6 +66,14 @@ class KernelBody {
     std::shared_ptr<const StepProgram> program;  ///< not null
   };
 
+  /// A scatter of rows, each at one index, as a kernel that has another one make its updates, so
+  /// that these are never held: the other one's inputs stand behind the array and the indices, and
+  /// it makes a row by so many units.
+  struct RowUpdates {
+    std::int64_t rows = 0, row_bytes = 0;
+    std::function<runtime::Kernel(runtime::Kernel maker, std::int64_t units_of_row)> make;
+  };
+
   KernelBody() = default;
   template <class T>
   requires(!std::is_same_v<std::remove_cvref_t<T>, KernelBody>) KernelBody(T&& body)
@@ -82,7 +91,7 @@ class KernelBody {
   }
 
  private:
-  std::variant<std::monostate, Loop, Reduction, Product, Steps> what_;
+  std::variant<std::monostate, Loop, Reduction, Product, Steps, RowUpdates> what_;
 };
 
 }  // namespace tessera::codegen

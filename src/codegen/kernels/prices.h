@@ -118,6 +118,17 @@ inline constexpr double kMostRepeated = 0.3;
 inline constexpr std::int64_t kFewestBlocks = 8;
 }  // namespace stencils
 
+/// Scatters whose updates are made as they are applied.
+namespace made_updates {
+/// Updates of a scatter that are made as they are needed: bytes of all, and of a row. What stays in
+/// cache costs little, and short rows cost a call each.
+inline constexpr std::int64_t kLeastBytes = std::int64_t(1) << 20;
+inline constexpr std::int64_t kLeastRow = 256, kLongestRow = std::int64_t(64) << 10;
+/// Times the scatter itself, for what makes them: workers share the result, and where most indices
+/// are in one range, one of them does most of it.
+inline constexpr double kMostTime = 2;
+}  // namespace made_updates
+
 /// Steps, and loops of them, that are too short to be worth starting.
 namespace short_steps {
 /// Nanoseconds of a step, and of a loop's iteration: longer ones may be shared out to workers, and

@@ -16,6 +16,7 @@
 #include "src/codegen/plan/memory_kinds.h"
 #include "src/codegen/plan/plan_time.h"
 #include "src/codegen/steps/in_place_updates.h"
+#include "src/codegen/steps/made_updates.h"
 #include "src/codegen/steps/multi_axis_gathers.h"
 #include "src/codegen/steps/rematerialize_rows.h"
 #include "src/codegen/steps/short_loops.h"
@@ -92,6 +93,7 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
   built.kernels = kernels_of(plan.entry);
   join_stencils(&plan, kernels);
   tile(&built, kernels, remake);
+  make_updates_by_rows(&plan, kernels);
   compile_short_loops(&plan, kernels);
   join_short_steps(&plan, kernels);
   return built;

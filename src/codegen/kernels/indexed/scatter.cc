@@ -18,6 +18,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "src/base/threads/thread_scratch.h"
 #include "src/codegen/kernels/indexed/index_windows.h"
 #include "src/codegen/kernels/indexed/indices_in_range.h"
 #include "src/codegen/kernels/kernel_key.h"
@@ -48,8 +49,10 @@ struct ScatterAttrs {
   std::int64_t run = 1;
   /// The run is along `split`: as many elements as the range has.
   bool runs_along_split = false;
-  std::int64_t row = 0;       ///< elements of each window, if it is a row; see scatters_rows
-  runtime::Combiner combine;  ///< empty: a value replaces what was there
+  std::int64_t row = 0;          ///< elements of each window, if it is a row; see scatters_rows
+  runtime::Combiner combine;     ///< empty: a value replaces what was there
+  runtime::Kernel maker;         ///< of the updates, which are its output; none: they are an input
+  std::int64_t maker_units = 0;  ///< of a row
 };
 
 /// An update of `n` neighbouring elements.
@@ -208,8 +211,55 @@ void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update
     }
   }
 }
+/// So much of the updates is made at a time, before it is applied.
+constexpr std::int64_t kMadeBytes = std::int64_t(16) << 10;
+
+/// The same of updates that another kernel makes: those that fall into the call's own rows.
+template <class Index, class F>
+void scatter_made_rows(const KernelCall& call, const ScatterAttrs& a, const F& update) {
+  struct Made {
+    std::vector<std::byte> rows;
+  };
+  const IndexWindows& w = a.windows;
+  const auto d = std::size_t(w.mapped[0]);
+  const std::int64_t step = w.index_strides.empty() ? 0 : w.index_strides.back();
+  const std::int64_t bytes = a.row * std::int64_t(w.element);
+  const std::int64_t first = w.dims[d] * call.begin / a.ranges;
+  const std::int64_t last = w.dims[d] * call.end / a.ranges;
+  const std::int64_t most = std::max<std::int64_t>(1, kMadeBytes / bytes);
+  std::vector<std::byte>& made = thread_scratch<Made>().rows;
+  if (std::int64_t(made.size()) < most * bytes) made.resize(std::size_t(most * bytes));
+  const auto make = [&](std::int64_t row, std::int64_t count, std::byte* to) {
+    // Where row 0 would be, so that the kernel finds its rows as in an array of all rows.
+    std::byte* const origin = to - row * bytes;
+    a.maker.function({a.maker.attributes.get(), call.inputs + 2, &origin, row * a.maker_units,
+                      (row + count) * a.maker_units, false});
+  };
+  constexpr std::int64_t kBlock = 1024;
+  std::uint32_t mine[kBlock + kPlacesBeyond];
+  const IndicesInRange<Index> list = indices_in_range<Index>(step);
+  const auto* at = reinterpret_cast<const Index*>(call.inputs[1]);
+  for (std::int64_t n = 0; n < a.count; n += kBlock, at += kBlock * step) {
+    const auto in_block = std::uint32_t(std::min(kBlock, a.count - n));
+    const std::uint32_t found = list(at, step, in_block, first, last, mine);
+    for (std::uint32_t i = 0; i < found;) {
+      const auto end = std::uint32_t(std::min<std::int64_t>(found, i + most));
+      // Neighbours are made by one call.
+      for (std::uint32_t k = i, next = i; k < end; k = next) {
+        do ++next;
+        while (next < end && mine[next] == mine[next - 1] + 1);
+        make(n + mine[k], next - k, made.data() + (k - i) * bytes);
+      }
+      for (const std::byte* from = made.data(); i < end; ++i, from += bytes) {
+        update(call.outputs[0] + std::int64_t(at[mine[i] * step]) * w.strides[d], from, a.row);
+      }
+    }
+  }
+}
+
 template <class Index, class F>
 void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update) {
+  if (a.maker.function != nullptr) return scatter_made_rows<Index>(call, a, update);
   const bool is_short = for_constant<1, 2, 4, 8, 16>(std::size_t(a.row), [&](auto row) {
     scatter_rows<Index, row()>(call, a, update);
     return true;
@@ -381,11 +431,19 @@ KernelDescriptor scatter_kernel(const ir::Instruction& scatter) {
   kernel.nanoseconds = prices::call::kScatter + of_a_window * double(attrs.count) +
                        prices::byte::kScattered * double(updates.byte_count());
   kernel.key = kernel_key("scatter", attrs.windows.key(), assigns, combine.key, attrs.count);
-  kernel.make = [attrs = std::move(attrs), combine, function] {
+  const auto make = [attrs, combine, function](runtime::Kernel maker, std::int64_t maker_units) {
     auto made = std::make_shared<ScatterAttrs>(attrs);
     if (combine) made->combine = combine.make();
+    made->maker = std::move(maker);
+    made->maker_units = maker_units;
     return runtime::Kernel{function, std::move(made)};
   };
+  // Of complex products with infinities, bits depend on how loops are cut into calls.
+  if (attrs.row > 0 && attrs.count > 0 && !is_complex(type)) {
+    kernel.body =
+        KernelBody::RowUpdates{attrs.count, attrs.row * std::int64_t(attrs.windows.element), make};
+  }
+  kernel.make = [make] { return make({}, 0); };
   return kernel;
 }
 
