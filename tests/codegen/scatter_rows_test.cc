@@ -227,6 +227,7 @@ TEST(MadeUpdates, OfWhatIsChangedStandInMemory) {
 TEST(MadeUpdates, OfComplexNumbersStandInMemory) {
   Random r(3);
   UpdatedRows a(r, DType::c64, 2500, false);
+  a.p.entry->set_root(a.scatter);
   EXPECT_EQ(a.steps(), a.adds_zeros ? 3 : 2) << ir::to_string(a.p.module);
 }
 
