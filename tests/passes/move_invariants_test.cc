@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/arrays/literal_util.h"
+#include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/control/move_invariants.h"
@@ -133,6 +134,30 @@ inner { s = (s32[], f32[16,16]) parameter(0)
       EXPECT_FALSE(i->is(ir::Opcode::while_)) << ir::to_string(*module);
     }
   }
+}
+
+class PureTarget : public ir::CustomCallTarget {};
+
+TEST(MoveInvariants, CallsMoveOutOfLoopsThatRun) {
+  ir::register_custom_call("test.invariant", std::make_shared<PureTarget>());
+  const std::string call = R"(  y = f32[16,16] custom-call(w), custom_call_target="test.invariant"
+  next = f32[16,16] add(x, y)
+)";
+  const auto moved_of = [](const std::string& text) {
+    const std::unique_ptr<ir::Module> module = ir::parse_hlo(text);
+    return move_invariants_out_of_loops(module.get());
+  };
+  const std::string text = loop_text(call, 3);
+  EXPECT_EQ(moved_of(text), 1u);
+  // The call may throw, and this loop may not run.
+  std::string unknown = text;
+  const std::string limit = "n = s32[] constant(3)";
+  unknown.replace(unknown.find(limit), limit.size(),
+                  "v = f32[16,16] get-tuple-element(s), index=1\n"
+                  "  e = f32[1,1] slice(v), slice={[0:1], [0:1]}\n"
+                  "  f = f32[] reshape(e)\n  n = s32[] convert(f)");
+  EXPECT_EQ(moved_of(unknown), 0u);
+  EXPECT_EQ(moved_of(loop_text(call, 0)), 0u);
 }
 
 TEST(MoveInvariants, OutOfBothOfTwoLoops) {

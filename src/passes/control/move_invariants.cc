@@ -76,9 +76,11 @@ double work_of(const Instruction& i) {
   return weight(ir::info(i.opcode).work) * cost::flops(i, 1);
 }
 
-/// Gives the same before the loop as in each trip, and comes to an end there.
-bool may_move(const Instruction& i) {
+/// Gives the same before the loop as in each trip, and comes to an end there. A user's function may
+/// throw: it isn't called before a loop that might not run (`runs`).
+bool may_move(const Instruction& i, bool runs) {
   if (i.is(Opcode::custom_call)) {
+    if (!runs) return false;
     const auto* target = ir::find_custom_call(i.get<ir::CustomCallAttrs>().target);
     return target != nullptr && target->is_pure() && !i.has_side_effect() &&
            i.control_predecessors().empty();
@@ -113,14 +115,15 @@ class Loop {
   bool is_invariant(const Instruction* i) const { return invariant_.count(i) > 0; }
 
   void find_invariants() {
+    const bool runs = view_.trips().value_or(0) > 0;
     for (const auto& i : view_.body().instructions()) {
       if (const auto k = ir::WhileView::carry_of(*i)) {
         if (view_.is_invariant(*k) && i->shape.is_array()) invariant_.insert(i.get());
         continue;
       }
       const bool same =
-          may_move(*i) && std::all_of(i->operands().begin(), i->operands().end(),
-                                      [&](const Instruction* o) { return is_invariant(o); });
+          may_move(*i, runs) && std::all_of(i->operands().begin(), i->operands().end(),
+                                            [&](const Instruction* o) { return is_invariant(o); });
       if (same) invariant_.insert(i.get());
     }
   }
