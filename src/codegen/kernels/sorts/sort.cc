@@ -31,6 +31,7 @@ using runtime::KernelCall;
 
 struct SortAttrs {
   std::int64_t n = 1, inner = 1;  ///< elements of the sorted dim, and of those after it
+  SortedPart part;                ///< of a row, what is read
   std::vector<std::int64_t> bytes;
   std::optional<KeyOrder> order;
   std::shared_ptr<const FusedLoop> comparator;
@@ -82,7 +83,7 @@ bool integer_keys(const SortKey& order, const std::byte* keys, std::int64_t n,
 
 struct WideWord {
   std::uint64_t key = 0;
-  std::uint32_t index = 0;
+  std::uint32_t index = 0, place = 0;
 };
 
 struct Scratch {
@@ -124,10 +125,26 @@ void load_places(const KeyOrder& order, const std::byte* from, std::size_t n,
 }
 
 constexpr std::uint64_t kSign = std::uint64_t(1) << 63;
+/// Less than this part of a row is picked out rather than the whole sorted by digits.
+constexpr std::size_t kShortPart = 16;
 
-/// Sorts the first `n` of the index by the integer keys; equal ones stay in their order.
-void sort_integers(std::size_t n, Scratch* s) {
-  if (n == 0) return;
+/// Places words in front of the part's begin and end that belong there, then sorts the part.
+void sort_part(SortedPart part, std::vector<WideWord>* words) {
+  const auto less = [](const WideWord& a, const WideWord& b) {
+    return a.key != b.key ? a.key < b.key : a.place < b.place;
+  };
+  const auto begin = words->begin() + std::ptrdiff_t(part.begin);
+  const auto end = words->begin() + std::ptrdiff_t(part.end);
+  if (begin != words->begin()) std::nth_element(words->begin(), begin, words->end(), less);
+  if (end != words->end()) std::nth_element(begin, end, words->end(), less);
+  std::sort(begin, end, less);
+}
+
+/// Sorts the first `n` of the index by the integer keys, as far as the part wants it; equal ones
+/// stay in their order.
+void sort_integers(std::size_t n, SortedPart part, Scratch* s) {
+  part = part.within(n);
+  if (part.size() == 0) return;
   const auto [low, high] = std::minmax_element(s->integers.begin(), s->integers.end());
   const std::uint64_t least = std::uint64_t(*low), range = std::uint64_t(*high) - least;
   const auto bits = unsigned(std::bit_width(range));
@@ -141,7 +158,7 @@ void sort_integers(std::size_t n, Scratch* s) {
       s->packed[i] = (key << 32 | i) ^ (by_vectors ? kSign : 0);
     }
     if (by_vectors) {
-      vector_sort(reinterpret_cast<std::int64_t*>(s->packed.data()), n,
+      vector_sort(reinterpret_cast<std::int64_t*>(s->packed.data()), n, part,
                   reinterpret_cast<std::int64_t*>(s->packed_scratch.data()));
     } else {
       radix_sort(&s->packed, &s->packed_scratch, 32, 32 + bits,
@@ -157,9 +174,13 @@ void sort_integers(std::size_t n, Scratch* s) {
   s->wide.resize(n);
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t at = s->index[i];
-    s->wide[i] = {std::uint64_t(s->integers[at]) - least, at};
+    s->wide[i] = {std::uint64_t(s->integers[at]) - least, at, std::uint32_t(i)};
   }
-  radix_sort(&s->wide, &s->wide_scratch, 0, bits, [](const WideWord& word) { return word.key; });
+  if (part.size() * kShortPart <= n) {
+    sort_part(part, &s->wide);
+  } else {
+    radix_sort(&s->wide, &s->wide_scratch, 0, bits, [](const WideWord& word) { return word.key; });
+  }
   for (std::size_t i = 0; i < n; ++i) s->index[i] = s->wide[i].index;
 }
 
@@ -184,13 +205,14 @@ bool sort_by_keys(const SortAttrs& attrs, Scratch* s) {
     // From here on equal keys need only stay in their order; padding is at the end already.
     load_places(order, s->rows[std::size_t(order.places)].data(), n, &s->integers);
     const bool sorted = std::is_sorted(s->integers.begin(), s->integers.end());
-    if (!sorted) sort_integers(n, s);
+    if (!sorted) sort_integers(n, {0, n}, s);
     while (order.limit >= 0 && n > 0 && s->integers[s->index[n - 1]] >= order.limit) --n;
   }
   // The key that counts least first: each sort keeps the order of what it finds equal.
-  for (auto key = order.keys.rbegin(); key != order.keys.rend(); ++key) {
-    if (!load_keys(*key, attrs.n, s)) return false;
-    sort_integers(n, s);
+  // The last sort alone needn't be whole.
+  for (std::size_t key = order.keys.size(); key-- > 0;) {
+    if (!load_keys(order.keys[key], attrs.n, s)) return false;
+    sort_integers(n, key == 0 ? attrs.part : SortedPart{0, n}, s);
   }
   return true;
 }
@@ -211,7 +233,8 @@ Bits element_of(const SortKey& key, std::int64_t integer) {
 /// zeros and NaNs that comparators replace: the keys are sorted alone, and looked up by no index.
 /// They are written `step` elements apart. False if that isn't so.
 template <class Bits>
-bool sort_elements(const SortKey& key, std::size_t step, Scratch* s, std::byte* to) {
+bool sort_elements(const SortKey& key, std::size_t step, SortedPart part, Scratch* s,
+                   std::byte* to) {
   const std::size_t n = s->index.size();
   if (byte_size(key.type) != sizeof(Bits) || !load_keys(key, std::int64_t(n), s)) return false;
   if (n == 0) return true;
@@ -224,8 +247,9 @@ bool sort_elements(const SortKey& key, std::size_t step, Scratch* s, std::byte* 
   };
   if constexpr (sizeof(Bits) == 8) {
     s->packed_scratch.resize(n + kSortRoom);
-    vector_sort(s->integers.data(), n, reinterpret_cast<std::int64_t*>(s->packed_scratch.data()));
-    for (std::size_t i = 0; i < n; ++i) write(i, s->integers[i]);
+    vector_sort(s->integers.data(), n, part,
+                reinterpret_cast<std::int64_t*>(s->packed_scratch.data()));
+    for (std::size_t i = part.begin; i < part.end; ++i) write(i, s->integers[i]);
   } else {
     constexpr std::int64_t kMiddle = std::int64_t(1) << 31;
     const std::int64_t first = *std::min_element(s->integers.begin(), s->integers.end());
@@ -234,8 +258,8 @@ bool sort_elements(const SortKey& key, std::size_t step, Scratch* s, std::byte* 
     for (std::size_t i = 0; i < n; ++i) {
       words[i] = std::int32_t(s->integers[i] - first - kMiddle);
     }
-    vector_sort(words, n, reinterpret_cast<std::int32_t*>(s->merged.data()));
-    for (std::size_t i = 0; i < n; ++i) write(i, words[i] + kMiddle + first);
+    vector_sort(words, n, part, reinterpret_cast<std::int32_t*>(s->merged.data()));
+    for (std::size_t i = part.begin; i < part.end; ++i) write(i, words[i] + kMiddle + first);
   }
   return true;
 }
@@ -250,8 +274,8 @@ bool sort_elements(const SortAttrs& attrs, Scratch* s, std::byte* to) {
                                            : is_integer(key.type);
   if (!own || instruction_set() == InstructionSet::baseline) return false;
   const auto step = std::size_t(attrs.inner);
-  if (attrs.bytes[0] == 4) return sort_elements<std::uint32_t>(key, step, s, to);
-  if (attrs.bytes[0] == 8) return sort_elements<std::uint64_t>(key, step, s, to);
+  if (attrs.bytes[0] == 4) return sort_elements<std::uint32_t>(key, step, attrs.part, s, to);
+  if (attrs.bytes[0] == 8) return sort_elements<std::uint64_t>(key, step, attrs.part, s, to);
   return false;
 }
 
@@ -271,18 +295,17 @@ void sort_by_comparator(const SortAttrs& attrs, Scratch* s) {
 }
 
 template <std::size_t kBytes>
-void pick(const std::vector<std::uint32_t>& index, const std::byte* from, std::size_t step,
-          std::byte* to) {
-  for (const std::uint32_t j : index) {
-    std::memcpy(to, from + j * kBytes, kBytes);
-    to += step * kBytes;
+void pick(const std::vector<std::uint32_t>& index, SortedPart part, const std::byte* from,
+          std::size_t step, std::byte* to) {
+  for (std::size_t i = part.begin; i < part.end; ++i) {
+    std::memcpy(to + i * step * kBytes, from + index[i] * kBytes, kBytes);
   }
 }
 /// Elements of `from`, in the order of the index; each `step` elements behind the last one.
-void pick(const std::vector<std::uint32_t>& index, const std::byte* from, std::int64_t bytes,
-          std::size_t step, std::byte* to) {
+void pick(const std::vector<std::uint32_t>& index, SortedPart part, const std::byte* from,
+          std::int64_t bytes, std::size_t step, std::byte* to) {
   for_constant<1, 2, 4, 8, 16>(std::size_t(bytes), [&](auto size) {
-    pick<size()>(index, from, step, to);
+    pick<size()>(index, part, from, step, to);
     return true;
   });
 }
@@ -328,13 +351,41 @@ void run_sort(const KernelCall& call) {
     }
     for (std::size_t i = 0; i < k; ++i) {
       const auto size = std::size_t(attrs.bytes[i]);
-      pick(s.index, s.rows[i].data(), attrs.bytes[i], std::size_t(attrs.inner),
+      pick(s.index, attrs.part, s.rows[i].data(), attrs.bytes[i], std::size_t(attrs.inner),
            call.outputs[i] + std::size_t(first) * size);
     }
   }
   // But not what is large: the pages are then the least of it.
   constexpr std::int64_t kMostKept = 4 << 20;
   if (attrs.n > kMostKept) s = Scratch();
+}
+
+/// Whether some slices are all that reads the value; their limits, if so.
+bool read_by_slices(const Instruction& value, std::size_t dim, SortedPart* part) {
+  if (value.parent->root() == &value) return false;
+  for (const Instruction* user : value.users()) {
+    if (!user->is(Opcode::slice)) return false;
+    const auto& slice = user->get<ir::SliceAttrs>();
+    part->begin = std::min(part->begin, std::size_t(slice.starts[dim]));
+    part->end = std::max(part->end, std::size_t(slice.limits[dim]));
+  }
+  return true;
+}
+
+/// The places of rows that are read of the results.
+SortedPart part_read(const Instruction& sort, std::int64_t dim, std::int64_t n) {
+  const SortedPart all{0, std::size_t(n)};
+  SortedPart part{std::size_t(n), 0};
+  if (sort.operands().size() == 1) {
+    if (!read_by_slices(sort, std::size_t(dim), &part)) return all;
+  } else {
+    if (sort.parent->root() == &sort) return all;
+    for (const Instruction* result : sort.users()) {
+      if (!result->is(Opcode::get_tuple_element)) return all;
+      if (!read_by_slices(*result, std::size_t(dim), &part)) return all;
+    }
+  }
+  return part.begin < part.end ? part : SortedPart{};
 }
 
 struct SortOperation {
@@ -365,6 +416,7 @@ KernelDescriptor sort_kernel(const ir::Instruction& sort) {
   const std::int64_t dim = sort.get<ir::SortAttrs>().dim;
   SortAttrs attrs;
   attrs.n = first.dim(dim);
+  attrs.part = part_read(sort, dim, attrs.n);
   for (std::int64_t d = dim + 1; d < first.rank(); ++d) attrs.inner *= first.dim(d);
   for (const Instruction* o : sort.operands()) {
     attrs.bytes.push_back(std::int64_t(byte_size(o->shape.dtype)));
@@ -377,14 +429,18 @@ KernelDescriptor sort_kernel(const ir::Instruction& sort) {
   kernel.label = &line.label;
   // A row is read entirely before it is written.
   for (int k = 0; k < int(sort.operands().size()); ++k) kernel.reuse.push_back({k, k});
+  // Partitions of the whole, of which only those that the part meets are sorted.
   const double n = double(std::max<std::int64_t>(2, attrs.n));
+  const double part = double(std::max<std::size_t>(2, attrs.part.size()));
+  const double levels = std::min(std::log2(n), 2 + std::log2(part) * part / n);
   kernel.units = attrs.n == 0 ? 0 : first.element_count() / attrs.n;
   kernel.nanoseconds =
-      prices::call::kSort + double(first.element_count()) * std::log2(n) *
+      prices::call::kSort + double(first.element_count()) * (attrs.order ? levels : std::log2(n)) *
                                 (attrs.order ? prices::other::kKeyCompared
                                              : prices::other::kCompared + comparator->nanoseconds);
   KeyWriter key("sort");
-  key.add_all(attrs.n, attrs.inner, attrs.bytes, comparator->key(), attrs.order.has_value());
+  key.add_all(attrs.n, attrs.inner, attrs.part.begin, attrs.part.end, attrs.bytes,
+              comparator->key(), attrs.order.has_value());
   if (const auto& o = attrs.order) {
     key.add_all(o->keys.size(), o->places, o->place_type, o->limit);
     for (const SortKey& k : o->keys) {

@@ -88,7 +88,7 @@ inline std::int32_t place_of(std::int64_t item) { return std::int32_t(std::uint3
 inline std::int32_t place_of(const WideItem& item) { return item.place; }
 
 inline void sort_items(std::int64_t* items, std::size_t n, std::int64_t* scratch) {
-  vector_sort(items, n, scratch);
+  vector_sort(items, n, SortedPart{0, n}, scratch);
 }
 inline void sort_items(WideItem* items, std::size_t n, WideItem* /*scratch*/) {
   std::sort(items, items + n);

@@ -201,8 +201,9 @@ TESSERA_FOR_SORTS void sort_few(T* numbers, std::size_t n) {
 
 /// `depth`: of partitions, more of which go wrong.
 template <class T>
-TESSERA_FOR_SORTS void quicksort(T* numbers, std::size_t n, T* scratch, int depth) {
-  while (n > kFew) {
+TESSERA_FOR_SORTS void quicksort(T* numbers, std::size_t n, SortedPart part, T* scratch,
+                                 int depth) {
+  while (n > kFew && part.size() > 0) {
     if (depth-- == 0) return std::sort(numbers, numbers + n);
     const T pivot = pivot_of(numbers, n);
     std::size_t left = partition(numbers, n, pivot, scratch);
@@ -210,28 +211,31 @@ TESSERA_FOR_SORTS void quicksort(T* numbers, std::size_t n, T* scratch, int dept
       // The pivot is the largest: all that equal it belong at the end.
       if (pivot == std::numeric_limits<T>::min()) return;
       n = partition(numbers, n, T(pivot - 1), scratch);
-      continue;
+    } else {
+      quicksort(numbers + left, n - left,
+                {std::max(part.begin, left) - left, std::max(part.end, left) - left}, scratch,
+                depth);
+      n = left;
     }
-    quicksort(numbers + left, n - left, scratch, depth);
-    n = left;
+    part = part.within(n);
   }
-  if (n > 1) sort_few(numbers, n);
+  if (n > 1 && part.size() > 0) sort_few(numbers, n);
 }
 
 }  // namespace
 #endif
 
 template <class T>
-void vector_sort(T* numbers, std::size_t n, T* scratch) {
+void vector_sort(T* numbers, std::size_t n, SortedPart part, T* scratch) {
 #if defined(__x86_64__)
   if (instruction_set() != InstructionSet::baseline) {
-    return quicksort(numbers, n, scratch, 2 * int(std::bit_width(n)));
+    return quicksort(numbers, n, part, scratch, 2 * int(std::bit_width(n)));
   }
 #endif
   std::sort(numbers, numbers + n);
 }
 
-template void vector_sort(std::int32_t*, std::size_t, std::int32_t*);
-template void vector_sort(std::int64_t*, std::size_t, std::int64_t*);
+template void vector_sort(std::int32_t*, std::size_t, SortedPart, std::int32_t*);
+template void vector_sort(std::int64_t*, std::size_t, SortedPart, std::int64_t*);
 
 }  // namespace tessera::codegen
