@@ -50,4 +50,14 @@ PJRT_Error* entry(typename ArgsOf<decltype(function)>::Type* args) noexcept {
   return call_entry(function, "extension", args);
 }
 
+/// The same where clients leave struct_size unset, so that it says nothing: in XLA's own client,
+/// the structs of the profiler.
+template <auto function>
+PJRT_Error* unsized_entry(typename ArgsOf<decltype(function)>::Type* args) noexcept {
+  if (args != nullptr) return function(args);
+  return guarded([] {
+    throw Failure(PJRT_Error_Code_INVALID_ARGUMENT, "arguments of an extension: a null pointer");
+  });
+}
+
 }  // namespace tessera::pjrt

@@ -140,12 +140,12 @@ PLUGIN_Profiler_Api make_table() {
   out.struct_size = offsetof(PLUGIN_Profiler_Api, consume);
   out.error_destroy = reinterpret_cast<void*>(error_destroy);
   out.error_message = reinterpret_cast<void*>(error_message);
-  out.error_get_code = reinterpret_cast<void*>(entry<error_code>);
-  out.create = reinterpret_cast<void*>(entry<create>);
-  out.destroy = reinterpret_cast<void*>(entry<destroy>);
-  out.start = reinterpret_cast<void*>(entry<start>);
-  out.stop = reinterpret_cast<void*>(entry<stop>);
-  out.collect_data = reinterpret_cast<void*>(entry<collect>);
+  out.error_get_code = reinterpret_cast<void*>(unsized_entry<error_code>);
+  out.create = reinterpret_cast<void*>(unsized_entry<create>);
+  out.destroy = reinterpret_cast<void*>(unsized_entry<destroy>);
+  out.start = reinterpret_cast<void*>(unsized_entry<start>);
+  out.stop = reinterpret_cast<void*>(unsized_entry<stop>);
+  out.collect_data = reinterpret_cast<void*>(unsized_entry<collect>);
   return out;
 }
 

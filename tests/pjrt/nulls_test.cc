@@ -354,6 +354,16 @@ TEST(PjrtNulls, AreErrorsOfExtensions) {
   expect_extension_refuses(versions.runtime_abi_version_platform_id, "platform");
   const auto& profiler = extension<PJRT_Profiler_Extension>(PJRT_Extension_Type_Profiler);
   const auto& table = *static_cast<const PLUGIN_Profiler_Api*>(profiler.profiler_api);
+  // XLA's client leaves struct_size of these unset.
+  PLUGIN_Profiler_Create_Args created{};
+  created.struct_size = 1;
+  using Create = PJRT_Error* (*)(PLUGIN_Profiler_Create_Args*);
+  EXPECT_TRUE(answer(reinterpret_cast<Create>(table.create)(&created)).ok());
+  PLUGIN_Profiler_Destroy_Args gone{};
+  gone.struct_size = 1;
+  gone.profiler = created.profiler;
+  using Destroy = PJRT_Error* (*)(PLUGIN_Profiler_Destroy_Args*);
+  EXPECT_TRUE(answer(reinterpret_cast<Destroy>(table.destroy)(&gone)).ok());
   expect_extension_refuses<PLUGIN_Profiler_Error_GetCode_Args>(table.error_get_code, "code");
   expect_extension_refuses<PLUGIN_Profiler_Start_Args>(table.start, "start");
   expect_extension_refuses<PLUGIN_Profiler_Stop_Args>(table.stop, "stop");
