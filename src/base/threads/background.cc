@@ -72,7 +72,7 @@ class Background {
   void run() {
     leave_own_core();
     // Of this thread alone, on Linux: what is waited for goes before.
-    constexpr int kNice = 10;
+    constexpr int kNice = 5;
     (void)setpriority(PRIO_PROCESS, 0, kNice);
     for (;;) {
       std::function<void()> job;
