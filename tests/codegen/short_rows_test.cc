@@ -64,6 +64,32 @@ TEST(ShortRows, ComputeWhatTheEvaluatorDoes) {
   }
 }
 
+/// Pairs of points, and what is one number for a point, for a coordinate or for a pair: the rows of
+/// pairs, of any length, aren't made of whole periods.
+TEST(ShortRows, NeedNotBeWholePeriods) {
+  const std::uint64_t seed = 20261129;
+  Random r(seed);
+  const DType types[] = {DType::f32, DType::f64, DType::bf16, DType::s8, DType::c64};
+  for (int n = 0; n < 80; ++n) {
+    const DType type = types[std::size_t(n) % std::size(types)];
+    const Dims all = {1 + r.below(40), 20 + r.below(300), 2 + r.below(12)};
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", case " + std::to_string(n));
+    Program p;
+    const auto over = [&](const Dims& dims) {
+      Dims sizes;
+      for (const std::int64_t d : dims) sizes.push_back(all[std::size_t(d)]);
+      return p.b.broadcast(p.argument(r.literal(type, sizes)), all, dims);
+    };
+    Instruction* pair = p.b.binary(Opcode::subtract, over({0, 2}), over({1, 2}));
+    Instruction* scaled = p.b.binary(Opcode::multiply, over({0, 1}), over({2}));
+    Instruction* out = p.b.binary(Opcode::add, pair, scaled);
+    if (!is_complex(type))
+      out = p.b.binary(Opcode::add, out, p.b.iota(Shape(type, all), 1 + n % 2));
+    p.check(out, seed);
+    if (HasFailure()) return;
+  }
+}
+
 /// Small arrays of these dims, stacked along new dims behind those.
 Instruction* stacked(Program& p, Random& r, DType t, const Dims& dims, int levels) {
   if (levels == 0) return p.argument(r.literal(t, dims));

@@ -209,6 +209,100 @@ void emit_counts(llvm::IRBuilder<>& b, Value* n, llvm::ArrayRef<unsigned> widths
   }
 }
 
+namespace {
+
+using Each = std::function<void(unsigned, Value*, Value*)>;
+
+/// Rows of which elements [begin, end) are some.
+struct RowsOfRange {
+  RowsOfRange(llvm::IRBuilder<>& b, std::int64_t row, Value* begin, Value* end)
+      : length(b.getInt64(std::uint64_t(row))), first(b.CreateUDiv(begin, length)) {
+    last = b.CreateUDiv(b.CreateAdd(end, b.getInt64(std::uint64_t(row - 1))), length);
+    // An empty range may begin within a row.
+    last = b.CreateSelect(b.CreateICmpSLT(begin, end), last, first);
+  }
+  Value *length, *first, *last;
+};
+
+/// A loop by periods: their vectors, and what begins or ends within one, element by element.
+class Periods {
+ public:
+  Periods(llvm::IRBuilder<>& b, LoopBody* body, const LoopPeriod& period, unsigned width,
+          const Each& each)
+      : b_(b), body_(*body), period_(period), width_(width), each_(each) {}
+
+  void emit(Value* begin, Value* end) {
+    body_.open_periods(period_);
+    if (period_.row == 0) return between(begin, end, nullptr, number(0), end);
+    const RowsOfRange rows(b_, period_.row, begin, end);
+    emit_for(b_, rows.first, rows.last, number(1), [&](Value* row) {
+      Value* start = b_.CreateMul(row, rows.length);
+      Value* stop = b_.CreateAdd(start, rows.length);
+      Value* from = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, start, begin);
+      Value* to = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, stop, end);
+      between(from, to, row, start, stop);
+    });
+  }
+
+ private:
+  Value* number(std::int64_t n) const { return b_.getInt64(std::uint64_t(n)); }
+  void one_by_one(Value* from, Value* to) {
+    emit_for(b_, from, to, number(1), [&](Value* at) { each_(1, at, nullptr); });
+  }
+  /// The first elements of a period: by vectors, then by shorter ones.
+  void vectors(Value* start, std::int64_t elements) {
+    unsigned width = width_;
+    for (std::int64_t place = 0; place < elements; place += width) {
+      while (place + width > elements) width /= 2;
+      body_.set_place(place);
+      each_(width, b_.CreateAdd(start, number(place)), nullptr);
+    }
+    body_.set_place(-1);
+  }
+  /// Elements [from, to) of the row, or of the range, from `start` to `stop`.
+  void between(Value* from, Value* to, Value* row, Value* start, Value* stop) {
+    Value* all = number(period_.elements);
+    // The first period that begins here, and the first that doesn't end here.
+    Value* before = b_.CreateAdd(b_.CreateSub(from, start), number(period_.elements - 1));
+    Value* first = b_.CreateUDiv(before, all);
+    Value* last = b_.CreateUDiv(b_.CreateSub(to, start), all);
+    const auto begin_of = [&](Value* n) { return b_.CreateAdd(start, b_.CreateMul(n, all)); };
+    Value* whole = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, begin_of(first), to);
+    one_by_one(from, whole);
+    emit_for(b_, first, last, number(1), [&](Value* n) {
+      body_.enter_period(row, n);
+      vectors(begin_of(n), period_.elements);
+    });
+    Value* rest = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, whole, begin_of(last));
+    if (period_.row == 0) return one_by_one(rest, to);
+    // The row's last period, if all there is of it is asked for.
+    const std::int64_t count = period_.row / period_.elements;
+    Value* begins = b_.CreateICmpEQ(rest, begin_of(number(count)));
+    Value* is_whole = b_.CreateAnd(begins, b_.CreateICmpEQ(to, stop));
+    Function* f = b_.GetInsertBlock()->getParent();
+    BasicBlock* short_period = BasicBlock::Create(b_.getContext(), "short_period", f);
+    BasicBlock* part = BasicBlock::Create(b_.getContext(), "part", f);
+    BasicBlock* done = BasicBlock::Create(b_.getContext(), "row_done", f);
+    b_.CreateCondBr(is_whole, short_period, part);
+    b_.SetInsertPoint(short_period);
+    body_.enter_period(row, number(count));
+    vectors(rest, period_.row % period_.elements);
+    b_.CreateBr(done);
+    b_.SetInsertPoint(part);
+    one_by_one(rest, to);
+    b_.CreateBr(done);
+    b_.SetInsertPoint(done);
+  }
+
+  llvm::IRBuilder<>& b_;
+  LoopBody& body_;
+  const LoopPeriod period_;
+  const unsigned width_;
+  const Each& each_;
+};
+
+}  // namespace
+
 void emit_range(llvm::IRBuilder<>& b, LoopBody* body, const LoopNest& nest,
                 llvm::ArrayRef<unsigned> widths, Value* begin, Value* end,
                 const std::function<void(unsigned, Value*, Value*)>& each) {
@@ -220,40 +314,13 @@ void emit_range(llvm::IRBuilder<>& b, LoopBody* body, const LoopNest& nest,
   };
   if (nest.periodic) {
     const unsigned width = widths.front();
-    const LoopPeriod period = period_of(nest, width);
-    Value* all = b.getInt64(std::uint64_t(period.elements));
-    const auto one_by_one = [&](Value* from, Value* to) {
-      emit_for(b, from, to, b.getInt64(1), [&](Value* at) { each(1, at, nullptr); });
-    };
-    // The first period that begins here, and the first that doesn't end here.
-    Value* first =
-        b.CreateUDiv(b.CreateAdd(begin, b.getInt64(std::uint64_t(period.elements - 1))), all);
-    Value* last = b.CreateUDiv(end, all);
-    Value* from = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, b.CreateMul(first, all), end);
-    one_by_one(begin, from);
-    body->open_periods(period);
-    emit_for(b, first, last, b.getInt64(1), [&](Value* number) {
-      body->enter_period(number);
-      Value* start = b.CreateMul(number, all);
-      for (std::int64_t n = 0; n * width < period.elements; ++n) {
-        body->set_vector(n);
-        each(width, b.CreateAdd(start, b.getInt64(std::uint64_t(n * width))), nullptr);
-      }
-    });
-    body->set_vector(-1);
-    one_by_one(b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, from, b.CreateMul(last, all)), end);
-    return;
+    return Periods(b, body, period_of(nest, width), width, each).emit(begin, end);
   }
   if (!nest.by_rows) return stretch(begin, end, nullptr);
-  Value* length = b.getInt64(std::uint64_t(nest.row()));
-  Value* first_row = b.CreateUDiv(begin, length);
-  Value* last_row =
-      b.CreateUDiv(b.CreateAdd(end, b.getInt64(std::uint64_t(nest.row() - 1))), length);
-  // An empty range may begin within a row.
-  last_row = b.CreateSelect(b.CreateICmpSLT(begin, end), last_row, first_row);
-  emit_for(b, first_row, last_row, b.getInt64(1), [&](Value* row) {
-    Value* start = b.CreateMul(row, length);
-    Value* stop = b.CreateAdd(start, length);
+  const RowsOfRange rows(b, nest.row(), begin, end);
+  emit_for(b, rows.first, rows.last, b.getInt64(1), [&](Value* row) {
+    Value* start = b.CreateMul(row, rows.length);
+    Value* stop = b.CreateAdd(start, rows.length);
     Value* from = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, start, begin);
     Value* to = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, stop, end);
     body->enter_row(row);

@@ -28,10 +28,10 @@ class LoopBody {
   void enter_row(llvm::Value* row);
   /// Where lanes read in a period, from now on.
   void open_periods(const LoopPeriod& period);
-  /// What one period has in common.
-  void enter_period(llvm::Value* number);
-  /// The next vectors are the period's so many-th; -1: no period's.
-  void set_vector(std::int64_t number) { vector_ = number; }
+  /// What one period has in common: the so many-th of the row of periods, or of all.
+  void enter_period(llvm::Value* row, llvm::Value* number);
+  /// The next vector begins with the period's so many-th element; -1: it is in no period.
+  void set_place(std::int64_t element) { place_ = element; }
   /// The values of the program's outputs for elements `at`, `at` + 1, ...; false if an op has no
   /// code. `column`: of `at`, in its row.
   bool run(unsigned width, llvm::Value* at, llvm::Value* column);
@@ -61,7 +61,7 @@ class LoopBody {
   llvm::Value* neighbours(llvm::Value* first, std::int64_t span, unsigned bytes) const;
   Lanes scattered(const VectorBuilder& v, llvm::Value* first,
                   const std::vector<std::int64_t>& from_first, unsigned bytes) const;
-  Lanes of_period(const VectorBuilder& v, std::size_t k, std::int64_t vector);
+  Lanes of_period(const VectorBuilder& v, std::size_t k, std::int64_t place);
   llvm::Value* lanes(const VectorBuilder& v, unsigned bits) const;
   llvm::Value* offset(llvm::Value* base, llvm::Value* elements, unsigned bytes) const;
 
@@ -79,7 +79,7 @@ class LoopBody {
   unsigned width_;
   std::int64_t lane_step_ = 1;
   LoopPeriod period_;
-  std::int64_t vector_ = -1;
+  std::int64_t place_ = -1;
   std::vector<std::vector<Lanes>>
       same_;                        ///< by register: its vectors, if all periods' are the same
   llvm::Value* streams_ = nullptr;  ///< null: never

@@ -264,23 +264,31 @@ void LoopBody::open_periods(const LoopPeriod& period) {
     }
     row_[k] = program_.registers[k].kind == Kind::iota ? b_.getInt64(0) : bases_[k];
     for (std::int64_t n = 0; n * width_ < period.elements; ++n) {
-      same_[k].push_back(of_period(v, k, n));
+      same_[k].push_back(of_period(v, k, n * width_));
     }
   }
 }
 
-void LoopBody::enter_period(Value* number) {
+void LoopBody::enter_period(Value* row, Value* number) {
   std::vector<Value*> at;
+  const auto place = [&](Value* count, std::int64_t step, std::size_t d) {
+    Value* out = step == 1 ? count : b_.CreateUDiv(count, b_.getInt64(std::uint64_t(step)));
+    if (d == 0) return out;
+    const std::int64_t extent = nest_.steps[d - 1] / nest_.steps[d];
+    return b_.CreateURem(out, b_.getInt64(std::uint64_t(extent)));
+  };
+  const std::int64_t all = period_.elements;
   for (std::size_t d = 0; d <= period_.dim; ++d) {
-    // In the last of these dims a period may have several places.
-    const std::int64_t step = nest_.steps[d], all = period_.elements;
-    Value* place = step >= all ? b_.CreateUDiv(number, b_.getInt64(std::uint64_t(step / all)))
-                               : b_.CreateMul(number, b_.getInt64(std::uint64_t(all / step)));
-    if (d > 0) {
-      const std::int64_t extent = nest_.steps[d - 1] / step;
-      place = b_.CreateURem(place, b_.getInt64(std::uint64_t(extent)));
+    const std::int64_t step = nest_.steps[d];
+    if (period_.row != 0 && d < period_.dim) {
+      at.push_back(place(row, step / period_.row, d));
+    } else if (step >= all) {
+      at.push_back(place(number, step / all, d));
+    } else {
+      // A period has several places in this dim, the last of them.
+      Value* first = b_.CreateMul(number, b_.getInt64(std::uint64_t(all / step)));
+      at.push_back(period_.row != 0 ? first : place(first, 1, d));
     }
-    at.push_back(place);
   }
   for (std::size_t k = 0; k < program_.registers.size(); ++k) {
     const auto& strides = nest_.strides[k];
@@ -295,13 +303,14 @@ void LoopBody::enter_period(Value* number) {
   }
 }
 
-/// A vector of a period: from its first element lanes are known numbers of elements away.
-Lanes LoopBody::of_period(const VectorBuilder& v, std::size_t k, std::int64_t vector) {
+/// A vector of a period, from its element `place` on: lanes are known numbers of elements away from
+/// its first.
+Lanes LoopBody::of_period(const VectorBuilder& v, std::size_t k, std::int64_t place) {
   const Register& r = program_.registers[k];
   const auto bytes = unsigned(r.element_bytes);
   std::vector<std::int64_t> from_first;
   for (unsigned lane = 0; lane < v.width; ++lane) {
-    std::int64_t rest = vector * v.width + lane, out = 0;
+    std::int64_t rest = place + lane, out = 0;
     if (r.window) {
       // Its dims from the window's on are whole in a period; those before are the nest's.
       std::int64_t inner = rest, step = 1;
@@ -337,8 +346,9 @@ Lanes LoopBody::read(const VectorBuilder& v, std::size_t k, Value* at, Value* co
     Value* first = offset(bases_[k], at, bytes);
     return lane_step_ == 1 ? v.load(first, bytes) : v.gather(first, lanes(v, 64), bytes);
   }
-  if (vector_ >= 0 && !nest_.strides[k].empty()) {
-    return same_[k].empty() ? of_period(v, k, vector_) : same_[k][std::size_t(vector_)];
+  if (place_ >= 0 && !nest_.strides[k].empty()) {
+    const bool same = !same_[k].empty() && v.width == width_;
+    return same ? same_[k][std::size_t(place_ / width_)] : of_period(v, k, place_);
   }
   const bool fixed = r.scalar() || (nest_.by_rows && nest_.strides[k].back() == 0);
   if (!fixed) return nest_.by_rows ? strided(v, k, column) : indexed(v, k, at);

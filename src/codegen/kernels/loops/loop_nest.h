@@ -42,18 +42,25 @@ inline std::int64_t window_step(const LoopExpr::Register& r) {
 struct LoopPeriod {
   std::int64_t elements = 0;  ///< 0: there is none that is short
   std::size_t dim = 0;
+  /// Elements after which periods begin anew, and the last one ends early; 0: none does.
+  std::int64_t row = 0;
 };
 inline LoopPeriod period_of(const LoopNest& nest, unsigned width) {
   // A vector's code is made so many times.
   constexpr std::int64_t kMostVectors = 16;
+  // Of a row that isn't made of whole periods.
+  constexpr std::int64_t kFewestInRow = 2;
   const std::size_t dims = nest.steps.size();
+  LoopPeriod in_rows;
   for (std::size_t k = dims == 1 ? 1 : dims - 1; k-- > 0;) {
     const std::int64_t step = nest.steps[k], all = std::lcm(step, std::int64_t(width));
     if (all > kMostVectors * width) break;
     if (step % nest.whole != 0) continue;
-    if (k == 0 || (nest.steps[k - 1] / step) % (all / step) == 0) return {all, k};
+    if (k == 0 || (nest.steps[k - 1] / step) % (all / step) == 0) return {all, k, 0};
+    const std::int64_t row = nest.steps[k - 1];
+    if (in_rows.elements == 0 && row >= kFewestInRow * all) in_rows = {all, k, row};
   }
-  return {};
+  return in_rows;
 }
 
 /// `periodic`: whether short rows may be walked by periods. `row`: by rows, of so many elements
