@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of 8-bit integers and of bf16, for all instructions that this machine has, against the
-// sums written out.
+// Products of integers and of bf16, for all instructions that this machine has, against the sums
+// written out.
 #include "src/codegen/kernels/products/narrow_gemm.h"
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 
 #include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/products/narrow_instructions.h"
+#include "src/codegen/kernels/products/wrapping_gemm.h"
 
 namespace tessera::codegen {
 namespace {
@@ -190,6 +191,60 @@ TEST_F(NarrowGemmTest, KeepsInfinitiesAndNaN) {
     EXPECT_TRUE(std::isnan(c[4]));
     EXPECT_TRUE(std::isnan(c[5]));
     EXPECT_EQ(c[6], std::numeric_limits<float>::infinity());
+  }
+}
+
+/// Products of integers with sums of their own type, in all versions.
+template <class T>
+class WrappingGemmTest : public ::testing::Test {
+ protected:
+  void TearDown() override { limit_instruction_set(InstructionSet::avx512); }
+  std::int64_t below(std::int64_t n) { return std::int64_t(random_() % std::uint64_t(n)); }
+  std::vector<T> numbers(std::int64_t n) {
+    std::vector<T> out(static_cast<std::size_t>(n));
+    for (T& x : out) x = T(random_());
+    return out;
+  }
+
+  std::mt19937_64 random_{7};
+};
+
+using Types = ::testing::Types<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>;
+TYPED_TEST_SUITE(WrappingGemmTest, Types);
+
+TYPED_TEST(WrappingGemmTest, SumsUpProducts) {
+  using T = TypeParam;
+  for (int trial = 0; trial < 150; ++trial) {
+    SCOPED_TRACE(trial);
+    limit_instruction_set(InstructionSet(trial % 3));
+    WrappingGemm<T> job;
+    const std::int64_t large = this->below(12);  // one dim of several blocks
+    job.m = 1 + this->below(large == 0 ? 300 : 30);
+    job.n = 1 + this->below(large == 1 ? 1200 : 70);
+    job.k = 1 + this->below(large == 2 ? 700 : 100);
+    const bool a_by_columns = this->below(2) == 0, b_by_columns = this->below(2) == 0;
+    (a_by_columns ? job.a_column : job.a_row) = (a_by_columns ? job.m : job.k) + this->below(3);
+    (b_by_columns ? job.b_column : job.b_row) = (b_by_columns ? job.k : job.n) + this->below(3);
+    const std::vector<T> a = this->numbers(job.m * job.a_row + job.k * job.a_column);
+    const std::vector<T> b = this->numbers(job.k * job.b_row + job.n * job.b_column);
+    job.a = a.data();
+    job.b = b.data();
+    job.c_row = job.n + this->below(3);
+    const std::vector<T> before(std::size_t(job.m * job.c_row), T(0xdeadbeef));
+    std::vector<T> c = before;
+    job.c = c.data();
+    wrapping_gemm(job);
+    for (std::int64_t m = 0; m < job.m; ++m) {
+      for (std::int64_t n = 0; n < job.c_row; ++n) {
+        const auto at = std::size_t(m * job.c_row + n);
+        std::uint64_t sum = 0;
+        for (std::int64_t k = 0; k < job.k && n < job.n; ++k) {
+          sum += std::uint64_t(a[std::size_t(m * job.a_row + k * job.a_column)]) *
+                 std::uint64_t(b[std::size_t(k * job.b_row + n * job.b_column)]);
+        }
+        ASSERT_EQ(c[at], n < job.n ? T(sum) : before[at]) << m << ", " << n;
+      }
+    }
   }
 }
 

@@ -55,7 +55,7 @@ constexpr Line kDots[] = {
     {{"dot/predicates", "truth values: any of the pairs is true"},
      [](const DotOperation& d) { return d.result == DType::pred; },
      DotKernel::predicates},
-    {{"dot/integers", "integers with sums of their own type: a loop, as no library has them"},
+    {{"dot/integers", "integers with sums of their own type: tiles of our own, as no library has them"},
      [](const DotOperation& d) { return !is_floating(d.result) && !is_complex(d.result); },
      DotKernel::integers},
     {{"dot/small", "small matrices, each by one vector: a call for each would take longer"},

@@ -16,6 +16,7 @@
 #include "src/codegen/kernels/products/matrix_vector.h"
 #include "src/codegen/kernels/products/packed_gemm.h"
 #include "src/codegen/kernels/products/thin_gemm.h"
+#include "src/codegen/kernels/products/wrapping_gemm.h"
 
 namespace tessera::codegen {
 
@@ -202,17 +203,17 @@ template <class T>
 requires std::is_integral_v<T>
 void gemm(Gemm, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
           const T* b, int ldb, T* c, int ldc) {
-  using W = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-  for (std::ptrdiff_t i = 0; i < m; ++i) {
-    T* row = c + i * ldc;
-    std::fill_n(row, n, T(0));
-    for (std::ptrdiff_t p = 0; p < k; ++p) {
-      const W x = W(ta == CblasTrans ? a[p * lda + i] : a[i * lda + p]);
-      const std::ptrdiff_t step = tb == CblasTrans ? ldb : 1;
-      const T* y = tb == CblasTrans ? b + p : b + p * ldb;
-      for (std::ptrdiff_t j = 0; j < n; ++j) row[j] = T(W(row[j]) + x * W(y[j * step]));
-    }
-  }
+  WrappingGemm<std::make_unsigned_t<T>> job;
+  job.m = m;
+  job.n = n;
+  job.k = k;
+  job.a = reinterpret_cast<const std::make_unsigned_t<T>*>(a);
+  (ta == CblasNoTrans ? job.a_row : job.a_column) = lda;
+  job.b = reinterpret_cast<const std::make_unsigned_t<T>*>(b);
+  (tb == CblasNoTrans ? job.b_row : job.b_column) = ldb;
+  job.c = reinterpret_cast<std::make_unsigned_t<T>*>(c);
+  job.c_row = ldc;
+  wrapping_gemm(job);
 }
 
 }  // namespace tessera::codegen
