@@ -43,6 +43,7 @@
 #include "src/passes/products/unroll_dots.h"
 #include "src/passes/reductions/expand_selections.h"
 #include "src/passes/reductions/share_reducers.h"
+#include "src/passes/reductions/sorts_as_topk.h"
 #include "src/passes/reductions/split_reductions.h"
 #include "src/passes/reductions/unroll_reductions.h"
 #include "src/passes/schedule_placements.h"
@@ -190,6 +191,8 @@ constexpr Pass kPasses[] = {
      counted<passes::separate_gathers>},
     {"expand-selections", "Write select-and-scatters without a kernel as windows and scatters",
      counted<passes::expand_selections>},
+    {"sorts-as-top-k", "Make top-ks of sorts of which only the first elements are read",
+     counted<passes::sorts_as_topk>},
     {"expand-rare-ops", "Write what is too rare for a kernel as operations that have some",
      counted<passes::expand_rare_ops>},
     {"widen-small-types", "Compute in wider types what has no kernel for numbers of a byte or less",
@@ -279,11 +282,11 @@ constexpr Pass kPasses[] = {
 
 constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
-     "eliminate-dead,expand-selections,expand-rare-ops,widen-small-types,drop-unit-windows,"
-     "fold-pads,fold-filter-views,channels-last,convolutions-as-dots,"
-     "share-factors,separate-gathers,strength-reduce-dots,strength-reduce-gathers,simplify<4>,"
-     "sink-transposes,fold-transposes,keep-last-dims,swap-transposed-dots,unify-dim-orders?("
-     "simplify<1>,fold-transposes),"
+     "eliminate-dead,sorts-as-top-k,expand-selections,expand-rare-ops,"
+     "widen-small-types,drop-unit-windows,fold-pads,fold-filter-views,channels-last,"
+     "convolutions-as-dots,share-factors,separate-gathers,strength-reduce-dots,"
+     "strength-reduce-gathers,simplify<4>,sink-transposes,fold-transposes,"
+     "keep-last-dims,swap-transposed-dots,unify-dim-orders?(simplify<1>,fold-transposes),"
      "sink-divisions"},
     {"common", "Compute equal things once, and nothing that nobody needs",
      "eliminate-common,eliminate-dead"},
