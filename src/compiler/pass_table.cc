@@ -217,6 +217,8 @@ constexpr Pass kPasses[] = {
      counted<passes::swap_transposed_dots>},
     {"sink-transposes", "Transpose what dots read of elementwise ops, not what these read",
      counted<passes::sink_transposes>},
+    {"cancel-transposes", "Compute transposed what is transposed back then",
+     counted<passes::cancel_transposes>},
     {"unify-dim-orders", "Have what is between dots in one order of dims, if less is moved then",
      counted<passes::unify_dim_orders>},
     {"sink-divisions", "Divide what dots make of softmaxes instead of these",
@@ -285,7 +287,7 @@ constexpr PassGroup kGroups[] = {
      "eliminate-dead,sorts-as-top-k,expand-selections,expand-rare-ops,"
      "widen-small-types,drop-unit-windows,fold-pads,fold-filter-views,channels-last,"
      "convolutions-as-dots,share-factors,separate-gathers,strength-reduce-dots,"
-     "strength-reduce-gathers,simplify<4>,sink-transposes,fold-transposes,"
+     "strength-reduce-gathers,simplify<4>,cancel-transposes,sink-transposes,fold-transposes,"
      "keep-last-dims,swap-transposed-dots,unify-dim-orders?(simplify<1>,fold-transposes),"
      "sink-divisions"},
     {"common", "Compute equal things once, and nothing that nobody needs",

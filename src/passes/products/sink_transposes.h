@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposes that dots may as well take.
+// Transposes that dots may as well take, and those that undo others.
 // Also called: sinking.
 #pragma once
 
@@ -16,5 +16,13 @@ namespace tessera::passes {
 ///
 /// Returns how many.
 std::size_t sink_transposes(ir::Module* module);
+
+/// Where elementwise ops read arrays that are transposed one way, and what they make is transposed
+/// back, they read the arrays:
+///
+///     transpose(exp(transpose(x)))  =>  exp(x)
+///
+/// What they read of iotas and broadcasts is made in that order. Returns how many.
+std::size_t cancel_transposes(ir::Module* module);
 
 }  // namespace tessera::passes
