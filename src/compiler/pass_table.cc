@@ -46,6 +46,7 @@
 #include "src/passes/reductions/sorts_as_topk.h"
 #include "src/passes/reductions/split_reductions.h"
 #include "src/passes/reductions/unroll_reductions.h"
+#include "src/passes/reductions/windows_as_reductions.h"
 #include "src/passes/schedule_placements.h"
 #include "src/passes/simplify.h"
 #include "src/passes/unify_dim_orders.h"
@@ -189,6 +190,8 @@ constexpr Pass kPasses[] = {
      counted<passes::strength_reduce_gathers>},
     {"separate-gathers", "Gather by rows, then by columns, where all of both are combined",
      counted<passes::separate_gathers>},
+    {"windows-as-reductions", "Make reductions of windows that see all of an array",
+     counted<passes::windows_as_reductions>},
     {"expand-selections", "Write select-and-scatters without a kernel as windows and scatters",
      counted<passes::expand_selections>},
     {"sorts-as-top-k", "Make top-ks of sorts of which only the first elements are read",
@@ -284,7 +287,7 @@ constexpr Pass kPasses[] = {
 
 constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
-     "eliminate-dead,sorts-as-top-k,expand-selections,expand-rare-ops,"
+     "eliminate-dead,sorts-as-top-k,windows-as-reductions,expand-selections,expand-rare-ops,"
      "widen-small-types,drop-unit-windows,fold-pads,fold-filter-views,channels-last,"
      "convolutions-as-dots,share-factors,separate-gathers,strength-reduce-dots,"
      "strength-reduce-gathers,simplify<4>,cancel-transposes,sink-transposes,fold-transposes,"
