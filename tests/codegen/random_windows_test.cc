@@ -295,5 +295,29 @@ TEST(RandomKernels, PoolsOfFewChannels) {
   }
 }
 
+// Windows of many elements along rows that are longer than what is combined at a time.
+TEST(RandomKernels, LongWindowsAlongRows) {
+  const std::vector<Opcode> ops = {Opcode::add, Opcode::maximum, Opcode::minimum};
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Random r(seed);
+    const DType t = r.chance(0.5) ? DType::f32 : DType::f64;
+    const std::int64_t size = 10 + r.below(r.chance(0.2) ? 600 : 60);
+    const Dims dims = {1 + r.below(3), size + r.below(r.chance(0.3) ? 4000 : 100)};
+    ir::WindowAttrs window;
+    window.dims.resize(2);
+    window.dims[0].size = 1 + r.below(dims[0]);
+    window.dims[1].size = size;
+    if (r.chance(0.2)) window.dims[1].stride = 2;
+    // Also more padding than a window has elements.
+    if (r.chance(0.5)) window.dims[1].pad_low = r.below(2 * size);
+    if (r.chance(0.5)) window.dims[1].pad_high = r.below(2 * size);
+    Program p;
+    p.check(p.b.emit(Opcode::reduce_window,
+                     {p.argument(r.literal(t, dims)), p.argument(r.literal(t, {}))}, window,
+                     {ir::scalar_computation(&p.module, r.pick(ops), t)}),
+            seed, 300);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -3,7 +3,6 @@
 #include "src/codegen/kernels/reductions/reduce_window.h"
 
 #include <algorithm>
-#include <cmath>
 #include <complex>
 #include <cstring>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/reductions/reduce_table.h"
 #include "src/codegen/kernels/reductions/reducer_windows.h"
+#include "src/codegen/kernels/reductions/window_loops.h"
 #include "src/codegen/kernels/reductions/window_offsets.h"
 #include "src/ir/rewrite/builder.h"
 
@@ -256,100 +256,6 @@ std::optional<KernelDescriptor> scan(const Shape& shape, const Shape& result,
 
 // -- Other windows ------------------------------------------------------------------------------
 
-/// Loops of windows over rows of single elements, which are too short for calls of block functions.
-/// Elements may be held in a wider type.
-struct WindowLoops {
-  /// held[i] = from[i]
-  void (*load)(const std::byte* from, std::byte* held, std::int64_t n);
-  /// held[i] = op(held[i], from[i])
-  void (*combine)(const std::byte* from, std::byte* held, std::int64_t n);
-  /// held[i step] = op(held[i step], from[i advance]), of which both are held.
-  void (*tap)(const std::byte* from, std::int64_t advance, std::byte* held, std::int64_t step,
-              std::int64_t n);
-  /// to[i] = held[i]
-  void (*store)(const std::byte* held, std::byte* to, std::int64_t n);
-};
-
-namespace window_loops {
-
-struct Sum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a + b;
-  }
-};
-struct Largest {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a == b ? (std::signbit(a) ? b : a) : (a > b || a != a ? a : b);
-  }
-};
-struct Smallest {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a == b ? (std::signbit(a) ? a : b) : (a < b || a != a ? a : b);
-  }
-};
-
-template <class T, class Held, class F>
-struct Loops {
-  static void load(const std::byte* from, std::byte* held, std::int64_t n) {
-    const auto* x = reinterpret_cast<const T*>(from);
-    auto* h = reinterpret_cast<Held*>(held);
-    for (std::int64_t i = 0; i < n; ++i) h[i] = Held(x[i]);
-  }
-  static void combine(const std::byte* from, std::byte* held, std::int64_t n) {
-    const auto* x = reinterpret_cast<const T*>(from);
-    auto* h = reinterpret_cast<Held*>(held);
-    for (std::int64_t i = 0; i < n; ++i) h[i] = F{}(h[i], Held(x[i]));
-  }
-  static void tap(const std::byte* from, std::int64_t advance, std::byte* held, std::int64_t step,
-                  std::int64_t n) {
-    const auto* x = reinterpret_cast<const Held*>(from);
-    auto* h = reinterpret_cast<Held*>(held);
-    if (step == 1 && advance == 1) {
-      for (std::int64_t i = 0; i < n; ++i) h[i] = F{}(h[i], x[i]);
-    } else if (step == 1 && advance == 2) {
-      for (std::int64_t i = 0; i < n; ++i) h[i] = F{}(h[i], x[2 * i]);
-    } else {
-      for (std::int64_t i = 0; i < n; ++i) h[i * step] = F{}(h[i * step], x[i * advance]);
-    }
-  }
-  static void store(const std::byte* held, std::byte* to, std::int64_t n) {
-    const auto* h = reinterpret_cast<const Held*>(held);
-    auto* x = reinterpret_cast<T*>(to);
-    for (std::int64_t i = 0; i < n; ++i) x[i] = T(h[i]);
-  }
-  static constexpr WindowLoops kAll = {load, combine, tap, store};
-};
-
-template <class T, class Held>
-const WindowLoops* loops_of(ir::Opcode op) {
-  switch (op) {
-    case ir::Opcode::add:
-      return &Loops<T, Held, Sum>::kAll;
-    case ir::Opcode::maximum:
-      return &Loops<T, Held, Largest>::kAll;
-    case ir::Opcode::minimum:
-      return &Loops<T, Held, Smallest>::kAll;
-    default:
-      return nullptr;
-  }
-}
-
-}  // namespace window_loops
-
-/// Null for types other than f32 and f64, and for other ops than sums and extrema. Gives the same
-/// bits as block functions.
-const WindowLoops* window_loops_of(ir::Opcode op, DType element, DType held) {
-  if (element == DType::f64 && held == DType::f64)
-    return window_loops::loops_of<double, double>(op);
-  if (element != DType::f32) return nullptr;
-  return held == DType::f64   ? window_loops::loops_of<float, double>(op)
-         : held == DType::f32 ? window_loops::loops_of<float, float>(op)
-                              : nullptr;
-}
-
 struct WindowAttrs {
   WindowAttrs(Opcode op, DType t) : types(op, t) {}
   Types types;
@@ -380,6 +286,11 @@ class WindowRows {
     if (w_.program) made_.resize(std::size_t(row_ * size_));
     for_each_offset(w_.window[last_], w_.dims[last_], w_.out_dims[last_],
                     [&](const PositionsSeen& s) { seen_.push_back(s); });
+    if (doubles()) {
+      at_once_ = std::max<std::int64_t>(1024, 4 * w_.window[last_].size);
+      runs_.resize(std::size_t(at_once_ + w_.window[last_].size) * held_);
+      behind_.resize(runs_.size());
+    }
   }
 
   void run(std::int64_t row) {
@@ -419,7 +330,52 @@ class WindowRows {
     return any;
   }
 
+  /// Whether windows along a row are combined of runs of 1, 2, 4, ... positions: they are long, and
+  /// one begins at each position.
+  bool doubles() const {
+    constexpr std::int64_t kManyTaps = 12;
+    WindowDim plain;
+    plain.size = w_.window[last_].size;
+    plain.pad_low = w_.window[last_].pad_low;
+    plain.pad_high = w_.window[last_].pad_high;
+    return w_.loops != nullptr && plain.size >= kManyTaps && w_.window[last_] == plain;
+  }
+
+  /// The positions [begin, end) of the result, of a few at a time, so that runs stay in the cache.
+  void combine_runs(std::int64_t begin, std::int64_t end) {
+    const std::int64_t size = w_.window[last_].size, held = std::int64_t(held_);
+    const std::int64_t count = end - begin, positions = count + size - 1;
+    std::byte* const acc = acc_.data() + begin * held;
+    // Position p of the runs is p + first of the row, which padding may be on both sides of.
+    const std::int64_t first = begin - w_.window[last_].pad_low;
+    const std::int64_t from = std::clamp<std::int64_t>(-first, 0, positions);
+    const std::int64_t to = std::clamp<std::int64_t>(row_ - first, from, positions);
+    w_.loops->clear(runs_.data(), from);
+    if (to > from) {
+      std::memcpy(runs_.data() + from * held, rows_.data() + (first + from) * held,
+                  std::size_t((to - from) * held));
+    }
+    w_.loops->clear(runs_.data() + to * held, positions - to);
+    std::int64_t taken = 0;
+    for (std::int64_t run = 1;; run *= 2) {
+      if ((size & run) != 0) {
+        w_.loops->tap(runs_.data() + taken * held, 1, acc, 1, count);
+        taken += run;
+      }
+      if (taken == size) return;
+      const std::int64_t longer = positions - 2 * run + 1;
+      std::memcpy(behind_.data(), runs_.data() + run * held, std::size_t(longer * held));
+      w_.loops->tap(behind_.data(), 1, runs_.data(), 1, longer);
+    }
+  }
+
   void combine_columns() {
+    if (at_once_ > 0) {
+      for (std::int64_t begin = 0; begin < length_; begin += at_once_) {
+        combine_runs(begin, std::min(length_, begin + at_once_));
+      }
+      return;
+    }
     constexpr std::int64_t kLong = 32;  // bytes of a position that are worth a call
     const std::int64_t bytes = w_.inner * std::int64_t(held_);
     for (const PositionsSeen& s : seen_) {
@@ -452,6 +408,8 @@ class WindowRows {
   std::vector<std::byte> rows_;      ///< combined, as they are held
   std::vector<std::byte> acc_, value_, made_;
   std::vector<PositionsSeen> seen_;  ///< through each offset along a row
+  std::int64_t at_once_ = 0;         ///< results of runs; 0: there are none
+  std::vector<std::byte> runs_, behind_;
   RowPlaces places_;
 };
 
