@@ -42,6 +42,7 @@
 #include "src/passes/products/swap_convolutions.h"
 #include "src/passes/products/unroll_dots.h"
 #include "src/passes/reductions/expand_selections.h"
+#include "src/passes/reductions/reduce_broadcasts.h"
 #include "src/passes/reductions/share_reducers.h"
 #include "src/passes/reductions/sorts_as_topk.h"
 #include "src/passes/reductions/split_reductions.h"
@@ -192,6 +193,8 @@ constexpr Pass kPasses[] = {
      counted<passes::separate_gathers>},
     {"windows-as-reductions", "Make reductions of windows that see all of an array",
      counted<passes::windows_as_reductions>},
+    {"reduce-broadcasts", "Multiply instead of summing up what is the same along a dim",
+     counted<passes::reduce_broadcasts>},
     {"expand-selections", "Write select-and-scatters without a kernel as windows and scatters",
      counted<passes::expand_selections>},
     {"sorts-as-top-k", "Make top-ks of sorts of which only the first elements are read",
@@ -290,9 +293,9 @@ constexpr PassGroup kGroups[] = {
      "eliminate-dead,sorts-as-top-k,windows-as-reductions,expand-selections,expand-rare-ops,"
      "widen-small-types,drop-unit-windows,fold-pads,fold-filter-views,channels-last,"
      "convolutions-as-dots,share-factors,separate-gathers,strength-reduce-dots,"
-     "strength-reduce-gathers,simplify<4>,cancel-transposes,sink-transposes,fold-transposes,"
-     "keep-last-dims,swap-transposed-dots,unify-dim-orders?(simplify<1>,fold-transposes),"
-     "sink-divisions"},
+     "strength-reduce-gathers,simplify<4>,reduce-broadcasts,cancel-transposes,sink-transposes,"
+     "fold-transposes,keep-last-dims,swap-transposed-dots,"
+     "unify-dim-orders?(simplify<1>,fold-transposes),sink-divisions"},
     {"common", "Compute equal things once, and nothing that nobody needs",
      "eliminate-common,eliminate-dead"},
     {"cpu-stencils", "Stencils of one device in tiles", "tile-stencil-loops?(cpu-simplify,common)"},
