@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <variant>
 #include <vector>
 
@@ -36,6 +37,37 @@ class PlanReaders {
   }
 
   std::vector<int> count_;
+};
+
+/// How often some steps read each slot, by number, and which of them is the last to do so.
+class StepReads {
+ public:
+  /// Steps come in order.
+  void add(const runtime::Step& step, std::size_t n) {
+    runtime::for_each_step(step, [&](const runtime::Step& inner) {
+      runtime::for_each_read(inner, [&](runtime::SlotId s) {
+        Reads& reads = of_[s];
+        ++reads.count;
+        reads.last = n;
+      });
+    });
+  }
+
+  struct Reads {
+    int count = 0;
+    std::size_t last = 0;
+  };
+  /// Null if none does.
+  const Reads* find(runtime::SlotId s) const {
+    const auto it = of_.find(s);
+    return it == of_.end() ? nullptr : &it->second;
+  }
+  /// All that are read, by slot.
+  auto begin() const { return of_.begin(); }
+  auto end() const { return of_.end(); }
+
+ private:
+  std::map<runtime::SlotId, Reads> of_;
 };
 
 }  // namespace tessera::codegen

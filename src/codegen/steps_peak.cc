@@ -3,8 +3,10 @@
 #include "src/codegen/steps_peak.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
+
+#include "src/base/contains.h"
+#include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {
 
@@ -26,20 +28,21 @@ std::optional<StepOperands> operands_of(const Step& step) {
   return out;
 }
 
+namespace {
+
+StepReads reads_of(const std::vector<const Step*>& steps) {
+  StepReads out;
+  for (std::size_t n = 0; n < steps.size(); ++n) out.add(*steps[n], n);
+  return out;
+}
+
+}  // namespace
+
 std::set<SlotId> dying(const Plan& plan, const PlanReaders& readers,
                        const std::vector<const Step*>& steps) {
-  std::map<SlotId, int> reads;
-  for (const Step* step : steps) {
-    const std::optional<StepOperands> operands = operands_of(*step);
-    for (const SlotId s : operands->inputs) ++reads[s];
-  }
   std::set<SlotId> out;
-  for (const auto& [s, count] : reads) {
-    const auto& parameters = plan.parameters;
-    if (count == readers.of(s) &&
-        std::find(parameters.begin(), parameters.end(), s) == parameters.end()) {
-      out.insert(s);
-    }
+  for (const auto& [s, reads] : reads_of(steps)) {
+    if (reads.count == readers.of(s) && !contains(plan.parameters, s)) out.insert(s);
   }
   return out;
 }
@@ -50,17 +53,14 @@ std::int64_t device_peak(const Plan& plan, const std::vector<const Step*>& steps
     const Slot& slot = plan.slots[std::size_t(s)];
     return slot.memory == MemoryKind::device ? slot.bytes : 0;
   };
-  std::map<SlotId, std::size_t> last;
+  const StepReads reads = reads_of(steps);
   std::set<SlotId> made;
+  for (const Step* step : steps) {
+    for_each_write(*step, [&](SlotId s) { made.insert(s); });
+  }
   std::int64_t now = 0;
-  for (std::size_t n = 0; n < steps.size(); ++n) {
-    const StepOperands task = *operands_of(*steps[n]);
-    for (const SlotId s : task.inputs) {
-      if (dying.count(s) == 0) continue;
-      if (last.emplace(s, n).second && made.count(s) == 0) now += device_bytes(s);
-      last[s] = n;
-    }
-    made.insert(task.outputs.begin(), task.outputs.end());
+  for (const auto& [s, read] : reads) {
+    if (dying.count(s) != 0 && made.count(s) == 0) now += device_bytes(s);
   }
   std::int64_t most = now;
   for (std::size_t n = 0; n < steps.size(); ++n) {
@@ -69,8 +69,7 @@ std::int64_t device_peak(const Plan& plan, const std::vector<const Step*>& steps
     std::int64_t freed = 0, taken = 0;
     std::set<SlotId> seen;
     for (const SlotId s : task.inputs) {
-      const auto it = last.find(s);
-      if (it == last.end() || it->second != n || !seen.insert(s).second) continue;
+      if (dying.count(s) == 0 || reads.find(s)->last != n || !seen.insert(s).second) continue;
       freed += device_bytes(s);
       if (kernel != nullptr &&
           std::any_of(kernel->reuse.begin(), kernel->reuse.end(), [&](const auto& r) {

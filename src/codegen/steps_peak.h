@@ -58,7 +58,8 @@ std::optional<StepOperands> operands_of(const runtime::Step& step);
 std::set<runtime::SlotId> dying(const runtime::Plan& plan, const PlanReaders& readers,
                                 const std::vector<const runtime::Step*>& steps);
 /// The most bytes that these steps hold at once on a device, next to what is there before and after
-/// them.
+/// them. The plan has no releases yet, and the steps may be no part of it: hence another count than
+/// `estimate_memory`'s, which walks a whole plan.
 std::int64_t device_peak(const runtime::Plan& plan, const std::vector<const runtime::Step*>& steps,
                          const std::set<runtime::SlotId>& dying);
 

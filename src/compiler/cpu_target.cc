@@ -71,9 +71,7 @@ class CpuTarget final : public Target {
       const bool all = runs || module.num_partitions <= kToldApart;
       codegen::BuiltPlan built =
           codegen::plan_program(module, all ? module.num_partitions : 1).built;
-      codegen::plan_memory(&built.plan);
-      runtime::finalize(&built.plan);
-      return double(codegen::estimate_memory(built.plan, {}).peak);
+      return double(codegen::settle_memory(&built.plan));
     } catch (const NotImplementedError&) {
       return Target::peak_bytes(module, runs);
     }

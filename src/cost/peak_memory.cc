@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/ir/analysis/last_uses.h"
+
 namespace tessera::cost {
 namespace {
 
@@ -26,7 +28,7 @@ class PeakMemory {
 
   std::vector<double> profile(const ir::Computation& c) {
     const auto& all = c.instructions();
-    const std::vector<std::int64_t> last = last_uses(c);
+    const std::vector<std::int64_t> last = ir::last_uses_of_arrays(c);
     std::vector<double> freed(all.size() + 1, 0);
     std::vector<double> out;
     out.reserve(all.size());
@@ -48,7 +50,7 @@ class PeakMemory {
   void live_above(double limit, const ir::Computation& c, std::vector<const Instruction*>* to) {
     const auto& all = c.instructions();
     const std::vector<double> live = profile(c);
-    const std::vector<std::int64_t> last = last_uses(c);
+    const std::vector<std::int64_t> last = ir::last_uses_of_arrays(c);
     std::vector<int> above{0};  // how often before each
     for (const double bytes : live) above.push_back(above.back() + (bytes > limit ? 1 : 0));
     for (std::size_t n = 0; n < all.size(); ++n) {
@@ -76,25 +78,6 @@ class PeakMemory {
     for (const ir::Computation* callee : i.called()) most = std::max(most, of(*callee));
     for (const Instruction* o : i.operands()) most -= bytes_of_(*o);
     return std::max(0.0, most);
-  }
-
-  /// By instruction. A name lives as long as what it names is read through it, whatever element
-  /// that is: good enough for a comparison, and few tuples live long.
-  static std::vector<std::int64_t> last_uses(const ir::Computation& c) {
-    const auto& all = c.instructions();
-    std::vector<std::int64_t> last(all.size());
-    for (std::size_t n = all.size(); n-- > 0;) {
-      const Instruction& i = *all[n];
-      if (&i == c.root()) last[n] = std::int64_t(all.size());
-      last[n] = std::max(last[n], std::int64_t(n));
-      for (const Instruction* o : i.operands()) {
-        // Several names of one array: the array lives to the last use of any.
-        const std::int64_t until = ir::needs_no_storage(i.opcode) ? last[n] : std::int64_t(n);
-        auto& l = last[std::size_t(o->index)];
-        l = std::max(l, until);
-      }
-    }
-    return last;
   }
 
   const BytesOf bytes_of_;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // An estimate of peak memory, without a plan.
+//
+// Until when values are needed, `ir/analysis/last_uses.h` says to all who ask. Bytes are counted
+// here of an order of instructions, before it is known what fuses; in `codegen/plan/liveness.h` of
+// a plan, as its executor holds them.
 #pragma once
 
 #include <functional>

@@ -2,10 +2,9 @@
 // The interpreter loop: instructions in order for all devices that are active.
 #include "src/evaluator/interpreter.h"
 
-#include <algorithm>
-
 #include "src/base/machine_memory.h"
 #include "src/evaluator/ops.h"
+#include "src/ir/analysis/last_uses.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/text_attributes.h"
 
@@ -18,13 +17,7 @@ const Interpreter::Plan& Interpreter::plan_of(const ir::Computation& computation
   if (plan) return *plan;
   plan = std::make_unique<Plan>();
   const auto& list = computation.instructions();
-  std::vector<std::int64_t> last(list.size());
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    last[i] = std::int64_t(i);
-    for (const ir::Instruction* operand : list[i]->operands()) {
-      last[std::size_t(operand->index)] = std::int64_t(i);
-    }
-  }
+  const std::vector<std::int64_t> last = ir::last_uses(computation);
   plan->dead_after.resize(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (list[i].get() == computation.root()) continue;

@@ -16,7 +16,8 @@ struct BlockBounds {
 };
 
 /// Each block belongs to a live slot, so no more are needed than slots of a size are live at a
-/// time.
+/// time. This has to hold of every run, of any number of trips and where no result is written over
+/// an operand; `estimate_memory` of codegen says what the usual one holds, which is less.
 BlockBounds bound_blocks(const Plan& plan);
 
 }  // namespace tessera::runtime

@@ -105,11 +105,7 @@ TEST(FusedModule, TextSaysWhatEachLoopComputes) {
   }
 }
 
-std::int64_t peak_of(runtime::Plan plan) {
-  codegen::plan_memory(&plan);
-  runtime::finalize(&plan);
-  return codegen::estimate_memory(plan, {}).peak;
-}
+std::int64_t peak_of(runtime::Plan plan) { return codegen::settle_memory(&plan); }
 
 std::string settled(const ir::Module& fused) {
   return runtime::to_string(codegen::materialize(codegen::plan_fused_program(fused)).plan);

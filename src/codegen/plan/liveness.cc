@@ -301,4 +301,10 @@ MemoryEstimate estimate_memory(const Plan& plan, const std::set<std::int64_t>& d
   return Estimate(plan, donated).result;
 }
 
+std::int64_t settle_memory(Plan* plan) {
+  plan_memory(plan);
+  finalize(plan);
+  return estimate_memory(*plan, {}).peak;
+}
+
 }  // namespace tessera::codegen

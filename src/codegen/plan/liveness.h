@@ -22,7 +22,11 @@ struct MemoryEstimate : MemoryEstimateOfOne {
   using Part = MemoryEstimateOfOne;
   Part host;
 };
-/// Walks the plan as the executor would. `donated`: parameters whose memory may be taken.
+/// Walks the plan as the executor would, results written over operands and donations included.
+/// `donated`: parameters whose memory may be taken.
 MemoryEstimate estimate_memory(const runtime::Plan& plan, const std::set<std::int64_t>& donated);
+/// Plans the memory of a plan that has none yet, and finalizes it. Returns the peak of a device
+/// that keeps its arguments: what plans are compared by.
+std::int64_t settle_memory(runtime::Plan* plan);
 
 }  // namespace tessera::codegen

@@ -177,9 +177,7 @@ class Trials {
     Measured out;
     out.nanoseconds = estimate_time(*plan);
     out.least = least_bytes(*plan);
-    plan_memory(plan);
-    runtime::finalize(plan);
-    out.peak = estimate_memory(*plan, {}).peak;
+    out.peak = settle_memory(plan);
     return out;
   }
 

@@ -31,18 +31,12 @@ void set_kernel(const KernelDescriptor& kernel, KernelTable* kernels, KernelTask
 
 Links::Links(const Block& block, std::vector<std::size_t> numbers, const PlanReaders& readers)
     : block_(block), numbers_(std::move(numbers)), readers_(readers) {
-  for (std::size_t l = 0; l < size(); ++l) {
-    for (const SlotId s : task(l).inputs) {
-      Reads& reads = reads_[s];
-      ++reads.count;
-      reads.last = l;
-    }
-  }
+  for (std::size_t l = 0; l < size(); ++l) reads_.add(step(l), l);
 }
 
 bool Links::is_inside(SlotId s) const {
-  const auto it = reads_.find(s);
-  return it != reads_.end() && it->second.count == readers_.of(s);
+  const StepReads::Reads* reads = reads_.find(s);
+  return reads != nullptr && reads->count == readers_.of(s);
 }
 
 OperandPlaces::Place OperandPlaces::of(SlotId s) {

@@ -40,22 +40,17 @@ class Links {
   const runtime::Step& step(std::size_t l) const { return block_.steps[numbers_[l]]; }
   const runtime::KernelTask& task(std::size_t l) const { return *runtime::task_of(step(l)); }
 
-  bool is_read(SlotId s) const { return reads_.count(s) != 0; }
+  bool is_read(SlotId s) const { return reads_.find(s) != nullptr; }
   /// The last link that reads it; one does.
-  std::size_t last_read(SlotId s) const { return reads_.at(s).last; }
+  std::size_t last_read(SlotId s) const { return reads_.find(s)->last; }
   /// Read by links and by nothing else: nobody needs it where the plan has it.
   bool is_inside(SlotId s) const;
 
  private:
-  struct Reads {
-    int count = 0;
-    std::size_t last = 0;
-  };
-
   const runtime::Block& block_;
   std::vector<std::size_t> numbers_;
   const PlanReaders& readers_;
-  std::map<SlotId, Reads> reads_;
+  StepReads reads_;
 };
 
 /// Where a step that runs several kernels has their operands: its inputs, its outputs, and scratch

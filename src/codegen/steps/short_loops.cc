@@ -36,7 +36,7 @@ class LoopProgram {
   bool make() {
     if (!is_short() || !place_carried()) return false;
     if (!add(loop_.condition, &body_.condition)) return false;
-    find_last_reads();
+    find_reads();
     if (!add(loop_.body, &body_.body)) return false;
     body_.predicate = places_.of(loop_.predicate);
     if (!pass_on()) return false;
@@ -123,18 +123,14 @@ class LoopProgram {
     return true;
   }
 
-  void find_last_reads() {
-    for (std::size_t n = 0; n < loop_.body.steps.size(); ++n) {
-      for_each_step(loop_.body.steps[n], [&](const Step& step) {
-        for_each_read(step, [&](SlotId s) { last_read_[s] = n; });
-      });
-    }
+  void find_reads() {
+    for (std::size_t n = 0; n < loop_.body.steps.size(); ++n) reads_.add(loop_.body.steps[n], n);
     for (const Move& m : loop_.next) ++passed_on_[m.from];
   }
 
   bool is_read_after(SlotId s, std::size_t n) const {
-    const auto it = last_read_.find(s);
-    return it != last_read_.end() && it->second > n;
+    const StepReads::Reads* reads = reads_.find(s);
+    return reads != nullptr && reads->last > n;
   }
 
   bool add(const Block& block, StepProgram::Block* steps) {
@@ -313,8 +309,8 @@ class LoopProgram {
   double trip_ = 0;
   bool too_large_ = false;
   std::set<SlotId> carried_, made_, taken_;
-  std::set<SlotId> taken_over_;              ///< by branches: other names of what is used elsewhere
-  std::map<SlotId, std::size_t> last_read_;  // step of the body
+  std::set<SlotId> taken_over_;  ///< by branches: other names of what is used elsewhere
+  StepReads reads_;              ///< by steps of the body
   std::map<SlotId, int> passed_on_;
 };
 

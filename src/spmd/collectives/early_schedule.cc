@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "src/cost/peak_memory.h"
+#include "src/ir/analysis/last_uses.h"
 #include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/optimize.h"
 
@@ -18,14 +19,11 @@ class EarlyScheduler {
       : computation_(c),
         live_(cost::live_bytes(*c)),
         most_(*std::max_element(live_.begin(), live_.end())),
-        last_use_(c->instructions().size(), -1),
+        last_use_(ir::last_uses_of_arrays(*c)),
         behind_(c->instructions().size()),
         moves_(c->instructions().size(), 0),
         anchor_(c->instructions().size()) {
     std::iota(anchor_.begin(), anchor_.end(), 0);
-    for (const auto& i : c->instructions()) {
-      for (const Instruction* o : i->operands()) last_use_[std::size_t(o->index)] = i->index;
-    }
   }
 
   std::size_t run() {

@@ -19,6 +19,7 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
+/// What an order can change: arguments are there in any, and what is the host's takes nothing.
 double bytes_of(const Instruction& i) {
   if (i.is(Opcode::parameter) || ir::needs_no_storage(i.opcode)) return 0;
   const auto* placement = i.attrs.get_if<ir::DevicePlacementAttrs>();
