@@ -24,7 +24,7 @@ bool is_plain_collective(const Instruction& i) {
 }
 
 bool may_stand_outside(const Instruction& i) {
-  if (runs_program(i.opcode) || !i.shape.is_array() || !is_pure(i)) return false;
+  if (runs_program(i.opcode) || !is_pure(i)) return false;
   return !is_collective(i.opcode) || is_plain_collective(i);
 }
 

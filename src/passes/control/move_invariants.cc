@@ -10,10 +10,10 @@
 
 #include "src/cost/work.h"
 #include "src/ir/analysis/equivalence.h"
+#include "src/ir/analysis/loop_invariance.h"
 #include "src/ir/analysis/repeated_loops.h"
-#include "src/ir/cloner.h"
 #include "src/ir/custom_calls/custom_call.h"
-#include "src/ir/rewrite/while_view.h"
+#include "src/ir/rewrite/loop_motion.h"
 
 namespace tessera::passes {
 namespace {
@@ -86,54 +86,35 @@ bool may_move(const Instruction& i, bool runs) {
            i.control_predecessors().empty();
   }
   if (i.is(Opcode::while_)) return ir::is_pure(i) && ir::WhileView(i).trips().has_value();
-  return !ir::runs_program(i.opcode) && !ir::is_collective(i.opcode) && ir::is_pure(i);
+  return !ir::is_collective(i.opcode) && ir::may_stand_outside(i);
 }
 
 class Loop {
  public:
-  explicit Loop(Instruction* loop)
-      : view_(*loop), loop_(loop), hoisted_(view_.body(), loop->parent) {}
+  explicit Loop(Instruction* loop) : view_(*loop), loop_(loop), motion_(loop) {}
 
   std::size_t run() {
     if (!view_.has_separate_carries() || !loop_->control_predecessors().empty()) return 0;
-    find_invariants();
-    if (invariant_.empty()) return 0;
+    const bool runs = view_.trips().value_or(0) > 0;
+    motion_.find_invariants([&](const Instruction& i) { return may_move(i, runs); });
+    if (!motion_.has_invariants()) return 0;
     for (const auto& i : view_.body().instructions()) {
-      if (!is_invariant(i.get())) continue;
-      const ir::UserList users = i->users();
-      const bool needed = i.get() != view_.body().root() &&
-                          std::any_of(users.begin(), users.end(),
-                                      [&](const Instruction* user) { return !is_invariant(user); });
-      if (needed) consider(i.get());
+      if (!motion_.is_invariant(i.get()) || i.get() == view_.body().root()) continue;
+      if (motion_.is_read_in_trips(i.get())) consider(i.get());
     }
-    if (moved_.empty()) return 0;
-    finish();
-    return moved_.size();
+    if (motion_.moved() == 0) return 0;
+    motion_.add_carries();
+    motion_.tidy();
+    return motion_.moved();
   }
 
  private:
-  bool is_invariant(const Instruction* i) const { return invariant_.count(i) > 0; }
-
-  void find_invariants() {
-    const bool runs = view_.trips().value_or(0) > 0;
-    for (const auto& i : view_.body().instructions()) {
-      if (const auto k = ir::WhileView::carry_of(*i)) {
-        if (view_.is_invariant(*k) && i->shape.is_array()) invariant_.insert(i.get());
-        continue;
-      }
-      const bool same =
-          may_move(*i, runs) && std::all_of(i->operands().begin(), i->operands().end(),
-                                            [&](const Instruction* o) { return is_invariant(o); });
-      if (same) invariant_.insert(i.get());
-    }
-  }
-
   /// Moves it, or what of its operands is worth that.
   void consider(Instruction* i) {
     if (!considered_.insert(i).second || ir::WhileView::carry_of(*i)) return;
     const bool is_part = i->is(Opcode::get_tuple_element) && !i->operand(0)->is(Opcode::tuple);
     if (i->shape.is_array() && (is_part || !is_trivial(*i)) && is_worth_moving(*i)) {
-      moved_.push_back(i);
+      motion_.move(i);
       return;
     }
     for (Instruction* o : i->operands()) consider(o);
@@ -157,7 +138,7 @@ class Loop {
     if (work < kLeastWork) return false;
     const ir::UserList users = root.users();
     const bool stored = std::any_of(users.begin(), users.end(), [&](const Instruction* user) {
-      return !is_invariant(user) && !ir::is_elementwise(user->opcode);
+      return !motion_.is_invariant(user) && !ir::is_elementwise(user->opcode);
     });
     if (size > (stored ? kMostGrowth : 1) * bytes) return work >= kPerGrownElement * elements;
     const double saved =
@@ -165,27 +146,10 @@ class Loop {
     return saved >= kPerElement * elements;
   }
 
-  void finish() {
-    for (const auto& i : view_.body().instructions()) {
-      if (const auto k = ir::WhileView::carry_of(*i); k && is_invariant(i.get())) {
-        hoisted_.map(i.get(), view_.init(*k));
-      }
-    }
-    std::vector<Instruction*> values;
-    for (Instruction* i : moved_) values.push_back(hoisted_.clone_with_operands(*i));
-    const std::vector<Instruction*> reads = ir::add_carries(loop_, values);
-    for (std::size_t n = 0; n < reads.size(); ++n) moved_[n]->replace_all_uses_with(reads[n]);
-    for (ir::Computation* c : {&view_.body(), loop_->parent}) {
-      c->sort_topologically();
-      c->remove_dead();
-    }
-  }
-
   ir::WhileView view_;
   Instruction* loop_;
-  ir::Cloner hoisted_;
-  std::unordered_set<const Instruction*> invariant_, considered_;  // looked up, never walked
-  std::vector<Instruction*> moved_;
+  ir::LoopMotion motion_;
+  std::unordered_set<const Instruction*> considered_;  // looked up, never walked
 };
 
 }  // namespace

@@ -8,15 +8,13 @@
 
 #include "src/ir/analysis/loop_invariance.h"
 #include "src/ir/analysis/repeated_loops.h"
-#include "src/ir/cloner.h"
-#include "src/ir/rewrite/while_view.h"
+#include "src/ir/rewrite/loop_motion.h"
 #include "src/spmd/collectives/collective_ops.h"
 #include "src/spmd/collectives/optimize.h"
 
 namespace tessera::spmd {
 namespace {
 
-using ir::Computation;
 using ir::Instruction;
 using ir::Opcode;
 
@@ -38,7 +36,7 @@ class Loop {
         in_(view_.body().parameter(0)),
         out_(view_.body().root()),
         before_(std::int64_t(view_.body().instructions().size())),
-        hoisted_(view_.body(), loop->parent, fresh_channels()) {
+        motion_(loop, fresh_channels()) {
     for (std::size_t k = 0; k < view_.size(); ++k) inits_.push_back(view_.init(k));
   }
 
@@ -73,40 +71,20 @@ class Loop {
   // ----- what does not change
 
   std::size_t hoist() {
-    std::unordered_set<const Instruction*> invariant;
-    std::vector<Instruction*> found;
+    motion_.find_invariants(
+        [](const Instruction& i) { return i.shape.is_array() && ir::may_stand_outside(i); });
     for (const auto& i : view_.body().instructions()) {
-      if (const auto k = ir::WhileView::carry_of(*i)) {
-        if (view_.is_invariant(*k) && i->shape.is_array()) invariant.insert(i.get());
-        continue;
-      }
-      if (!ir::may_stand_outside(*i)) continue;
-      if (!std::all_of(i->operands().begin(), i->operands().end(),
-                       [&](const Instruction* o) { return invariant.count(o) > 0; })) {
-        continue;
-      }
-      invariant.insert(i.get());
-      if (ir::is_collective(i->opcode)) found.push_back(i.get());
-    }
-    if (found.empty()) return 0;
-    for (Instruction* read : in_->users())
-      hoisted_.map(read, inits_[*ir::WhileView::carry_of(*read)]);
-    for (Instruction* collective : found) {
+      if (!ir::is_collective(i->opcode) || !motion_.is_invariant(i.get())) continue;
       // One that only another one of them reads is brought along by that one.
-      const ir::UserList users = collective->users();
-      const bool needed = std::any_of(users.begin(), users.end(), [&](const Instruction* u) {
-        return invariant.count(u) == 0;
-      });
-      if (!needed && !leads_elsewhere(collective, invariant)) continue;
-      gone_.insert(collective);
-      added_.emplace_back(collective, hoisted_.clone_with_operands(*collective));
+      if (!motion_.is_read_in_trips(i.get()) && !leads_elsewhere(i.get())) continue;
+      gone_.insert(i.get());
+      motion_.move(i.get());
     }
-    return added_.size();
+    return motion_.moved();
   }
 
   /// Some invariant user of it is no collective's operand in the end: it is needed in the loop.
-  bool leads_elsewhere(const Instruction* i,
-                       const std::unordered_set<const Instruction*>& invariant) {
+  bool leads_elsewhere(const Instruction* i) const {
     std::vector<const Instruction*> work{i};
     std::unordered_set<const Instruction*> seen;
     while (!work.empty()) {
@@ -115,7 +93,7 @@ class Loop {
       if (!seen.insert(x).second) continue;
       if (x == out_) return true;
       for (const Instruction* u : x->users()) {
-        if (invariant.count(u) == 0) return true;
+        if (!motion_.is_invariant(u)) return true;
         if (!ir::is_collective(u->opcode)) work.push_back(u);
       }
     }
@@ -187,25 +165,16 @@ class Loop {
   // -----
 
   void finish() {
-    Computation *around = loop_->parent, *body = &view_.body();
-    std::vector<Instruction*> values;
-    for (const auto& [collective, value] : added_) values.push_back(value);
     ir::set_inits(loop_, inits_);
-    const std::vector<Instruction*> reads = ir::add_carries(loop_, values);
-    for (std::size_t n = 0; n < reads.size(); ++n) {
-      added_[n].first->replace_all_uses_with(reads[n]);
-    }
+    motion_.add_carries();
     for (Instruction* all : postponed_) all->replace_all_uses_with(all->operand(0));
     for (Instruction* user : loop_->users()) {
       const auto it = results_.find(std::size_t(user->get<ir::GetTupleElementAttrs>().index));
       if (it == results_.end() || parts_.count(user) > 0) continue;
-      if (around->root() == user) it->second->sharding = user->sharding;
+      if (loop_->parent->root() == user) it->second->sharding = user->sharding;
       user->replace_all_uses_with(it->second);
     }
-    for (Computation* c : {body, around}) {
-      c->sort_topologically();
-      c->remove_dead();
-    }
+    motion_.tidy();
   }
 
   ir::WhileView view_;
@@ -214,12 +183,11 @@ class Loop {
   Instruction *in_, *out_;
   std::int64_t before_;              ///< instructions of the body as it was
   std::vector<Instruction*> inits_;  ///< what carries are before the loop
-  ir::Cloner hoisted_;
-  std::vector<std::pair<Instruction*, Instruction*>> added_;  ///< what is hoisted, and its copy
-  std::unordered_set<const Instruction*> gone_;               ///< from the body
-  std::vector<Instruction*> postponed_;                       ///< in the body: own parts are added
-  std::map<std::size_t, Instruction*> results_;               ///< after the loop
-  std::unordered_set<const Instruction*> parts_;              ///< each device's own of these
+  ir::LoopMotion motion_;
+  std::unordered_set<const Instruction*> gone_;   ///< from the body
+  std::vector<Instruction*> postponed_;           ///< in the body: own parts are added
+  std::map<std::size_t, Instruction*> results_;   ///< after the loop
+  std::unordered_set<const Instruction*> parts_;  ///< each device's own of these
 };
 
 }  // namespace
