@@ -46,11 +46,15 @@ use() {
   # The module for processes uses the system's MPI; nothing else may lack something.
   lacking=$(find "$place" -name '*.so*' -type f ! -name 'libtessera-mpi.so' ! -path '*/licences/*' -exec ldd {} \; | grep 'not found' || true)
   test -z "$lacking" || { echo "FAILED: $lacking"; exit 1; }
-  g++ -std=c++20 consumer/main.cc -o by_gxx "-I$place/include" "-L$lib" -ltessera "-Wl,-rpath,$lib"
+  # The source is compiled for one of them; all headers are found at both places.
+  g++ -std=c++20 -M consumer/main.cc "-I$place/include" >headers
+  [ -e main.o ] || g++ -std=c++20 -c consumer/main.cc -o main.o "-I$place/include"
+  g++ main.o -o by_gxx "-L$lib" -ltessera "-Wl,-rpath,$lib"
   ./by_gxx
   PKG_CONFIG_PATH=$lib/pkgconfig
   export PKG_CONFIG_PATH
-  g++ -std=c++20 consumer/main.cc -o by_pkg_config $(pkg-config --cflags --libs tessera) "-Wl,-rpath,$lib"
+  g++ -std=c++20 -M consumer/main.cc $(pkg-config --cflags tessera) >headers
+  g++ main.o -o by_pkg_config $(pkg-config --libs tessera) "-Wl,-rpath,$lib"
   ./by_pkg_config
   rm -rf by_cmake
   cmake -S consumer -B by_cmake "-DCMAKE_PREFIX_PATH=$place" >log 2>&1 || { cat log; exit 1; }

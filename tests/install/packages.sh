@@ -41,9 +41,11 @@ ldconfig -p | grep -q 'libtessera\.so\.' || { echo "FAILED: the library isn't in
 /usr/bin/tessera devices >/dev/null
 test -f /usr/share/man/man1/tessera-run.1.gz
 bash -n /usr/share/bash-completion/completions/tessera
-g++ -std=c++20 consumer/main.cc -o by_gxx -ltessera
+g++ -std=c++20 -c consumer/main.cc -o main.o
+g++ main.o -o by_gxx -ltessera
 ./by_gxx
-g++ -std=c++20 consumer/main.cc -o by_pkg_config $(pkg-config --cflags --libs tessera)
+g++ -std=c++20 -M consumer/main.cc $(pkg-config --cflags tessera) >headers
+g++ main.o -o by_pkg_config $(pkg-config --libs tessera)
 ./by_pkg_config
 cmake -S consumer -B by_cmake -DCMAKE_BUILD_TYPE=Release >log 2>&1 || { cat log; exit 1; }
 cmake --build by_cmake >log 2>&1 || { cat log; exit 1; }

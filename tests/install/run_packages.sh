@@ -7,7 +7,8 @@ for program in cpack dpkg-shlibdeps help2man chrpath; do
   command -v "$program" >/dev/null || { echo "packages: skipped, there is no $program"; exit 0; }
 done
 rm -rf "$2/packages"
-"$1/scripts/package" deb "$2" "$2/packages"
+# Compressed fast: what is inside is the same.
+DEB_COMPRESSION=gzip "$1/scripts/package" deb "$2" "$2/packages"
 "$1/scripts/package" try "$2/packages"
 if command -v zstd >/dev/null && command -v patchelf >/dev/null; then
   ZSTD_CLEVEL=1 "$1/scripts/package" archive "$2" "$2/packages"

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that run while Python goes on."""
-import os
 import pathlib
 import subprocess
 import sys
@@ -12,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
+
+from support import on_plugin
 
 
 def shape_of(x):
@@ -36,7 +37,7 @@ def case_python_goes_on():
   z = y + 1
   y.block_until_ready()
   whole = time.perf_counter() - begin
-  if os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS"):
+  if on_plugin():
     assert returned < whole / 3, (returned, whole)
   return y, z
 
@@ -147,6 +148,8 @@ def case_memory_is_bounded():
   """Programs are made faster than they run: the queue doesn't hold all their results."""
   import resource
   x = jnp.ones((256, 256))
+  if not on_plugin():
+    return jnp.sin(x @ x)
   for _ in range(300):
     jnp.sin(x @ x)
   x.block_until_ready()
@@ -176,6 +179,8 @@ def case_processes_end():
       big = big @ big * 1e-3
     print("done")
   """)
+  if not on_plugin():
+    return
   for _ in range(3):
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120,
                          cwd=pathlib.Path(__file__).parent)

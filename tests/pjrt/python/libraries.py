@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
+from support import under_shardings
+
 
 def has(*names):
   missing = [n for n in names if not importlib.util.find_spec(n)]
@@ -15,9 +17,8 @@ def has(*names):
   return not missing
 
 
-def shardings():
-  m = Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))
-  return [NamedSharding(m, s) for s in (P(), P("x"), P("y"), P(("x", "y")))]
+def split(*axes):
+  return NamedSharding(Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y")), P(axes))
 
 
 def numbers(*shape):
@@ -41,8 +42,7 @@ if has("flax", "optax"):
         x = x + self.attention(self.norm(x))
         return x + self.dropout(self.down(nnx.gelu(self.up(x))))
 
-    out = []
-    for s in shardings():
+    def run(s):
       x = jax.device_put(numbers(16, 6, 8), s)
       model = Block(8, nnx.Rngs(0))
       optimizer = nnx.Optimizer(model, optax.sgd(0.1, momentum=0.9), wrt=nnx.Param)
@@ -54,8 +54,8 @@ if has("flax", "optax"):
         return value
 
       values = [step(model, optimizer, x) for _ in range(4)]
-      out.append((values, jax.tree.leaves(nnx.state(model, nnx.Param))))
-    return out
+      return (values, jax.tree.leaves(nnx.state(model, nnx.Param)))
+    return under_shardings(run)
 
   def case_flax_convolutions():
     """Batch statistics, dropout, pooling; the state is donated."""
@@ -75,8 +75,7 @@ if has("flax", "optax"):
     class State(train_state.TrainState):
       stats: object
 
-    out = []
-    for s in shardings():
+    def run(s):
       x = jax.device_put(numbers(16, 12, 12, 3), s)
       made = Net().init(jax.random.key(0), x, False)
       state = State.create(apply_fn=Net().apply, params=made["params"], stats=made["batch_stats"],
@@ -94,27 +93,26 @@ if has("flax", "optax"):
       for i in range(3):
         state, value = step(state, x, jax.random.key(i))
         values.append(value)
-      out.append((values, state.params, state.stats))
-    return out
+      return (values, state.params, state.stats)
+    return under_shardings(run)
 
   def case_flax_recurrent():
     import flax.linen as nn
-    out = []
-    for s in shardings():
+    def run(s):
       x = jax.device_put(numbers(16, 7, 5), s)
       model = nn.Bidirectional(nn.RNN(nn.OptimizedLSTMCell(6)), nn.RNN(nn.GRUCell(6)))
       params = model.init(jax.random.key(2), x)
       lengths = jnp.arange(16) % 7 + 1
-      out.append(jax.jit(jax.value_and_grad(
-          lambda p: jnp.sum(model.apply(p, x, seq_lengths=lengths) ** 2)))(params))
-    return out
+      return jax.jit(jax.value_and_grad(
+          lambda p: jnp.sum(model.apply(p, x, seq_lengths=lengths) ** 2)))(params)
+    return under_shardings(run)
 
 
 if has("optax"):
   def case_optax_methods():
     """Many optimizers, a few steps each, of parameters split over all devices."""
     import optax
-    s = shardings()[3]
+    s = split("x", "y")
     start = {"w": numbers(8, 8), "b": numbers(8)}
     x, y = jax.device_put(numbers(16, 8), s), jax.device_put(numbers(16, 8) * 2, s)
     def loss(p):
@@ -140,7 +138,7 @@ if has("optax"):
 
   def case_optax_lbfgs():
     import optax
-    s = shardings()[1]
+    s = split("x")
     x, y = jax.device_put(numbers(16, 8), s), jax.device_put(numbers(16, 1)[:, 0], s)
     loss = lambda w: jnp.mean((x @ w - y) ** 2)
     method = optax.lbfgs()
@@ -180,8 +178,7 @@ if has("equinox", "optax"):
         _, x = jax.lax.scan(lambda h, v: (self.cell(v, h),) * 2, jnp.zeros(8), x)
         return self.head(self.attention(x, x, x).mean(0))[0]
 
-    out = []
-    for s in shardings():
+    def run(s):
       x = jax.device_put(numbers(16, 3, 10), s)
       model = Model(jax.random.key(0))
       method = optax.adam(1e-2)
@@ -197,8 +194,8 @@ if has("equinox", "optax"):
       for _ in range(4):
         model, state, value = step(x, model, state)
         values.append(value)
-      out.append((values, jax.tree.leaves(eqx.filter(model, eqx.is_array))))
-    return out
+      return (values, jax.tree.leaves(eqx.filter(model, eqx.is_array)))
+    return under_shardings(run)
 
   def case_equinox_errors():
     """Errors at run time, of any element, are raised where the value is asked for."""

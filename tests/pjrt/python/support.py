@@ -34,6 +34,24 @@ def environment(backend, scratch):
   return env
 
 
+def on_plugin():
+  """In the child: whether its devices are the plugin's."""
+  return "PJRT_NAMES_AND_LIBRARY_PATHS" in os.environ
+
+
+def under_shardings(run):
+  """run(sharding) for four shardings over all devices. What they give is the same: JAX's own backend,
+  whose programs take long to compile, computes it once, and that is what all four are compared with."""
+  import jax
+  import numpy as np
+  from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+  mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))
+  specs = [P(), P("x"), P("y"), P(("x", "y"))]
+  if on_plugin():
+    return [run(NamedSharding(mesh, s)) for s in specs]
+  return [run(NamedSharding(mesh, specs[0]))] * len(specs)
+
+
 def cases_of(name):
   module = importlib.import_module(name)
   return [(k, f) for k, f in vars(module).items() if k.startswith("case_")]

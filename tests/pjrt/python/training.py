@@ -5,18 +5,12 @@ import importlib.util
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-SPECS = [P(), P("x"), P("y"), P(("x", "y"))]
+from support import under_shardings
 
 
 def has(*names):
   return all(importlib.util.find_spec(n) for n in names)
-
-
-def shardings():
-  m = Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))
-  return [NamedSharding(m, s) for s in SPECS]
 
 
 def batch():
@@ -36,8 +30,7 @@ if has("flax", "optax"):
         return nn.Dense(4)(x)
 
     model, optimizer = Model(), optax.adamw(1e-2)
-    out = []
-    for s in shardings():
+    def run(s):
       x, y = (jax.device_put(a, s) for a in batch())
       params = model.init(jax.random.key(0), x)
       state = optimizer.init(params)
@@ -52,8 +45,8 @@ if has("flax", "optax"):
 
       for _ in range(5):
         params, state, value = step(params, state, x, y)
-      out.append((value, params))
-    return out
+      return (value, params)
+    return under_shardings(run)
 
 
 if has("equinox", "optax"):
@@ -61,8 +54,7 @@ if has("equinox", "optax"):
     import equinox as eqx
     import optax
     optimizer = optax.sgd(0.1, momentum=0.9)
-    out = []
-    for s in shardings():
+    def run(s):
       x, y = (jax.device_put(a, s) for a in batch())
       model = eqx.nn.MLP(8, 4, 16, 2, key=jax.random.key(1))
       state = optimizer.init(eqx.filter(model, eqx.is_array))
@@ -77,13 +69,12 @@ if has("equinox", "optax"):
 
       for _ in range(5):
         model, state, value = step(model, state, x, y)
-      out.append((value, jax.tree.leaves(eqx.filter(model, eqx.is_array))))
-    return out
+      return (value, jax.tree.leaves(eqx.filter(model, eqx.is_array)))
+    return under_shardings(run)
 
 
 def case_plain():
-  out = []
-  for s in shardings():
+  def run(s):
     x, y = (jax.device_put(a, s) for a in batch())
     w = jnp.zeros((8, 4))
     @jax.jit
@@ -94,5 +85,5 @@ def case_plain():
       return w - 0.5 * g, value
     for _ in range(10):
       w, value = step(w, x, y)
-    out.append((w, value))
-  return out
+    return (w, value)
+  return under_shardings(run)
