@@ -191,7 +191,6 @@ class StencilJoiner {
       link.row_units = links[l].width;
       link.rows = t.units / links[l].width;
       link.row_bytes = bytes(t.outputs[0]) / link.rows;
-      link.before = link.behind = -1;  // not known to be needed yet
       for (const SlotId s : t.inputs) {
         const auto it = makers.find(s);
         const bool is_made = it != makers.end();
@@ -229,12 +228,10 @@ class StencilJoiner {
   /// How many rows around a block each link makes.
   static void reach_back(const std::vector<Link>& links, const std::map<SlotId, int>& makers,
                          StencilChain* chain) {
-    constexpr std::int64_t kNone = -1;
-    std::vector<std::int64_t> lo(links.size(), kNone), hi(links.size(), kNone);
+    std::vector<std::int64_t> lo(links.size(), 0), hi(links.size(), 0);
     std::vector<bool> needed(links.size(), false);
     for (std::size_t l = links.size(); l-- > 0;) {
       StencilChain::Link& link = chain->links[l];
-      if (!needed[l]) lo[l] = hi[l] = 0;
       if (link.output >= 0) {
         lo[l] = std::max<std::int64_t>(lo[l], 0);
         hi[l] = std::max<std::int64_t>(hi[l], 0);

@@ -16,11 +16,8 @@ namespace {
 using runtime::KernelCall;
 
 struct StencilAttrs {
-  struct Link {
+  struct Link : StencilChain::LinkRows {
     runtime::Kernel kernel;
-    std::int64_t rows = 0, row_units = 1, row_bytes = 0, before = 0, behind = 0;
-    std::vector<StencilChain::Place> inputs;
-    int output = -1, scratch = -1;
   };
   std::vector<Link> links;
   std::int64_t rows = 1, block = 1;
@@ -52,7 +49,7 @@ void run_stencils(const KernelCall& call) {
                     ? memory.data() + begins[std::size_t(link.scratch)] - first * link.row_bytes
                     : call.outputs[link.output];
       inputs.clear();
-      for (const StencilChain::Place& p : link.inputs) {
+      for (const StencilChain::Operand& p : link.inputs) {
         inputs.push_back(p.made ? made[std::size_t(p.number)] : call.inputs[p.number]);
       }
       link.kernel.function({link.kernel.attributes.get(), inputs.data(), &made[l],
@@ -82,7 +79,7 @@ KernelDescriptor stencil_chain_kernel(StencilChain chain) {
     key.add_all(link.kernel.key, link.rows, link.row_units, link.row_bytes, link.before,
                 link.behind, link.output, link.scratch);
     key.add(link.inputs.size());
-    for (const StencilChain::Place& p : link.inputs) key.add_all(p.made, p.number);
+    for (const StencilChain::Operand& p : link.inputs) key.add_all(p.made, p.number);
   }
   kernel.key = key.take();
   kernel.make = [chain = std::move(chain)] {
@@ -91,8 +88,7 @@ KernelDescriptor stencil_chain_kernel(StencilChain chain) {
     made->block = chain.block;
     made->scratch = chain.scratch;
     for (const StencilChain::Link& link : chain.links) {
-      made->links.push_back({link.kernel.make(), link.rows, link.row_units, link.row_bytes,
-                             link.before, link.behind, link.inputs, link.output, link.scratch});
+      made->links.push_back({link, link.kernel.make()});
     }
     return runtime::Kernel{run_stencils, std::move(made)};
   };

@@ -12,18 +12,23 @@
 namespace tessera::codegen {
 
 struct StencilChain {
-  /// Where an operand of a link is: an input of the chain, or what a link before it made.
-  struct Place {
+  /// An operand of a link: an input of the chain, or what a link before it made. That is no place,
+  /// as TiledChain has them: where its rows are depends on which of them its maker needs for a
+  /// block, and several links have the same memory in turn.
+  struct Operand {
     bool made = false;
     int number = 0;  ///< of the input, or of the link
   };
-  struct Link {
-    KernelDescriptor kernel;
+  /// What a link makes of a block, and where.
+  struct LinkRows {
     std::int64_t rows = 0, row_units = 1, row_bytes = 0;
     std::int64_t before = 0, behind = 0;  ///< rows around a block that are made, too
-    std::vector<Place> inputs;
+    std::vector<Operand> inputs;
     int output = -1;   ///< of the chain; -1: it has a place in scratch memory alone
     int scratch = -1;  ///< -1: it is written to the output only
+  };
+  struct Link : LinkRows {
+    KernelDescriptor kernel;
   };
   std::vector<Link> links;
   std::int64_t rows = 1, block = 1;   ///< of the results
