@@ -2,6 +2,7 @@
 // Loops of short steps are one step, and so are short steps of other loops. They compute what they
 // did apart.
 #include "tests/codegen/random_case.h"
+#include "tests/support/loop_text.h"
 
 namespace tessera::testing {
 namespace {
@@ -19,44 +20,23 @@ std::size_t steps_of_body(const ir::Module& module) {
 /// carried as well, of that shape. Results are a and b.
 std::string loop_of(const std::string& lines, const std::string& rest, const std::string& next,
                     int trips) {
-  const std::string state = "(s32[], f32[8,16], f32[8,16], " + rest + ")";
+  const CountedLoopText loop("n", {{"a", "f32[8,16]"}, {"b", "f32[8,16]"}, {"c", rest}});
   return R"(HloModule loop
 add_up { x = f32[] parameter(0)
   y = f32[] parameter(1)
   ROOT r = f32[] add(x, y) }
-more { s = )" +
-         state + R"( parameter(0)
-  n = s32[] get-tuple-element(s), index=0
-  trips = s32[] constant()" +
-         std::to_string(trips) + R"()
-  ROOT r = pred[] compare(n, trips), direction=LT }
-body { s = )" +
-         state + R"( parameter(0)
-  n = s32[] get-tuple-element(s), index=0
-  a = f32[8,16] get-tuple-element(s), index=1
-  b = f32[8,16] get-tuple-element(s), index=2
-  c = )" +
-         rest + R"( get-tuple-element(s), index=3
-  one = s32[] constant(1)
-  next = s32[] add(n, one)
-  zero = s32[] constant(0)
-  none = f32[] constant(0)
-)" + lines +
-         "\n  next.3 = " + rest + next + R"(
-  ROOT r = )" +
-         state + R"( tuple(next, next.1, next.2, next.3) }
-ENTRY main {
+)" + loop.condition("condition", trips) +
+         loop.body("body",
+                   "  zero = s32[] constant(0)\n  none = f32[] constant(0)\n" + lines +
+                       "\n  next.3 = " + rest + next + "\n",
+                   "next.1, next.2, next.3") +
+         R"(ENTRY main {
   a = f32[8,16] parameter(0)
   b = f32[8,16] parameter(1)
   none = f32[] constant(0)
   c = )" +
-         rest + R"( broadcast(none), dimensions={}
-  zero = s32[] constant(0)
-  all = )" +
-         state + R"( tuple(zero, a, b, c)
-  loop = )" +
-         state + R"( while(all), condition=more, body=body
-  a.1 = f32[8,16] get-tuple-element(loop), index=1
+         rest + " broadcast(none), dimensions={}\n" + loop.loop("loop", "a, b, c") +
+         R"(  a.1 = f32[8,16] get-tuple-element(loop), index=1
   b.1 = f32[8,16] get-tuple-element(loop), index=2
   ROOT out = (f32[8,16], f32[8,16], f32[8,16]) tuple(a.1, b.1, a)
 }

@@ -7,6 +7,7 @@
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/control/merge_loop_carries.h"
 #include "tests/support/against_evaluator.h"
+#include "tests/support/loop_text.h"
 
 namespace tessera::passes {
 namespace {
@@ -19,31 +20,18 @@ struct LoopText {
   std::string body, next, before, init, result;
 
   std::string text() const {
-    std::string shape = "(s32[]", elements, results;
+    std::vector<testing::CarriedText> carried;
+    std::string results;
     for (std::size_t k = 0; k < state.size(); ++k) {
-      const std::string at = std::to_string(k);
-      shape += ", " + state[k];
-      const std::string of = " get-tuple-element(STATE), index=" + std::to_string(k + 1) + "\n";
-      elements += "  c" + at + " = " + state[k] + of;
-      results += "  r" + at + " = " + state[k] + of;
+      const std::string number = std::to_string(k);
+      carried.push_back({"c" + number, state[k]});
+      results += "  r" + number + " = " + state[k] +
+                 " get-tuple-element(w), index=" + std::to_string(k + 1) + "\n";
     }
-    shape += ")";
-    const auto with = [](std::string s, const std::string& name) {
-      for (std::size_t at; (at = s.find("STATE")) != std::string::npos;) s.replace(at, 5, name);
-      return s;
-    };
-    return "HloModule m\ncondition { p = " + shape + R"( parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  n = s32[] constant(5)
-  ROOT less = pred[] compare(i, n), direction=LT }
-body { p = )" +
-           shape + " parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n" +
-           with(elements, "p") + body +
-           "  one = s32[] constant(1)\n  more = s32[] add(i, one)\n  ROOT t = " + shape +
-           " tuple(more, " + next + ") }\nENTRY e { x = f32[4] parameter(0)\n" + before +
-           "  start = s32[] constant(0)\n  t = " + shape + " tuple(start, " + init +
-           ")\n  w = " + shape + " while(t), condition=condition, body=body\n" +
-           with(results, "w") + result + " }";
+    const testing::CountedLoopText loop("i", std::move(carried));
+    return "HloModule m\n" + loop.condition("condition", 5) + loop.body("body", body, next) +
+           "ENTRY e { x = f32[4] parameter(0)\n" + before + loop.loop("w", init) + results +
+           result + " }";
   }
 };
 

@@ -8,6 +8,7 @@
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/control/move_invariants.h"
 #include "tests/support/against_evaluator.h"
+#include "tests/support/loop_text.h"
 
 namespace tessera::passes {
 namespace {
@@ -15,34 +16,16 @@ namespace {
 /// Text of a loop of up to `trips` trips over (counter, x, w), both f32[16,16]; `body` computes
 /// `next` of x and w.
 std::string loop_text(const std::string& body, int trips) {
-  const std::string state = "(s32[], f32[16,16], f32[16,16])";
+  const testing::CountedLoopText loop("i", {{"x", "f32[16,16]"}, {"w", "f32[16,16]"}});
   return R"(HloModule m
 add { a = f32[] parameter(0)
   b = f32[] parameter(1)
   ROOT s = f32[] add(a, b) }
-cond { s = )" +
-         state + R"( parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant()" +
-         std::to_string(trips) + R"()
-  ROOT p = pred[] compare(i, n), direction=LT }
-body { s = )" +
-         state + R"( parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  x = f32[16,16] get-tuple-element(s), index=1
-  w = f32[16,16] get-tuple-element(s), index=2
-  one = s32[] constant(1)
-  j = s32[] add(i, one)
-)" + body +
-         R"(  ROOT t = )" + state + R"( tuple(j, next, w) }
-ENTRY e { x = f32[16,16] parameter(0)
+)" + loop.condition("condition", trips) +
+         loop.body("body", body, "next, w") + R"(ENTRY e { x = f32[16,16] parameter(0)
   w = f32[16,16] parameter(1)
-  zero = s32[] constant(0)
-  s = )" +
-         state + R"( tuple(zero, x, w)
-  l = )" +
-         state + R"( while(s), condition=cond, body=body
-  ROOT r = f32[16,16] get-tuple-element(l), index=1 })";
+)" + loop.loop("l", "x, w") +
+         "  ROOT r = f32[16,16] get-tuple-element(l), index=1 }";
 }
 
 /// How many values are carried more; the results have to stay.
@@ -106,25 +89,17 @@ TEST(MoveInvariants, SharedWorkMovesOnce) {
 
 TEST(MoveInvariants, LoopsMoveOutOfLoops) {
   // The inner loop makes the same of w in each trip.
-  const std::string text = R"(HloModule m
-cond2 { s = (s32[], f32[16,16]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant(4)
-  ROOT p = pred[] compare(i, n), direction=LT }
-inner { s = (s32[], f32[16,16]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  w = f32[16,16] get-tuple-element(s), index=1
-  one = s32[] constant(1)
-  j = s32[] add(i, one)
-  e = f32[16,16] sine(w)
-  ROOT t = (s32[], f32[16,16]) tuple(j, e) }
-)" + loop_text(
-         "  zero = s32[] constant(0)\n  start = (s32[], f32[16,16]) tuple(zero, w)\n"
-         "  l = (s32[], f32[16,16]) while(start), condition=cond2, body=inner\n"
-         "  y = f32[16,16] get-tuple-element(l), index=1\n"
-         "  next = f32[16,16] add(x, y)\n",
-         3)
-                               .substr(std::string("HloModule m\n").size());
+  const testing::CountedLoopText inner("i", {{"w", "f32[16,16]"}});
+  const std::string text =
+      "HloModule m\n" + inner.condition("cond2", 4) +
+      inner.body("inner", "  e = f32[16,16] sine(w)\n", "e") +
+      loop_text(
+          "  zero = s32[] constant(0)\n  start = (s32[], f32[16,16]) tuple(zero, w)\n"
+          "  l = (s32[], f32[16,16]) while(start), condition=cond2, body=inner\n"
+          "  y = f32[16,16] get-tuple-element(l), index=1\n"
+          "  next = f32[16,16] add(x, y)\n",
+          3)
+          .substr(std::string("HloModule m\n").size());
   const std::unique_ptr<ir::Module> module = ir::parse_hlo(text);
   const std::vector<Literal> arguments(2, Literal(Shape(f32, {16, 16})));
   EXPECT_EQ(testing::keeps_results(module.get(), arguments, move_invariants_out_of_loops), 1u);
@@ -151,11 +126,11 @@ TEST(MoveInvariants, CallsMoveOutOfLoopsThatRun) {
   EXPECT_EQ(moved_of(text), 1u);
   // The call may throw, and this loop may not run.
   std::string unknown = text;
-  const std::string limit = "n = s32[] constant(3)";
+  const std::string limit = "trips = s32[] constant(3)";
   unknown.replace(unknown.find(limit), limit.size(),
-                  "v = f32[16,16] get-tuple-element(s), index=1\n"
+                  "v = f32[16,16] get-tuple-element(carried), index=1\n"
                   "  e = f32[1,1] slice(v), slice={[0:1], [0:1]}\n"
-                  "  f = f32[] reshape(e)\n  n = s32[] convert(f)");
+                  "  f = f32[] reshape(e)\n  trips = s32[] convert(f)");
   EXPECT_EQ(moved_of(unknown), 0u);
   EXPECT_EQ(moved_of(loop_text(call, 0)), 0u);
 }

@@ -18,20 +18,6 @@
 namespace tessera::testing {
 namespace {
 
-using Owners = std::vector<std::int32_t>;
-
-/// How the devices are dealt out: in blocks, in turns, or anyhow.
-Owners owners_of(Dice& dice, std::int64_t devices, int processes) {
-  Owners out;
-  const std::int64_t kind = dice.below(3);
-  for (std::int64_t d = 0; d < devices; ++d) {
-    out.push_back(std::int32_t(kind == 0   ? d * processes / devices
-                               : kind == 1 ? d % processes
-                                           : dice.below(processes)));
-  }
-  return out;
-}
-
 /// Empty if this process's devices get the bits that they get of one process.
 std::string compare(const ir::Module& module, const std::vector<Literal>& arguments,
                     const Owners& owners, int me, const compiler::Options& options) {

@@ -154,4 +154,15 @@ RandomProgram random_program(std::uint64_t seed, const RandomProgramOptions& opt
   return out;
 }
 
+Owners owners_of(Dice& dice, std::int64_t devices, int processes) {
+  Owners out;
+  const std::int64_t kind = dice.below(3);
+  for (std::int64_t d = 0; d < devices; ++d) {
+    out.push_back(std::int32_t(kind == 0   ? d * processes / devices
+                               : kind == 1 ? d % processes
+                                           : dice.below(processes)));
+  }
+  return out;
+}
+
 }  // namespace tessera::testing

@@ -59,4 +59,9 @@ TensorSharding random_sharding(Dice& dice, const MeshRef& mesh, const Dims& dims
 void shard_randomly(Dice& dice, ir::Module* module);
 Literal random_literal(Dice& dice, DType dtype, const Dims& dims, bool exact);
 
+/// By device, the process that has it.
+using Owners = std::vector<std::int32_t>;
+/// How the devices are dealt out: in blocks, in turns, or anyhow.
+Owners owners_of(Dice& dice, std::int64_t devices, int processes);
+
 }  // namespace tessera::testing
