@@ -32,6 +32,12 @@ std::int32_t KernelTable::add(const KernelDescriptor& kernel) {
   for (const Access& a : kernel.access.operands) key.add_all(a.share, a.preparation);
   return kernels_.add(kernel, key.take());
 }
+void KernelTable::set(runtime::KernelTask* task, const KernelDescriptor& kernel) {
+  task->kernel = add(kernel);
+  task->label = kernel.label;
+  task->units = kernel.units;
+  task->nanoseconds = kernel.nanoseconds;
+}
 std::int32_t KernelTable::add(const CombineDescriptor& combiner) {
   return combiners_.add(combiner);
 }

@@ -20,6 +20,8 @@ class KernelTable {
   /// differ in `access` have numbers of their own: one may read the first rows of a longer array.
   std::int32_t add(const KernelDescriptor& kernel);
   std::int32_t add(const CombineDescriptor& combiner);
+  /// Has a task run that kernel.
+  void set(runtime::KernelTask* task, const KernelDescriptor& kernel);
   const KernelDescriptor& at(std::int32_t number) const {
     return kernels_.list.at(std::size_t(number));
   }

@@ -190,10 +190,7 @@ std::vector<std::int64_t> Emitter::byte_counts(const std::vector<SlotId>& slots)
 void Emitter::task(const ir::Instruction& i, KernelDescriptor kernel, std::vector<SlotId> inputs,
                    std::vector<SlotId> outputs, std::vector<runtime::KernelTask::Reuse> reuse) {
   runtime::KernelTask t;
-  t.kernel = state_->kernels->add(kernel);
-  t.label = kernel.label;
-  t.units = kernel.units;
-  t.nanoseconds = kernel.nanoseconds;
+  state_->kernels->set(&t, kernel);
   t.has_effects = kernel.has_effects;
   t.inputs = std::move(inputs);
   t.outputs = std::move(outputs);

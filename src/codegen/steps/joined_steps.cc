@@ -22,13 +22,6 @@ bool changes_a_part(const KernelTask& task) {
   return std::any_of(task.reuse.begin(), task.reuse.end(), [](const auto& r) { return r.copy; });
 }
 
-void set_kernel(const KernelDescriptor& kernel, KernelTable* kernels, KernelTask* task) {
-  task->kernel = kernels->add(kernel);
-  task->label = kernel.label;
-  task->units = kernel.units;
-  task->nanoseconds = kernel.nanoseconds;
-}
-
 Links::Links(const Block& block, std::vector<std::size_t> numbers, const PlanReaders& readers)
     : block_(block), numbers_(std::move(numbers)), readers_(readers) {
   for (std::size_t l = 0; l < size(); ++l) reads_.add(step(l), l);
@@ -104,7 +97,7 @@ void OperandPlaces::add_reuse(const Links& links,
 }
 
 KernelTask OperandPlaces::take(const KernelDescriptor& kernel, KernelTable* kernels) {
-  set_kernel(kernel, kernels, &task_);
+  kernels->set(&task_, kernel);
   return std::move(task_);
 }
 

@@ -24,9 +24,6 @@ bool may_overwrite(const runtime::KernelTask& task, std::size_t o, runtime::Slot
 /// Whether it writes a part of its result, which has to hold what it held before.
 bool changes_a_part(const runtime::KernelTask& task);
 
-/// Has a step run that kernel.
-void set_kernel(const KernelDescriptor& kernel, KernelTable* kernels, runtime::KernelTask* task);
-
 /// The kernels that become one step, its links, in the order in which they run there.
 class Links {
  public:

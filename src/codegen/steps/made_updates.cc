@@ -107,7 +107,7 @@ class UpdateMaker {
     kernel.body = {};
     joined.inputs.pop_back();
     joined.inputs.insert(joined.inputs.end(), maker.inputs.begin(), maker.inputs.end());
-    set_kernel(kernel, &kernels_, &joined);
+    kernels_.set(&joined, kernel);
     block->steps[scatter_at].what = std::move(joined);
     block->steps.erase(block->steps.begin() + std::ptrdiff_t(maker_at));
   }

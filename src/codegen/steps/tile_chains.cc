@@ -113,8 +113,7 @@ class Tiler {
     joined_.push_back(std::move(best->chain));
     KernelTask* const task = task_of(best->made.steps.front());
     const KernelDescriptor* known = kernels_.find(key_of(best->made.tiles));
-    set_kernel(known != nullptr ? *known : tiled_chain_kernel(std::move(best->made.tiles)),
-               &kernels_, task);
+    kernels_.set(task, known != nullptr ? *known : tiled_chain_kernel(std::move(best->made.tiles)));
     return best->region.replace(block, std::move(best->made.steps));
   }
 
