@@ -29,6 +29,7 @@
 #include "src/passes/indexed/strength_reduce_gathers.h"
 #include "src/passes/indexed/update_single_scatters.h"
 #include "src/passes/products/channels_last.h"
+#include "src/passes/products/clip_windows.h"
 #include "src/passes/products/convolutions_as_dots.h"
 #include "src/passes/products/drop_unit_windows.h"
 #include "src/passes/products/expand_dot_variants.h"
@@ -172,6 +173,8 @@ constexpr Pass kPasses[] = {
     {"inline-calls", "Put the bodies of calls and fusions in their callers' places",
      counted<passes::inline_calls>},
     {"join-async", "Make one collective of a start and its done", counted<passes::join_async>},
+    {"clip-windows", "Leave out taps of convolutions that see padding only",
+     counted<passes::clip_windows>},
     {"drop-unit-windows", "Leave out dims along which nothing is convolved",
      counted<passes::drop_unit_windows>},
     {"fold-filter-views", "Let convolutions read reversed and transposed filters as they are",
@@ -291,7 +294,7 @@ constexpr Pass kPasses[] = {
 constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
      "eliminate-dead,sorts-as-top-k,windows-as-reductions,expand-selections,expand-rare-ops,"
-     "widen-small-types,drop-unit-windows,fold-pads,fold-filter-views,channels-last,"
+     "widen-small-types,fold-pads,fold-filter-views,clip-windows,drop-unit-windows,channels-last,"
      "convolutions-as-dots,share-factors,separate-gathers,strength-reduce-dots,"
      "strength-reduce-gathers,simplify<4>,reduce-broadcasts,cancel-transposes,sink-transposes,"
      "fold-transposes,keep-last-dims,swap-transposed-dots,"
