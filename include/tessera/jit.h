@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -71,11 +72,20 @@ struct JitOptions {
 
 namespace internal {
 
+/// What the key of a call has besides its arrays.
+struct KnownCall {
+  std::string signature;
+  TypeKey types;
+};
+
 class JitCore {
  public:
   JitCore(JitOptions options, Location location, bool pjit);
   /// The results' leaves; `prototype`: the result's tree.
   std::vector<Array> call(const CallInfo& info, Prototype* prototype, Location location) const;
+  /// The results of a call like one before, without handles on the arguments, if that may be.
+  std::optional<std::vector<Array>> call_known(const KnownCall& call, std::span<const Array> args,
+                                               Location location) const;
   Lowered lower(const CallInfo& info, Location location) const;
   std::int64_t trace_count() const;
   std::int64_t cache_size() const;
@@ -152,6 +162,9 @@ class JitFunction : public internal::Calls<JitFunction<F, Statics>, F> {
   std::int64_t trace_count() const { return body_.core().trace_count(); }
   /// Number of compiled programs kept for calls.
   std::int64_t cache_size() const { return body_.core().cache_size(); }
+
+  /// For internal use.
+  const internal::JitCore& core() const { return body_.core(); }
 
   /// Calls the function; messages name `location`.
   template <class... Given>

@@ -13,9 +13,9 @@ class OneDeviceProgram {
   virtual ~OneDeviceProgram() = default;
   /// Whether run_on_one may be called.
   virtual bool runs_on_one() const = 0;
-  /// As Executable::run of arguments that the caller keeps: one buffer for each parameter and
-  /// result, whose lists have those numbers.
-  virtual void run_on_one(std::span<const DeviceBuffer> arguments,
+  /// As Executable::run of arguments that the caller keeps, with handles of its own, until it
+  /// returns: one buffer for each parameter and result, whose lists have those numbers.
+  virtual void run_on_one(std::span<const DeviceBuffer* const> arguments,
                           std::span<DeviceBuffer> results) const = 0;
 };
 

@@ -46,6 +46,8 @@ class Storage : public DeviceMemory {
 
 /// The block of a handle; RuntimeError if it is empty or belongs to another engine.
 std::shared_ptr<Storage> storage_of(DeviceBuffer buffer);
+/// The same of a handle that stays.
+Storage& storage_of_kept(const DeviceBuffer& buffer);
 /// Its bytes, readable as long as the handle exists.
 const std::byte* bytes_of(const DeviceBuffer& buffer);
 

@@ -60,6 +60,63 @@ PlanExecutor::PlanExecutor(const Plan& plan, LocalPlan* local, RunCounters* coun
   }
 }
 
+namespace {
+
+/// The block without a handle on it: it counts as one that somebody else uses.
+std::shared_ptr<Storage> borrowed(Storage* storage) {
+  return std::shared_ptr<Storage>(std::shared_ptr<void>(), storage);
+}
+
+}  // namespace
+
+PlanExecutor::PlanExecutor(const Plan& plan, std::span<const DeviceBuffer* const> args)
+    : plan_(plan),
+      local_(nullptr),
+      counters_(nullptr),
+      all_(own_.emplace(plan)),
+      workers_(worker_count()),
+      profiled_(profiler::on()) {
+  TESSERA_CHECK(plan.num_devices == 1, "a run of one device");
+  if (args.size() != plan.parameters.size()) {
+    throw RuntimeError(fmt::format("the program takes {} arguments; {} were given",
+                                   plan.parameters.size(), args.size()));
+  }
+  make_buffers();
+  for (const Plan::Constant& c : plan.constants) {
+    for (const auto& value : c.values) buffer(c.slot, 0) = borrowed(value.get());
+  }
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const SlotId id = plan.parameters[i];
+    Storage& given = storage_of_kept(*args[i]);
+    if (std::int64_t(given.bytes()) != slot(id).bytes) {
+      throw RuntimeError(fmt::format("argument {} has {} bytes on device 0; the program takes {}",
+                                     i, given.bytes(), slot(id).bytes));
+    }
+    buffer(id, 0) = borrowed(&given);
+  }
+}
+
+void PlanExecutor::results(std::span<const DeviceBuffer* const> args, std::span<DeviceBuffer> out) {
+  TESSERA_CHECK(out.size() == plan_.results.size(), "results of a run");
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const BufferRef& made = buffer(plan_.results[i], 0);
+    if (made.use_count() > 0) {
+      out[i].memory = made;
+      continue;
+    }
+    // An argument or a constant, as it was given.
+    for (const DeviceBuffer* a : args) {
+      if (a->memory.get() == made.get()) out[i] = *a;
+    }
+    for (const Plan::Constant& c : plan_.constants) {
+      for (const auto& value : c.values) {
+        if (value == made) out[i].memory = value;
+      }
+    }
+    TESSERA_CHECK(out[i], "a result that is no handle's");
+  }
+}
+
 void PlanExecutor::make_buffers() {
   const auto count = std::size_t(plan_.num_buffers);
   if (count > few_buffers_.size()) many_buffers_.resize(count);
@@ -412,6 +469,14 @@ std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
     if (turn) turn->fails_by(e.what());
     throw;
   }
+}
+
+void run_on_one(const Plan& plan, std::span<const DeviceBuffer* const> arguments,
+                std::span<DeviceBuffer> results) {
+  const ScopedSubnormals flush(programs_flush_subnormals());
+  PlanExecutor executor(plan, arguments);
+  executor.run();
+  executor.results(arguments, results);
 }
 
 }  // namespace tessera::runtime

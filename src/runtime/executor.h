@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "src/runtime/plan.h"
@@ -36,5 +37,11 @@ std::vector<std::vector<DeviceBuffer>> run(const Plan& plan,
                                            std::vector<std::vector<DeviceBuffer>> args,
                                            const RunOptions& options = {},
                                            RunCounters* counters = nullptr);
+
+/// The same for one device of this process, with one buffer for each parameter and result: the
+/// caller keeps the arguments, with handles of its own, until it returns. No handles are taken on
+/// them.
+void run_on_one(const Plan& plan, std::span<const DeviceBuffer* const> arguments,
+                std::span<DeviceBuffer> results);
 
 }  // namespace tessera::runtime

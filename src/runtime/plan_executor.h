@@ -27,6 +27,8 @@ class PlanExecutor {
  public:
   /// `local`: what this process runs; null: all of it.
   PlanExecutor(const Plan& plan, LocalPlan* local, RunCounters* counters);
+  /// For one device, with arguments that the caller keeps.
+  PlanExecutor(const Plan& plan, std::span<const DeviceBuffer* const> args);
   /// For a part of another one's devices: with none of its buffers.
   PlanExecutor(const PlanExecutor& whole, std::nullptr_t);
   PlanExecutor(const PlanExecutor&) = delete;
@@ -37,6 +39,9 @@ class PlanExecutor {
   void run() { run_block(plan_.entry, all_); }
   /// In `lists`, whose memory is used again.
   std::vector<std::vector<DeviceBuffer>> results(std::vector<std::vector<DeviceBuffer>> lists);
+
+  /// Of one that was given these arguments.
+  void results(std::span<const DeviceBuffer* const> args, std::span<DeviceBuffer> out);
 
  private:
   using BufferRef = std::shared_ptr<Storage>;

@@ -17,6 +17,7 @@
 #include <tessera/error.h>
 
 #include "src/base/machine_memory.h"
+#include "src/base/threads/thread_stripe.h"
 #include "src/runtime/buffer.h"
 #include "src/runtime/guarded_blocks.h"
 #include "src/runtime/small_blocks.h"
@@ -39,20 +40,71 @@ void give_back(std::byte* block, std::size_t rounded) {
   ::operator delete(block, alignment_of(rounded));
 }
 
-struct Counters {
-  std::atomic<std::int64_t> current{0};
-  std::atomic<std::int64_t> peak{0};
+void raise(std::atomic<std::int64_t>* to, std::int64_t value) {
+  auto seen = to->load(std::memory_order_relaxed);
+  while (value > seen && !to->compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
 
-  void add(std::size_t bytes) {
-    const auto now =
-        current.fetch_add(std::int64_t(bytes), std::memory_order_relaxed) + std::int64_t(bytes);
-    auto seen = peak.load(std::memory_order_relaxed);
-    while (now > seen && !peak.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
+/// Bytes in use and their peak. Small blocks are counted by each thread in a place of its own until
+/// these are many: programs on small arrays take and give several a microsecond. So the peak of
+/// several threads may lack up to kMost of each; that of one is exact.
+class Counters {
+ public:
+  void add(std::size_t size) {
+    const auto bytes = std::int64_t(size);
+    Part& mine = parts_[thread_stripe()];
+    if (bytes > kMost) {
+      collect(&mine);
+      raise(&peak_, common_.fetch_add(bytes, std::memory_order_relaxed) + bytes + in_parts());
+      return;
     }
+    const auto now = mine.current.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    raise(&mine.peak, now);
+    if (now > kMost) collect(&mine);
   }
-  void remove(std::size_t bytes) {
-    current.fetch_sub(std::int64_t(bytes), std::memory_order_relaxed);
+  void remove(std::size_t size) {
+    const auto bytes = std::int64_t(size);
+    Part& mine = parts_[thread_stripe()];
+    if (bytes > kMost) {
+      collect(&mine);
+      common_.fetch_sub(bytes, std::memory_order_relaxed);
+      return;
+    }
+    if (mine.current.fetch_sub(bytes, std::memory_order_relaxed) - bytes < -kMost) collect(&mine);
   }
+  std::int64_t current() const { return common_.load(std::memory_order_relaxed) + in_parts(); }
+  std::int64_t peak() {
+    for (Part& part : parts_) collect(&part);
+    return peak_.load(std::memory_order_relaxed);
+  }
+  void reset_peak() {
+    for (Part& part : parts_) collect(&part);
+    peak_.store(current(), std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::int64_t kMost = std::int64_t(1) << 16;
+  struct alignas(kApart) Part {
+    std::atomic<std::int64_t> current{0}, peak{0};
+  };
+
+  std::int64_t in_parts() const {
+    std::int64_t out = 0;
+    for (const Part& part : parts_) out += part.current.load(std::memory_order_relaxed);
+    return out;
+  }
+  /// Adds what a part has to what all have in common.
+  void collect(Part* part) {
+    const auto peak = part->peak.exchange(0, std::memory_order_relaxed);
+    const auto had = part->current.exchange(0, std::memory_order_relaxed);
+    const auto before = common_.fetch_add(had, std::memory_order_relaxed);
+    raise(&peak_, before + in_parts() + std::max(peak, had));
+  }
+
+  alignas(kApart) std::atomic<std::int64_t> common_{0};
+  std::atomic<std::int64_t> peak_{0};
+  std::array<Part, kThreadStripes> parts_;
 };
 
 class FreedBlocks {
@@ -251,26 +303,26 @@ std::shared_ptr<Storage> storage_of(DeviceBuffer buffer) {
   return std::static_pointer_cast<Storage>(std::move(buffer.memory));
 }
 
-const std::byte* bytes_of(const DeviceBuffer& buffer) {
+Storage& storage_of_kept(const DeviceBuffer& buffer) {
   if (!is_storage(buffer)) throw_foreign(buffer);
-  return static_cast<const Storage&>(*buffer.memory).data();
+  return static_cast<Storage&>(*buffer.memory);
 }
+
+const std::byte* bytes_of(const DeviceBuffer& buffer) { return storage_of_kept(buffer).data(); }
 
 bool is_writable(const DeviceBuffer& buffer) {
   return is_storage(buffer) && static_cast<const Storage&>(*buffer.memory).is_writable();
 }
 
 MemoryStats memory_stats(MemoryKind kind) {
-  const Counters& counters = pool_of(kind).counters;
-  return {counters.current.load(std::memory_order_relaxed),
-          counters.peak.load(std::memory_order_relaxed)};
+  Counters& counters = pool_of(kind).counters;
+  const std::int64_t current = counters.current();
+  return {current, std::max(current, counters.peak())};
 }
 
 void reset_peak_memory() {
   for (std::size_t k = 0; k < kMemoryKinds; ++k) {
-    Counters& counters = pool_of(MemoryKind(k)).counters;
-    counters.peak.store(counters.current.load(std::memory_order_relaxed),
-                        std::memory_order_relaxed);
+    pool_of(MemoryKind(k)).counters.reset_peak();
   }
 }
 

@@ -124,12 +124,12 @@ class AcceleratorExecutable final : public Executable, public OneDeviceProgram {
     return loaded_ && places_.size() == 1 && num_devices() == 1 && must_alias_.empty() &&
            std::find(aliased_.begin(), aliased_.end(), true) == aliased_.end();
   }
-  void run_on_one(std::span<const DeviceBuffer> arguments,
+  void run_on_one(std::span<const DeviceBuffer* const> arguments,
                   std::span<DeviceBuffer> results) const override {
     const profiler::Span span(profiler::Kind::run, partitioned().name, "");
     SmallVector<const ClientBuffer*, 16> inputs;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
-      inputs.push_back(buffer_of(arguments[i], i));
+      inputs.push_back(buffer_of(*arguments[i], i));
     }
     std::unique_ptr<ClientBuffer> few[8];
     std::vector<std::unique_ptr<ClientBuffer>> many(results.size() > std::size(few) ? results.size()

@@ -13,6 +13,7 @@
 #include "src/compiler/compile.h"
 #include "src/compiler/cost_analysis.h"
 #include "src/compiler/execution/full_gathers.h"
+#include "src/compiler/one_device.h"
 #include "src/compiler/pipeline.h"
 #include "src/compiler/planned_executable.h"
 #include "src/runtime/executor.h"
@@ -36,7 +37,7 @@ std::string combiners_of(const ir::Module& module) {
   return out;
 }
 
-class PlannedExecutable final : public Executable {
+class PlannedExecutable final : public Executable, public OneDeviceProgram {
  public:
   PlannedExecutable(Compilation c, codegen::BuiltPlan built)
       : Executable(record_of(&c)),
@@ -75,6 +76,15 @@ class PlannedExecutable final : public Executable {
       exchanged_.store(exchanged, std::memory_order_relaxed);
     }
     return results;
+  }
+
+  bool runs_on_one() const override {
+    return runs_ && plan_.num_devices == 1 && process_of_.empty() && must_alias_.empty();
+  }
+  void run_on_one(std::span<const DeviceBuffer* const> arguments,
+                  std::span<DeviceBuffer> results) const override {
+    const profiler::Span span(profiler::Kind::run, partitioned().name, "");
+    runtime::run_on_one(plan_, arguments, results);
   }
 
   MemoryAnalysis memory_analysis() const override {

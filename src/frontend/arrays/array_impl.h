@@ -2,6 +2,7 @@
 // The implementation of Array, and the rules of access to its memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -35,9 +36,25 @@ class ArrayMemory {
 
   /// Handles to read from; nothing if the array's were dropped.
   std::optional<Buffers> share() const;
-  /// The same of what is one buffer; an empty handle if there isn't one.
-  DeviceBuffer share_one() const;
-  bool given_up() const;
+  bool given_up() const { return (readers_.load(std::memory_order_acquire) & kGivenUp) != 0; }
+
+  /// Reads from one buffer without a handle on it, for as long as the object exists: the memory
+  /// stays, and keeps the handle of its own, so that no run writes into it. The array must outlive
+  /// the object.
+  class Reader {
+   public:
+    Reader() = default;
+    Reader(const Reader&) = delete;
+    Reader& operator=(const Reader&) = delete;
+    ~Reader() {
+      if (of_ != nullptr) of_->leave();
+    }
+    /// The buffer; null if there isn't just one. To be called once.
+    const DeviceBuffer* read(const ArrayMemory& memory);
+
+   private:
+    const ArrayMemory* of_ = nullptr;
+  };
   /// "donated to f (file:line)"; empty: delete_().
   std::string given_up_by() const;
   /// Does nothing if the handles have been dropped already.
@@ -48,9 +65,13 @@ class ArrayMemory {
                                                 const std::string& by);
 
  private:
+  static constexpr std::uint32_t kGivenUp = 1, kOneReader = 2;
+  void leave() const;
+
   mutable std::mutex mutex_;
-  Buffers buffers_;
-  bool given_up_ = false;
+  mutable Buffers buffers_;  ///< changed only by who gives it up, or the last reader after that
+  /// kOneReader for each, and kGivenUp.
+  mutable std::atomic<std::uint32_t> readers_{0};
   std::string by_;
 };
 

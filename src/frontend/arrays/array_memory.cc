@@ -9,31 +9,48 @@
 namespace tessera::internal {
 
 std::uint64_t next_value_id() {
+  // Each thread takes many at a time: it doesn't wait for others whenever it makes an array.
+  constexpr std::uint64_t kAtATime = 1024;
   static std::atomic<std::uint64_t> counter{1};
-  return counter.fetch_add(1, std::memory_order_relaxed);
+  thread_local std::uint64_t next = 0, end = 0;
+  if (next == end) {
+    next = counter.fetch_add(kAtATime, std::memory_order_relaxed);
+    end = next + kAtATime;
+  }
+  return next++;
 }
 
 ArrayMemory::ArrayMemory(const ArrayMemory& other) {
   const std::lock_guard lock(other.mutex_);
-  buffers_ = other.buffers_;
-  given_up_ = other.given_up_;
+  if (other.given_up()) {
+    readers_.store(kGivenUp, std::memory_order_relaxed);
+  } else {
+    buffers_ = other.buffers_;
+  }
   by_ = other.by_;
 }
 
 std::optional<ArrayMemory::Buffers> ArrayMemory::share() const {
   const std::lock_guard lock(mutex_);
-  if (given_up_) return std::nullopt;
+  if (given_up()) return std::nullopt;
   return buffers_;
 }
 
-DeviceBuffer ArrayMemory::share_one() const {
-  const std::lock_guard lock(mutex_);
-  return buffers_.size() == 1 ? buffers_[0] : DeviceBuffer();
+const DeviceBuffer* ArrayMemory::Reader::read(const ArrayMemory& memory) {
+  of_ = &memory;
+  // Whoever gives it up afterwards sees that it is read.
+  const std::uint32_t before = memory.readers_.fetch_add(kOneReader, std::memory_order_acq_rel);
+  if ((before & kGivenUp) != 0 || memory.buffers_.size() != 1) return nullptr;
+  return &memory.buffers_[0];
 }
 
-bool ArrayMemory::given_up() const {
+void ArrayMemory::leave() const {
+  const std::uint32_t before = readers_.fetch_sub(kOneReader, std::memory_order_acq_rel);
+  if (before != (kOneReader | kGivenUp)) return;
+  // The last reader of what has been given up. There may be two, of which one came too late.
+  Buffers dropped;
   const std::lock_guard lock(mutex_);
-  return given_up_;
+  dropped.swap(buffers_);
 }
 
 std::string ArrayMemory::given_up_by() const {
@@ -55,12 +72,13 @@ std::optional<std::size_t> ArrayMemory::give_up_all(const std::vector<ArrayMemor
   locks.reserve(once.size());
   for (ArrayMemory* m : once) locks.emplace_back(m->mutex_);
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (list[i]->given_up_) return i;
+    if (list[i]->given_up()) return i;
   }
   for (ArrayMemory* m : once) {
     m->by_ = by;
-    m->given_up_ = true;
-    dropped.push_back(std::exchange(m->buffers_, {}));
+    const std::uint32_t before = m->readers_.fetch_or(kGivenUp, std::memory_order_acq_rel);
+    // Else the last reader drops them.
+    if (before == 0) dropped.push_back(std::exchange(m->buffers_, {}));
   }
   return std::nullopt;
 }

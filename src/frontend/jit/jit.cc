@@ -62,6 +62,7 @@ void clear_jit_caches() {
   for (JitCore::State* state : alive.states) {
     const std::lock_guard state_lock(state->mutex);
     dropped.push_back(std::exchange(state->entries, JitCache::cleared()));
+    state->recent.drop_all();
   }
 }
 
@@ -435,13 +436,15 @@ void JitCore::State::check_donated_layouts(const frontend::Program& program, Loc
 
 std::shared_ptr<const JitEntry> JitCore::State::entry_for(const CallInfo& info, const Mesh& context,
                                                           Location where) {
+  const CallView call(info, context);
+  if (std::shared_ptr<const JitEntry> found = recent.find(call)) return found;
+  const std::uint64_t drops = recent.drops();
   std::shared_ptr<Compiling> mine;
-  return frontend::make_once<JitEntry>(
-      mutex, [&] { return entries.find(info, context); },
+  std::shared_ptr<const JitEntry> out = frontend::make_once<JitEntry>(
+      mutex, [&] { return entries.find(call); },
       [&] {
-        const auto same = std::find_if(compiling.begin(), compiling.end(), [&](const auto& c) {
-          return c->key.matches(info, context);
-        });
+        const auto same = std::find_if(compiling.begin(), compiling.end(),
+                                       [&](const auto& c) { return c->key.matches(call); });
         if (same != compiling.end()) return std::pair(*same, false);
         mine = std::make_shared<Compiling>();
         mine->key = CallKey::of(info, context);
@@ -449,6 +452,8 @@ std::shared_ptr<const JitEntry> JitCore::State::entry_for(const CallInfo& info, 
         return std::pair(mine, true);
       },
       [&] { std::erase(compiling, mine); }, [&] { return compile(info, context, where); });
+  recent.add(out, drops);
+  return out;
 }
 
 MissNames JitCore::State::miss_names(const CallInfo& info) const {
@@ -488,6 +493,7 @@ std::shared_ptr<const JitEntry> JitCore::State::compile(const CallInfo& info, co
   entry->bound = frontend::bind_program(std::move(traced.program), args);
   std::shared_ptr<const JitEntry> forgotten;  // destroyed after the lock is released
   const std::lock_guard lock(mutex);
+  if (entries.is_full()) recent.for_each([&](const auto& used) { entries.touch(used); });
   forgotten = entries.insert(entry);
   return entry;
 }
@@ -522,6 +528,22 @@ std::vector<Array> JitCore::call(const CallInfo& given, Prototype* prototype,
     args.insert(args.end(), entry->captures.begin(), entry->captures.end());
     return frontend::run_program(entry->bound, args, where);
   });
+}
+
+std::optional<std::vector<Array>> JitCore::call_known(const KnownCall& call,
+                                                      std::span<const Array> args,
+                                                      Location where) const {
+  if (jit_disabled > 0 || Trace::current() != nullptr || state_->options.device) {
+    return std::nullopt;
+  }
+  if (!std::all_of(args.begin(), args.end(), [](const Array& a) { return a.valid(); })) {
+    return std::nullopt;
+  }
+  const Mesh context = current_mesh();
+  const std::shared_ptr<const JitEntry> entry = state_->recent.find({call, args, context});
+  // What is called from within may assign to the arrays, of which there are no handles here.
+  if (entry == nullptr || entry->bound.calls_out || !entry->captures.empty()) return std::nullopt;
+  return at_location(where, [&] { return frontend::run_program(entry->bound, args, where); });
 }
 
 Lowered JitCore::lower(const CallInfo& given, Location where) const {

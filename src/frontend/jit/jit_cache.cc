@@ -33,14 +33,14 @@ CallKey CallKey::of(const CallInfo& info, const Mesh& context) {
   return key;
 }
 
-bool CallKey::matches(const CallInfo& info, const Mesh& other_context) const {
-  if (leaves.size() != info.leaves.size() || !(types == info.types) ||
-      signature != info.signature || !(context == other_context) ||
+bool CallKey::matches(const CallView& call) const {
+  if (leaves.size() != call.leaves.size() || !(types == call.types) ||
+      signature != call.signature || !(context == call.context) ||
       precision != current_precision() || platform != &default_platform()) {
     return false;
   }
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (!leaves[i].matches(*info.leaves[i].impl())) return false;
+    if (!leaves[i].matches(*call.leaves[i].impl())) return false;
   }
   return true;
 }
@@ -186,15 +186,28 @@ std::string joined(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-std::shared_ptr<const JitEntry> JitCache::find(const CallInfo& info, const Mesh& context) {
+namespace {
+
+std::size_t hash_of(const CallKey& key) {
+  Hash hash;
+  hash.add_call(key.signature, key.types, key.context, key.precision);
+  for (const LeafKey& leaf : key.leaves) {
+    hash.add_leaf(leaf.shape, leaf.weak, leaf.committed, leaf.sharding);
+  }
+  return hash.value();
+}
+
+}  // namespace
+
+std::shared_ptr<const JitEntry> JitCache::find(const CallView& call) {
   const auto serves = [&](const std::shared_ptr<const JitEntry>& entry) {
-    return entry->key.matches(info, context);
+    return entry->key.matches(call);
   };
   auto* found = entries_.find_recent(kRecent, serves);
   if (!found && entries_.size() > kRecent) {
     Hash hash;
-    hash.add_call(info.signature, info.types, context, current_precision());
-    for (const Array& leaf : info.leaves) {
+    hash.add_call(call.signature, call.types, call.context, current_precision());
+    for (const Array& leaf : call.leaves) {
       const ArrayImpl& impl = *leaf.impl();
       hash.add_leaf(impl.shape, impl.weak, impl.committed, impl.sharding);
     }
@@ -203,17 +216,54 @@ std::shared_ptr<const JitEntry> JitCache::find(const CallInfo& info, const Mesh&
   return found ? *found : nullptr;
 }
 
+void JitCache::touch(const std::shared_ptr<const JitEntry>& entry) {
+  (void)entries_.find(hash_of(entry->key), [&](const auto& other) { return other == entry; });
+}
+
 std::shared_ptr<const JitEntry> JitCache::insert(std::shared_ptr<const JitEntry> entry) {
-  Hash hash;
-  const CallKey& key = entry->key;
-  hash.add_call(key.signature, key.types, key.context, key.precision);
-  for (const LeafKey& leaf : key.leaves) {
-    hash.add_leaf(leaf.shape, leaf.weak, leaf.committed, leaf.sharding);
-  }
-  std::optional<std::shared_ptr<const JitEntry>> evicted =
-      entries_.insert(hash.value(), std::move(entry));
+  const std::size_t hash = hash_of(entry->key);
+  std::optional<std::shared_ptr<const JitEntry>> evicted = entries_.insert(hash, std::move(entry));
   if (evicted) ++evicted_;
   return evicted.value_or(nullptr);
+}
+
+std::shared_ptr<const JitEntry> RecentPrograms::find(const CallView& call) {
+  Place& mine = places_[thread_stripe()];
+  const std::lock_guard lock(mine.mutex);
+  for (const Held& held : mine.held) {
+    if (held.entry && held.entry->key.matches(call)) return held.handle;
+  }
+  return nullptr;
+}
+
+void RecentPrograms::add(std::shared_ptr<const JitEntry> entry, std::uint64_t drops) {
+  Held made{entry,
+            nullptr};  // then what it replaces, which is destroyed after the lock is released
+  const JitEntry* const data = entry.get();
+  made.handle = {std::make_shared<std::shared_ptr<const JitEntry>>(std::move(entry)), data};
+  Place& mine = places_[thread_stripe()];
+  const std::lock_guard lock(mine.mutex);
+  if (drops_.load(std::memory_order_acquire) != drops) return;
+  std::swap(mine.held[mine.next++ % kEach], made);
+}
+
+void RecentPrograms::drop_all() {
+  drops_.fetch_add(1, std::memory_order_acq_rel);
+  for (Place& place : places_) {
+    std::array<Held, kEach> dropped;  // destroyed after the lock is released
+    const std::lock_guard lock(place.mutex);
+    std::swap(dropped, place.held);
+  }
+}
+
+void RecentPrograms::for_each(
+    const std::function<void(const std::shared_ptr<const JitEntry>&)>& f) {
+  for (Place& place : places_) {
+    const std::lock_guard lock(place.mutex);
+    for (const Held& held : place.held) {
+      if (held.entry) f(held.entry);
+    }
+  }
 }
 
 std::string JitCache::explain_miss(const CallInfo& info, const Mesh& context,

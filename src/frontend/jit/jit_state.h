@@ -44,6 +44,7 @@ struct JitCore::State {
   std::uint64_t id = 0;
   std::mutex mutex;
   JitCache entries;
+  RecentPrograms recent;
   /// Programs that threads are tracing and compiling, so that other threads can wait for them.
   struct Compiling : frontend::Pending<JitEntry> {
     CallKey key;

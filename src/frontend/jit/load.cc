@@ -3,6 +3,7 @@
 #include <tessera/device.h>
 #include <tessera/jit.h>
 #include <tessera/load.h>
+#include <tessera/placement.h>
 
 #include <atomic>
 #include <mutex>
@@ -65,6 +66,7 @@ struct LoadedState {
     }
   };
   std::unique_ptr<const JitFunction<Stage, StaticArgnums<>>> eager;
+  KnownCall known;  ///< of those
 };
 
 namespace {
@@ -312,6 +314,11 @@ LoadedFunction load(const std::string& path, compiler::TextForm form, const Load
   jit_options.layouts = options.layouts;
   state->eager = std::make_unique<const JitFunction<LoadedState::Stage, StaticArgnums<>>>(
       LoadedState::Stage{state.get()}, internal::JitCore(jit_options, where, false));
+  using Args = std::tuple<std::vector<Array>>;
+  Args like{std::vector<Array>(state->parameter_shapes.size())};
+  state->known = {
+      tree_signature([&](TreeVisitor& v) { ArgumentList<Args, StaticArgnums<>>::walk(like, v); }),
+      call_key<std::vector<Array>, Args>()};
   return LoadedFunction(std::move(state));
 }
 
@@ -352,6 +359,10 @@ std::vector<Array> LoadedFunction::call_at(Location location,
                                            const std::vector<Array>& args) const {
   const Location where = internal::users_line(location, state_->location);
   if (Trace::current()) return state_->stage(args, where);
+  if (state_->results_on_part.empty()) {
+    auto results = state_->eager->core().call_known(state_->known, args, where);
+    if (results) return *std::move(results);
+  }
   std::vector<Array> given = state_->checked(args, where);
   const auto& place = state_->placed(where);
   for (std::size_t i = 0; i < given.size(); ++i) {

@@ -127,4 +127,13 @@ void clear_compile_cache() {
 
 std::int64_t compilation_count() { return compilations.load(); }
 
+bool calls_out(const ir::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (const auto& i : computation->instructions()) {
+      if (i->opcode == ir::Opcode::custom_call) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace tessera::frontend

@@ -20,4 +20,7 @@ std::shared_ptr<const compiler::Executable> compile_cached(const compiler::Engin
                                                            std::vector<std::int32_t> process_of,
                                                            std::vector<std::int64_t> device_ids);
 
+/// Whether a run of the program calls functions that aren't ours.
+bool calls_out(const ir::Module& module);
+
 }  // namespace tessera::frontend

@@ -466,6 +466,7 @@ BoundProgram compile_program(PlacedProgram placed) {
   if (!donates && bound.devices.size() == 1 && on_one != nullptr && on_one->runs_on_one()) {
     bound.on_one = on_one;
   }
+  bound.calls_out = calls_out(bound.executable->partitioned());
   warn_of_donations(bound, program);
   return bound;
 }
@@ -532,10 +533,12 @@ Array result_of(const BoundProgram& program, std::size_t i, std::vector<DeviceBu
 /// they aren't, or there is more to look at.
 bool run_where_it_is(const BoundProgram& program, std::span<const Array> args, Location location,
                      std::vector<Array>* results) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMost = 64, kMade = 16;
   const std::size_t count = program.kept.size(), made = program.result_shapes.size();
-  if (program.on_one == nullptr || count > kMost || made > kMost) return false;
-  DeviceBuffer inputs[kMost], outputs[kMost];
+  if (program.on_one == nullptr || count > kMost || made > kMade) return false;
+  internal::ArrayMemory::Reader readers[kMost];
+  const DeviceBuffer* inputs[kMost];
+  DeviceBuffer outputs[kMade];
   for (std::size_t k = 0; k < count; ++k) {
     const std::size_t i = program.kept[k];
     const ArrayImpl& impl = impl_of(args[i], location);
@@ -543,8 +546,8 @@ bool run_where_it_is(const BoundProgram& program, std::span<const Array> args, L
         !are_same_device(impl.sharding, program.parameter_shardings[i])) {
       return false;
     }
-    inputs[k] = impl.memory.share_one();
-    if (!inputs[k]) return false;  // deleted, say
+    inputs[k] = readers[k].read(impl.memory);
+    if (inputs[k] == nullptr) return false;  // deleted, say
   }
   program.on_one->run_on_one({inputs, count}, {outputs, made});
   results->reserve(made);

@@ -51,6 +51,7 @@ struct BoundProgram {
   std::shared_ptr<const compiler::Executable> executable;
   /// The executable, if it runs on one device, and nothing is donated to it; else null.
   const compiler::OneDeviceProgram* on_one = nullptr;
+  bool calls_out = false;  ///< a run calls functions that aren't ours
   std::vector<Device> devices;
   std::vector<Sharding> parameter_shardings;
   std::vector<Sharding> result_shardings;

@@ -371,7 +371,7 @@ TEST(Jit, EvictsTheLeastRecentlyCalledProgram) {
     info.leaves = {x};
     return info;
   };
-  const auto find = [&](int n) { return cache.find(call("f", leaf(n)), Mesh()); };
+  const auto find = [&](int n) { return cache.find({call("f", leaf(n)), Mesh()}); };
   const auto add = [&](int n) {
     auto entry = std::make_shared<tessera::internal::JitEntry>();
     entry->key = tessera::internal::CallKey::of(call("f", leaf(n)), Mesh());
@@ -390,13 +390,13 @@ TEST(Jit, EvictsTheLeastRecentlyCalledProgram) {
   EXPECT_EQ(find(1), nullptr);
   for (int n : {0, 2, 5, 9}) EXPECT_EQ(find(n), made[std::size_t(n)]) << n;
   // The rest of a call counts too.
-  EXPECT_EQ(cache.find(call("g", leaf(0)), Mesh()), nullptr);
-  EXPECT_EQ(cache.find(call("f", leaf(0)), mesh), nullptr);
-  EXPECT_EQ(cache.find(call("f", counting({8})), Mesh()), nullptr);
-  EXPECT_EQ(cache.find(call("f", leaf(0).astype(s32)), Mesh()), nullptr);
+  EXPECT_EQ(cache.find({call("g", leaf(0)), Mesh()}), nullptr);
+  EXPECT_EQ(cache.find({call("f", leaf(0)), mesh}), nullptr);
+  EXPECT_EQ(cache.find({call("f", counting({8})), Mesh()}), nullptr);
+  EXPECT_EQ(cache.find({call("f", leaf(0).astype(s32)), Mesh()}), nullptr);
   tessera::internal::CallInfo other = call("f", leaf(0));
   other.types = tessera::internal::TypeKey::of<Array(std::array<Array, 1>)>();
-  EXPECT_EQ(cache.find(other, Mesh()), nullptr);
+  EXPECT_EQ(cache.find({other, Mesh()}), nullptr);
 }
 
 TEST(Jit, Stages) {

@@ -2,12 +2,17 @@
 // Arrays and functions that several threads use at once.
 #include <tessera/tessera.h>
 
+#include <unistd.h>
+
 #include <atomic>
 #include <barrier>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -129,6 +134,72 @@ TEST(Threads, ReadWhatAnotherGivesToDevicePut) {
     const Array y = device_put(x, NamedSharding(mesh, P("x")), {.donate = true});
     expect_old(floats(y));
   });
+}
+
+/// Of one device, with an argument as a result: such a run takes no handles on its arguments.
+LoadedFunction one_device_program() {
+  const std::string path = ::testing::TempDir() + "one_device_program_" + std::to_string(getpid());
+  std::ofstream(path) << R"(HloModule m
+ENTRY e {
+  x = f32[16384] parameter(0)
+  two = f32[] constant(2)
+  twos = f32[16384] broadcast(two), dimensions={}
+  twice = f32[16384] multiply(x, twos)
+  ROOT out = (f32[16384], f32[16384], f32[16384]) tuple(twice, x, twos)
+})";
+  LoadedFunction f = load_hlo(path);
+  std::remove(path.c_str());
+  return f;
+}
+
+void race_on_one_device(const std::function<void(Array)>& end) {
+  const LoadedFunction f = one_device_program();
+  (void)f(full({kSize}, kOld));
+  Meetings meetings;
+  for (int round = 0; round < 100; ++round) {
+    const std::vector<Array> x{full({kSize}, kOld)};
+    std::vector<Array> kept[3];
+    at_once(4, [&](int i) {
+      meetings.read([&] {
+        if (i == 3) return end(x[0]);
+        kept[i] = f(x);
+      });
+    });
+    for (const std::vector<Array>& results : kept) {
+      if (results.empty()) continue;
+      for (float v : floats(results[0])) ASSERT_EQ(v, 2 * kOld);
+      expect_old(floats(results[1]));
+      for (float v : floats(results[2])) ASSERT_EQ(v, 2);
+    }
+  }
+  EXPECT_EQ(meetings.total(), 100 * 4);
+}
+
+TEST(Threads, RunOnOneDeviceWhatAnotherDeletes) {
+  race_on_one_device([](Array x) { x.delete_(); });
+}
+
+TEST(Threads, RunOnOneDeviceWhatAnotherDonates) {
+  auto f = jit([](Array a) { return a * 5; }, {.donate_argnums = {0}});
+  race_on_one_device([&](const Array& x) {
+    for (float v : floats(f(x))) ASSERT_EQ(v, 5 * kOld);
+  });
+}
+
+TEST(Threads, AResultThatIsAnArgumentIsNotWrittenOver) {
+  const LoadedFunction f = one_device_program();
+  auto next = jit([](Array a) { return a + 1; }, {.donate_argnums = {0}});
+  Array x = full({kSize}, kOld);
+  (void)f(x);
+  const std::vector<Array> first = f(x), second = f(x);
+  (void)next(first[1]);
+  (void)next(first[2]);
+  expect_old(floats(x));
+  expect_old(floats(second[1]));
+  for (float v : floats(f(x)[2])) ASSERT_EQ(v, 2);
+  x.delete_();
+  expect_old(floats(second[1]));
+  expect_error<RuntimeError>([&] { (void)f(x); }, {"deleted"});
 }
 
 TEST(Threads, DonateOneArrayOnce) {
