@@ -496,10 +496,6 @@ void check_layouts(const BoundProgram& program, std::span<const Array> args, Loc
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// ValueError if each process would give a part of a value of its own, which needn't be the same.
 void check_uncommitted(const BoundProgram& program, const Array& array, const Sharding& target,
                        Location location) {
@@ -513,10 +509,6 @@ void check_uncommitted(const BoundProgram& program, const Array& array, const Sh
           "have the same, or make_array_from_process_local_data, of which each has a part",
       location);
 }
-
-}  // namespace
-
-namespace {
 
 Array result_of(const BoundProgram& program, std::size_t i, std::vector<DeviceBuffer> buffers) {
   Array out =
