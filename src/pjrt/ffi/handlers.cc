@@ -94,7 +94,7 @@ class Site {
  public:
   Site(const Instruction& call, const XLA_FFI_Handler_Bundle& bundle, HandlerTraits traits)
       : bundle_(bundle),
-        needs_stream_(traits.needs_stream),
+        errors_of_(traits.errors_of),
         who_("custom call to \"" + call.get<ir::CustomCallAttrs>().target + "\""),
         location_(call.location()),
         attributes_(CallAttributes::parse(*call.backend_config, call.location()), who_) {
@@ -174,7 +174,7 @@ class Site {
     context.states = {&state_, &prepared, &initialized};
     context.data = user_data_of_run();
     context.run_id = id_of_run();
-    context.has_null_stream = needs_stream_;
+    context.errors_of = errors_of_;
     const XLA_FFI_Args a = args.args(), r = rets.args();
     tell_of_host_call();
     call_stage(bundle_.prepare, XLA_FFI_ExecutionStage_PREPARE, &context, a, r);
@@ -222,7 +222,7 @@ class Site {
   }
 
   XLA_FFI_Handler_Bundle bundle_;
-  bool needs_stream_;
+  const XLA_FFI_Api* errors_of_;
   std::string who_;
   Location location_;
   FrameAttributes attributes_;

@@ -16,9 +16,8 @@ struct HandlerTraits {
   bool bytes_for_bits = false;
   /// Of each operand it takes what a device has of it.
   bool takes_parts = false;
-  /// It takes errors of functions that it calls for objects of another library's: there is a
-  /// stream, a null pointer, rather than the error that there is none.
-  bool needs_stream = false;
+  /// It takes errors of functions that it calls for objects of this library's; null: of ours.
+  const XLA_FFI_Api* errors_of = nullptr;
 };
 
 /// Makes a handler a target of custom calls, in place of one that was registered before. Names that

@@ -27,6 +27,13 @@ XLA_FFI_Error* error(Code code, std::string message) {
   return new XLA_FFI_Error{std::move(message), code};
 }
 
+/// As the handler of that context takes them.
+XLA_FFI_Error* error(const XLA_FFI_ExecutionContext& context, Code code, std::string message) {
+  if (context.errors_of == nullptr) return error(code, std::move(message));
+  XLA_FFI_Error_Create_Args args{sizeof args, nullptr, message.c_str(), code};
+  return context.errors_of->error_create(&args);
+}
+
 /// Exceptions end here.
 template <class F>
 XLA_FFI_Error* guarded(F&& f) {
@@ -71,12 +78,10 @@ XLA_FFI_Error* handler_register(XLA_FFI_Handler_Register_Args* args) {
   });
 }
 
+/// XLA's words for it come first: programs look for them.
 XLA_FFI_Error* stream_get(XLA_FFI_Stream_Get_Args* args) {
-  if (!args->ctx->has_null_stream) {
-    return error(unimplemented, "devices of Tessera have no streams");
-  }
-  args->stream = nullptr;
-  return nullptr;
+  return error(*args->ctx, unimplemented,
+               "XLA FFI GPU context is not available: devices of Tessera have no streams");
 }
 
 XLA_FFI_Error* type_register(XLA_FFI_Type_Register_Args* args) {
@@ -96,8 +101,9 @@ XLA_FFI_Error* context_get(XLA_FFI_ExecutionContext_Get_Args* args) {
   const UserData* data = args->ctx->data;
   args->data = data == nullptr ? nullptr : find(*data, args->type_id->type_id);
   if (args->data != nullptr) return nullptr;
-  return error(not_found, "the run has no user data of the type with the number " +
-                              std::to_string(args->type_id->type_id));
+  return error(*args->ctx, not_found,
+               "the run has no user data of the type with the number " +
+                   std::to_string(args->type_id->type_id));
 }
 
 State* state_of(const XLA_FFI_State_Args& args) {
@@ -107,20 +113,20 @@ State* state_of(const XLA_FFI_State_Args& args) {
 XLA_FFI_Error* state_set(XLA_FFI_State_Args* args) {
   State* const state = state_of(*args);
   if (state == nullptr) {
-    return error(failed_precondition, "no state can be kept at this stage of a call");
+    return error(*args->ctx, failed_precondition, "no state can be kept at this stage of a call");
   }
   if (state->set(args->type_id->type_id, args->state)) return nullptr;
-  return error(already_exists, "the state of this stage is set already");
+  return error(*args->ctx, already_exists, "the state of this stage is set already");
 }
 
 XLA_FFI_Error* state_get(XLA_FFI_State_Args* args) {
   const State* const state = state_of(*args);
   if (state == nullptr || !state->is_set()) {
-    return error(not_found, "the handler has kept no state at that stage");
+    return error(*args->ctx, not_found, "the handler has kept no state at that stage");
   }
   args->state = state->get(args->type_id->type_id);
   if (args->state != nullptr) return nullptr;
-  return error(invalid_argument, "the handler's state is of another type");
+  return error(*args->ctx, invalid_argument, "the handler's state is of another type");
 }
 
 XLA_FFI_Error* allocate(XLA_FFI_DeviceMemory_Allocate_Args* args) {

@@ -60,5 +60,5 @@ struct XLA_FFI_ExecutionContext {
   std::array<tessera::pjrt::ffi::State*, 3> states{};
   const tessera::pjrt::ffi::UserData* data = nullptr;
   std::int64_t run_id = 0;
-  bool has_null_stream = false;  ///< HandlerTraits::needs_stream
+  const XLA_FFI_Api* errors_of = nullptr;  ///< HandlerTraits::errors_of
 };

@@ -290,29 +290,49 @@ constexpr const char* kParts = "xla_ffi_partitioned_python_cpu_callback";
 /// them, which makes objects of its own of a call's frame.
 constexpr const char* kBuffers = "xla_buffer_python_cpu_callback";
 
+/// The functions that jaxlib gives to handlers.
+const XLA_FFI_Api* api_of_jaxlib = nullptr;
+
+/// Called by jaxlib as it is asked to register this. It then refuses, for want of a version, and
+/// nothing stays behind.
+XLA_FFI_Error* take_api(XLA_FFI_CallFrame* frame) {
+  api_of_jaxlib = frame->api;
+  return nullptr;
+}
+
 /// That handler; null if there is no jaxlib that has it.
 XLA_FFI_Handler* handler_of_jaxlib() {
   static const Python p;
   if (!p.complete || !python_runs()) return nullptr;
   static constexpr const char* kFind = R"py(
-def _find(name):
+def _find(name, probe):
   import ctypes
   from jaxlib import xla_client
-  get = ctypes.pythonapi.PyCapsule_GetPointer
+  get, new = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_New
   get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+  new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+  try:
+    xla_client._xla.register_custom_call_target(
+        'tessera_probe', {'execute': new(probe, None, None)}, 'Host', 1,
+        xla_client.CustomCallTargetTraits.DEFAULT)
+  except RuntimeError:
+    pass
   return get(xla_client.custom_call_targets('Host')[name]['execute'], None)
-
-_handler = _find('xla_buffer_python_cpu_callback')
 )py";
   Session session(p);
   constexpr int kFile = 257;  // Py_file_input
   PyObject* const names = p.dict(p.module("_tessera_pjrt"));
-  if (session.own(p.run(kFind, kFile, names, names)) == nullptr) {
+  const auto probe = std::to_string(reinterpret_cast<std::uintptr_t>(&take_api));
+  const std::string find =
+      kFind + ("_handler = _find('" + std::string(kBuffers)) + "', " + probe + ")\n";
+  if (session.own(p.run(find.c_str(), kFile, names, names)) == nullptr) {
     p.clear();
     return nullptr;
   }
   PyObject* const found = p.item(names, "_handler");
-  return found == nullptr ? nullptr : reinterpret_cast<XLA_FFI_Handler*>(p.pointer_of(found));
+  // Without jaxlib's functions it can't be told of errors.
+  if (found == nullptr || api_of_jaxlib == nullptr) return nullptr;
+  return reinterpret_cast<XLA_FFI_Handler*>(p.pointer_of(found));
 }
 
 /// Registers it once a program needs it. Calls are refused if it isn't there.
@@ -321,7 +341,7 @@ void register_buffer_callbacks() {
   std::call_once(once, [] {
     if (XLA_FFI_Handler* const handler = handler_of_jaxlib()) {
       register_handler(kBuffers, "Host", {nullptr, nullptr, nullptr, handler},
-                       {.bytes_for_bits = true, .needs_stream = true});
+                       {.bytes_for_bits = true, .errors_of = api_of_jaxlib});
     }
   });
 }

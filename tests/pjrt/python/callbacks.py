@@ -228,6 +228,11 @@ def case_barriers_wait_for_all_functions():
 def case_buffers():
   from jax.experimental.buffer_callback import buffer_callback
   def add(ctx, out, a, b):
+    try:
+      ctx.stream
+      raise AssertionError("a CPU has a stream")
+    except jax.errors.JaxRuntimeError as e:
+      assert "XLA FFI GPU context is not available" in str(e), e
     np.asarray(out)[...] = np.asarray(a) + np.asarray(b)
   def fails(ctx, out, a):
     raise ValueError("the function's own text")
