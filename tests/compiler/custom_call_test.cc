@@ -263,6 +263,7 @@ ENTRY main {
 }
 
 TEST(CustomCalls, MisfitsAreErrorsThatNameTheLine) {
+  const Literal a = make_literal(DType::f32, {4, 4}, std::vector<float>(16, 1));
   struct Case {
     std::string call;
     std::string part;
@@ -282,6 +283,8 @@ TEST(CustomCalls, MisfitsAreErrorsThatNameTheLine) {
        "'L' or 'U'"},
       {"(f32[4,4], f32[4]) custom-call(a, a), custom_call_target=\"lapack_sgeqrf_ffi\"",
        "2 operands"},
+      {"(f32[4,4], s32[4], s32[]) custom-call(), custom_call_target=\"lapack_sgetrf_ffi\"",
+       "0 operands"},
       {"f32[4,4] custom-call(a), custom_call_target=\"my_kernel\"", "register_custom_call"},
       {"f32[4,4] custom-call(a), custom_call_target=\"xla_ffi_python_cpu_callback\"", "Python"},
   };
@@ -290,13 +293,30 @@ TEST(CustomCalls, MisfitsAreErrorsThatNameTheLine) {
         "HloModule m\nENTRY main {\n  a = f32[4,4] parameter(0)\n  ROOT c = " + c.call +
         ", metadata={source_file=\"model.py\" source_line=12}\n}\n";
     try {
-      compiler::compile(ir::parse_hlo(text));
-      ADD_FAILURE() << "compiled: " << c.call;
+      // Of a call that could be of other shapes, it is an error to run it.
+      const auto executable = compiler::compile(ir::parse_hlo(text));
+      EXPECT_NE(c.call.find("lapack"), std::string::npos) << "compiled: " << c.call;
+      executable->run(to_device_arrays({{a}}), {});
+      ADD_FAILURE() << "ran: " << c.call;
     } catch (const Error& e) {
       EXPECT_NE(std::string(e.what()).find(c.part), std::string::npos) << e.what();
       EXPECT_EQ(e.location().line, 12u) << e.what();
     }
   }
+}
+
+TEST(CustomCalls, WhatDoesNotFitCompilesOnManyDevices) {
+  const auto compiled = [](const std::string& result) {
+    return compiler::compile(
+        ir::parse_hlo("HloModule m, num_partitions=4\nENTRY main {\n"
+                      "  a = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}\n  call = " +
+                      result +
+                      " custom-call(), custom_call_target=\"lapack_sgetrf_ffi\", "
+                      "custom_call_has_side_effect=true\n  ROOT n = f32[8,4] negate(a)\n}\n"));
+  };
+  const auto executable = compiled("token[]");
+  EXPECT_NE(ir::to_string(executable->partitioned()).find("lapack_sgetrf_ffi"), std::string::npos);
+  EXPECT_THROW(compiled("()"), NotImplementedError);
 }
 
 TEST(CustomCalls, CallbacksInBranchesFailWhenTheyAreReached) {

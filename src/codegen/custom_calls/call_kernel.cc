@@ -35,11 +35,22 @@ void run_call(const runtime::KernelCall& call) {
   attrs.call.run(operands, results, call.begin, call.end);
 }
 
+/// A call of the wrong shapes is an error when it is run: it may stand where nothing runs it.
+PreparedCall prepare_or_fail_later(const ir::Instruction& call) {
+  try {
+    return prepare_call(call);
+  } catch (const ShapeError& e) {
+    PreparedCall out;
+    out.run = [e](auto, auto, std::int64_t, std::int64_t) { throw e; };
+    return out;
+  }
+}
+
 }  // namespace
 
 KernelDescriptor call_kernel(const ir::Instruction& call) {
   CallAttrs attrs;
-  attrs.call = prepare_call(call);
+  attrs.call = prepare_or_fail_later(call);
   for (const ir::Instruction* o : call.operands()) {
     for (Shape& leaf : flatten(o->shape)) attrs.operands.push_back(std::move(leaf));
   }

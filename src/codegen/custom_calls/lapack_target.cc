@@ -430,7 +430,8 @@ std::string numbered(char letter, std::size_t n) {
 
 }  // namespace
 
-std::optional<ir::FactorRuleSpec> Target::rule(const ir::Instruction& call) const {
+/// None for a call of the wrong shapes, which is an error when it is run.
+std::optional<ir::FactorRuleSpec> Target::rule(const ir::Instruction& call) const try {
   const Bound bound = bind(call);
   ir::FactorRuleSpec spec;
   auto factor = [&](const std::string& name, std::int64_t size, bool whole) {
@@ -483,6 +484,8 @@ std::optional<ir::FactorRuleSpec> Target::rule(const ir::Instruction& call) cons
     spec.results.push_back(tensor(results_[i], results[i]));
   }
   return spec;
+} catch (const ShapeError&) {
+  return std::nullopt;
 }
 
 }  // namespace tessera::codegen::lapack

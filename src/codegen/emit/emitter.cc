@@ -375,6 +375,10 @@ void Emitter::emit(const ir::Instruction& i) {
   // What partitioning leaves none of, or a call that lacks its body.
   const bool calls = i.is(Opcode::custom_partitioning) || i.is(Opcode::manual_computation);
   if (calls) ir::need_custom_call(i);
+  if (flatten(i.shape).empty()) {
+    throw NotImplementedError(i.describe() + " gives nothing; valid: a result, a token at least",
+                              i.location());
+  }
   task(i, kernel_of_op(i), std::move(inputs), results(i));
   if (!i.is(Opcode::custom_call) && !has_solver_kernel(i)) {
     state_->built->evaluator_ops.push_back(std::string(ir::name(i.opcode)) + " " + i.describe());

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "src/ir/analysis/device_computations.h"
+#include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hooks.h"
 #include "src/pjrt/dtypes.h"
 #include "src/pjrt/ffi/handlers.h"
@@ -418,8 +419,9 @@ bool prepare_callbacks(ir::Module* module) {
       // Steps of plans make something: what gives nothing gives a token, which nobody reads.
       const std::string& target = i->get<ir::CustomCallAttrs>().target;
       if (target == kBuffers) register_buffer_callbacks();
-      if (i->shape.is_tuple && flatten(i->shape).empty() &&
-          (is_handler(*i) || target == "dce_sink")) {
+      const ir::CustomCallTarget* const known = ir::find_custom_call(target);
+      if (i->shape.is_tuple && flatten(i->shape).empty() && known != nullptr &&
+          !known->is_marker()) {
         i->shape = Shape(DType::token, {});
         i->sharding.clear();
       }
