@@ -7,6 +7,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "src/ir/inlineable.h"
+
 namespace tessera::compiler {
 namespace {
 
@@ -90,7 +92,7 @@ std::string broken_guarantee(const ir::Module& module, unsigned guarantees) {
   }
   for (const ir::Computation* computation : reached(module)) {
     for (const auto& i : computation->instructions()) {
-      if ((forbidden_by(i->opcode) & guarantees) != 0) {
+      if ((forbidden_by(i->opcode) & guarantees) != 0 && !ir::is_not_inlineable(*i)) {
         return fmt::format("{} may not be there any more", i->describe());
       }
       const bool groups = (guarantees & kGroupsOfAll) != 0 && ir::is_collective(i->opcode) &&

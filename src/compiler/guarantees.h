@@ -17,7 +17,7 @@ enum Guarantee : unsigned {
   /// One replica's program for one device: without manual computations, custom partitionings,
   /// constraints and reshards.
   kPartitioned = 1U << 2,
-  kNoCalls = 1U << 3,  ///< no calls and fusions
+  kNoCalls = 1U << 3,  ///< no calls and fusions, but for calls that are marked to stay
   kNoAsync = 1U << 4,  ///< no starts and dones of collectives
   /// Each device is in a group of each collective, and in one only.
   kGroupsOfAll = 1U << 5,

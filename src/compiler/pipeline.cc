@@ -426,7 +426,8 @@ constexpr Stage kPartition[] = {
      "shapes are those of one device; collectives are explicit; replicas are partitions"},
     {"markers", nullptr, "expand-markers", false, "what only partitioning reads is gone"},
     {"inline-calls", nullptr, "inline-calls", false,
-     "there are no calls and fusions, nor code per device", kNoCalls | kPartitioned | kGroupsOfAll},
+     "there are no calls and fusions, nor code per device; one device's keeps marked calls",
+     kNoCalls | kPartitioned | kGroupsOfAll},
     {"join-async", nullptr, "join-async", false, "there are no starts and dones of collectives",
      kNoAsync},
 };

@@ -42,6 +42,10 @@ TEST(Guarantees, WhatIsForbidden) {
     EXPECT_EQ(broken(entry, ~forbidden), "") << entry;
   }
   EXPECT_EQ(broken("  ROOT r = f32[4] negate(x)", ~0U), "");
+  EXPECT_EQ(broken("  ROOT r = f32[4] call(x), to_apply=id, "
+                   "frontend_attributes={inlineable=\"false\"}",
+                   kNoCalls),
+            "");
 }
 
 TEST(Guarantees, GroupsOfAllDevices) {

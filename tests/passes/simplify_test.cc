@@ -139,6 +139,33 @@ TEST(SeparateCalls, CallsThatStateSomethingStay) {
             0);
 }
 
+TEST(InlineCalls, OneDeviceKeepsMarkedCalls) {
+  const auto calls_left = [](const std::string& partitions) {
+    const auto m = ir::parse_hlo("HloModule m" + partitions + R"(
+g { y = f32[2] parameter(0)
+ ROOT m = f32[2] multiply(y, y)
+}
+f { x = f32[2] parameter(0)
+ c = f32[2] call(x), to_apply=g, frontend_attributes={inlineable="false"}
+ ROOT s = f32[2] add(c, x)
+}
+ENTRY e {
+  a = f32[2] parameter(0)
+  c = f32[2] call(a), to_apply=f
+  ROOT d = f32[2] call(c), to_apply=g, frontend_attributes={inlineable="false"}
+})");
+    inline_calls(m.get());
+    ir::verify(*m);
+    std::string left;
+    for (const auto& i : m->entry()->instructions()) {
+      if (i->is(ir::Opcode::call)) left += i->called()[0]->name() + " ";
+    }
+    return left;
+  };
+  EXPECT_EQ(calls_left(""), "g g ");
+  EXPECT_EQ(calls_left(", num_partitions=2"), "");
+}
+
 TEST(InlineCalls, EffectsStayInTheirOrder) {
   const auto m = ir::parse_hlo(R"(HloModule m
 g { y = f32[2] parameter(0)

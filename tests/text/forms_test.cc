@@ -4,6 +4,7 @@
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/text/read/stablehlo.h"
+#include "src/text/write/stablehlo.h"
 #include "tests/text/read_case.h"
 
 namespace tessera::text {
@@ -341,6 +342,21 @@ return %0 : tensor<2xf32>)");
   EXPECT_EQ(*only(*m, ir::Opcode::custom_call)->frontend_attributes, want);
   const auto again = ir::parse_hlo(ir::to_string(*m));
   EXPECT_EQ(*only(*again, ir::Opcode::custom_call)->frontend_attributes, want);
+}
+
+TEST(Forms, CallsKeepTheirFrontendAttributes) {
+  const std::string g = R"(
+func.func private @g(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  return %x, %x : tensor<2xf32>, tensor<2xf32>
+})";
+  const auto m = read_verified(R"(func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0:2 = call @g(%x) {mhlo.frontend_attributes = {inlineable = "false"}} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+  return %0#1 : tensor<2xf32>
+})" + g);
+  const std::map<std::string, std::string> want = {{"inlineable", "false"}};
+  EXPECT_EQ(*only(*m, ir::Opcode::call)->frontend_attributes, want);
+  const auto again = read_verified(text::to_stablehlo(*m));
+  EXPECT_EQ(*only(*again, ir::Opcode::call)->frontend_attributes, want);
 }
 
 // What stands behind a value up to the end of the line isn't part of it.

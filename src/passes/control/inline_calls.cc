@@ -10,6 +10,7 @@
 
 #include "src/ir/cloner.h"
 #include "src/ir/hooks.h"
+#include "src/ir/inlineable.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::passes {
@@ -19,8 +20,9 @@ using ir::Opcode;
 
 namespace {
 
-/// Before partitioning what says something about shardings stays a call.
-enum class Scope { all, before_partitioning };
+/// Before partitioning what says something about shardings stays a call. One device's program keeps
+/// the calls that it marks; those of several would part collectives that belong together.
+enum class Scope { all, all_but_marked, before_partitioning };
 
 /// What a caller's argument shall look like within, and the result, is a statement of its own.
 bool states_shardings(const Instruction& call) {
@@ -71,8 +73,9 @@ bool can_inline(const Instruction& i, Scope scope) {
   if (scope == Scope::before_partitioning) {
     return (i.is(Opcode::call) || i.is(Opcode::fusion)) &&
            (!states_shardings(i) || passes_partial_values(i)) && i.control_predecessors().empty() &&
-           i.frontend_attributes->count("inlineable") == 0;
+           !ir::is_not_inlineable(i);
   }
+  if (scope == Scope::all_but_marked && ir::is_not_inlineable(i)) return false;
   if (i.is(Opcode::call) || i.is(Opcode::fusion)) return true;
   // A manual computation is left where nothing was partitioned: on one device.
   return i.is(Opcode::custom_partitioning) || i.is(Opcode::manual_computation);
@@ -220,7 +223,9 @@ std::size_t inline_all(ir::Module* module, Scope scope, double max_instructions)
 }  // namespace
 
 std::size_t inline_calls(ir::Module* module) {
-  return inline_all(module, Scope::all, std::numeric_limits<double>::infinity());
+  const bool one = module->num_partitions == 1 && module->replica_count == 1;
+  return inline_all(module, one ? Scope::all_but_marked : Scope::all,
+                    std::numeric_limits<double>::infinity());
 }
 
 std::size_t separate_calls(ir::Module* module, std::size_t max_instructions) {

@@ -9,13 +9,14 @@
 namespace tessera::passes {
 
 /// Puts the bodies of `call`, `fusion` and custom_partitioning calls in their callers' places, so
-/// that the other passes see through them. Returns how many.
+/// that the other passes see through them. In a program for one device, calls stay that the program
+/// marks as not inlineable. Returns how many.
 std::size_t inline_calls(ir::Module* module);
 /// Puts the bodies of `call` and `fusion` in their callers' places, so that one call's shardings
 /// don't bind another's: calls of one function would share theirs. Does nothing if that made more
 /// than so many instructions. Calls stay that have shardings or arguments or results with some
 /// (unless these are partial values, which calls don't pass on), that wait for other instructions,
-/// or that the program marks with the attribute "inlineable". Returns how many.
+/// or that the program marks as not inlineable. Returns how many.
 std::size_t separate_calls(ir::Module* module, std::size_t max_instructions);
 
 }  // namespace tessera::passes

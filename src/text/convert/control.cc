@@ -96,7 +96,12 @@ void Conversions::call_function(Operation& op, std::string_view symbol) {
   set_results(op, Opcode::call, op.operands, {}, {f.computation});
 }
 
-void Conversions::call(Operation& op) { call_function(op, need(op, "callee").value); }
+void Conversions::call(Operation& op) {
+  call_function(op, need(op, "callee").value);
+  Instruction* call = current()->instructions().back().get();
+  while (call->opcode != Opcode::call) call = call->operand(0);
+  set_call_attributes(op, call);
+}
 
 void Conversions::composite(Operation& op) {
   // What it is made of means the same.

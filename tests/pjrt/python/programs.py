@@ -170,6 +170,18 @@ def case_options():
   return lowered.compile(compiler_options={"xla_embed_ir_in_executable": True})(numbers(3))
 
 
+def case_calls_that_stay():
+  from jax.experimental.scheduling_groups import xla_metadata_call
+  scale = xla_metadata_call(lambda x, s: jnp.sin(x) * s, inlineable="false")
+  f = jax.jit(jax.grad(lambda x: scale(scale(x, 2.0), 3.0).sum()))
+  assert 'inlineable="false"' in f.lower(numbers(4)).compile().as_text()
+  looped = jax.jit(lambda x: lax.fori_loop(0, 3, lambda i, v: scale(v, 1.0 + i), x),
+                   donate_argnums=0)
+  split = jax.jit(lambda x: scale(x, 2.0) + x.sum(0),
+                  in_shardings=NamedSharding(mesh(), P("x", "y")))
+  return f(numbers(4)), looped(numbers(5)), split(numbers(8, 4)), jax.jit(scale)(numbers(3), 2.0)
+
+
 def case_sink():
   def f(x):
     lax.dce_sink(x + 1, prevent_mlir_dce=True)
