@@ -17,6 +17,7 @@
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/auto_sharding.h"
 #include "src/ir/rewrite/drop_shardings.h"
+#include "src/passes/products/select_by_predicates.h"
 #include "src/pjrt/dtypes.h"
 #include "src/pjrt/entry_layouts.h"
 #include "src/pjrt/ffi/handlers.h"
@@ -318,6 +319,7 @@ std::shared_ptr<Program> try_to_compile(PJRT_Client& client, std::string_view so
   const bool sees_parts = ffi::prepare_callbacks(module.get());
   attach_custom_partitioners(module.get());
   const auto inspections = attach_inspections(module.get());
+  passes::select_by_predicates(module.get());
   module->replica_count = p->options.replicas;
   if (p->options.partitions == 1) {
     module->num_partitions = 1;

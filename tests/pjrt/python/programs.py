@@ -170,6 +170,19 @@ def case_options():
   return lowered.compile(compiler_options={"xla_embed_ir_in_executable": True})(numbers(3))
 
 
+def case_products_with_truth_values():
+  x = jnp.array([np.inf, -np.inf, np.nan, -2, 3], np.float32)
+  p = jnp.array([False, False, False, False, True])
+  spread = jax.device_put(jnp.tile(x, 8), NamedSharding(mesh(), P(("x", "y"))))
+  mapped = jax.shard_map(lambda v: (v > 0) * v, mesh=mesh(), in_specs=P(("x", "y")),
+                         out_specs=P(("x", "y")))
+  out = [x * p, p * x, x[0] * p[0], x * p[0], x * jnp.where(p, 1.0, 0.0), p * 1.0 * (x > 0),
+         jax.jit(lambda v: v.astype(np.complex64) * (v > 0))(x),
+         jax.jit(lambda v: v * (v > 0))(spread), jax.jit(mapped)(spread),
+         jax.vmap(lambda v, q: v * q)(x, p)]
+  return out, [np.signbit(v.real) & ~np.isnan(v) for v in out]
+
+
 def case_calls_that_stay():
   from jax.experimental.scheduling_groups import xla_metadata_call
   scale = xla_metadata_call(lambda x, s: jnp.sin(x) * s, inlineable="false")
