@@ -51,7 +51,7 @@ TEST(LateTransposes, StayWhereOthersReadOrArraysWouldBeMoved) {
             0u);
   // An array that isn't transposed.
   EXPECT_EQ(moved("  t = f32[3,5] transpose(x), dimensions={1,0}\n"
-                  "  a = f32[3,5] iota(), iota_dimension=1\n  m = f32[3,5] multiply(t, a)\n"
+                  "  a = f32[3,5] reshape(x)\n  m = f32[3,5] multiply(t, a)\n"
                   "  ROOT out = f32[3,2] dot(m, y), lhs_contracting_dims={1}, "
                   "rhs_contracting_dims={0}"),
             0u);

@@ -330,15 +330,16 @@ class WindowRows {
     return any;
   }
 
-  /// Whether windows along a row are combined of runs of 1, 2, 4, ... positions: they are long, and
-  /// one begins at each position.
+  /// Whether windows along a row are combined of runs of 1, 2, 4, ... positions: they are long, one
+  /// begins at each position, and not nearly all of it is padding.
   bool doubles() const {
     constexpr std::int64_t kManyTaps = 12;
     WindowDim plain;
     plain.size = w_.window[last_].size;
     plain.pad_low = w_.window[last_].pad_low;
     plain.pad_high = w_.window[last_].pad_high;
-    return w_.loops != nullptr && plain.size >= kManyTaps && w_.window[last_] == plain;
+    return w_.loops != nullptr && plain.size >= kManyTaps && plain.size <= row_ &&
+           w_.window[last_] == plain;
   }
 
   /// The positions [begin, end) of the result, of a few at a time, so that runs stay in the cache.

@@ -360,10 +360,18 @@ void run_sort(const KernelCall& call) {
   if (attrs.n > kMostKept) s = Scratch();
 }
 
-/// Whether some slices are all that reads the value; their limits, if so.
+/// Whether some slices are all that reads the value, in fusions or not; their limits, if so.
 bool read_by_slices(const Instruction& value, std::size_t dim, SortedPart* part) {
   if (value.parent->root() == &value) return false;
   for (const Instruction* user : value.users()) {
+    if (user->is(Opcode::fusion)) {
+      for (std::size_t k = 0; k < user->operands().size(); ++k) {
+        if (user->operand(k) != &value) continue;
+        const Instruction* inside = user->called().front()->parameters().at(k);
+        if (!read_by_slices(*inside, dim, part)) return false;
+      }
+      continue;
+    }
     if (!user->is(Opcode::slice)) return false;
     const auto& slice = user->get<ir::SliceAttrs>();
     part->begin = std::min(part->begin, std::size_t(slice.starts[dim]));
