@@ -162,8 +162,9 @@ inline constexpr int kCheapArrays = 1, kExpensiveArrays = 2;
 inline constexpr double kCheaperThanReading = 4;
 /// Elements between those that are read one after the other, which a line of a cache still has.
 inline constexpr std::int64_t kMostApart = 16;
-/// Bytes of a source that may be read in any order, as a cache has it.
-inline constexpr std::int64_t kSmall = 64 << 10;
+/// Bytes of a source that is read in any order: of more, a transpose by itself and reads in order
+/// take less, though a cache has it.
+inline constexpr std::int64_t kSmall = 8 << 10;
 }  // namespace fusion
 
 /// Plans of one program, compared: what one has of another's time or memory.
