@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from libraries import has, numbers, shardings
+from libraries import has, numbers
+from support import under_shardings
 
 
 if has("numpyro"):
@@ -20,10 +21,9 @@ if has("numpyro"):
       with numpyro.plate("rows", x.shape[0]):
         numpyro.sample("y", dist.Normal(x @ w, noise), obs=y)
 
-    out = []
     truth = np.array([1, -2, 0.5, 3], np.float32)
-    for s in shardings():
-      rows = numbers(64, 4)
+    rows = numbers(64, 4)
+    def run(s):
       x = jax.device_put(rows, s)
       y = jax.device_put(rows @ truth + 0.1 * numbers(64), s)
       svi = SVI(model, AutoNormal(model), numpyro.optim.Adam(0.02), Trace_ELBO())
@@ -33,7 +33,8 @@ if has("numpyro"):
       for _ in range(5):
         state, loss = step(state, x, y)
         losses.append(loss)
-      out.append((losses, svi.get_params(state)))
+      return (losses, svi.get_params(state))
+    out = under_shardings(run)
     chain = MCMC(NUTS(model), num_warmup=100, num_samples=200, progress_bar=False)
     chain.run(jax.random.key(1), jnp.asarray(rows), jnp.asarray(rows @ truth))
     # Trajectories part by rounding: the mean of the samples is what they agree in.
@@ -46,8 +47,7 @@ if has("diffrax", "equinox", "optax"):
     import diffrax
     import equinox as eqx
     import optax
-    out = []
-    for s in shardings():
+    def run(s):
       x = jax.device_put(numbers(16, 2), s)
       field = eqx.nn.MLP(2, 2, 8, 1, key=jax.random.key(0))
       method = optax.sgd(0.05)
@@ -70,8 +70,8 @@ if has("diffrax", "equinox", "optax"):
       for _ in range(3):
         field, state, value = step(field, state, x)
         values.append(value)
-      out.append((values, jax.tree.leaves(eqx.filter(field, eqx.is_array))))
-    return out
+      return (values, jax.tree.leaves(eqx.filter(field, eqx.is_array)))
+    return under_shardings(run)
 
   def case_diffrax_noise():
     import diffrax
