@@ -25,11 +25,8 @@ Instruction* choice(const Instruction& product, ir::Builder& b) {
 }  // namespace
 
 std::size_t select_by_predicates(ir::Module* module) {
-  static const ir::PatternSet& patterns = ir::keep([] {
-    ir::PatternSet out("select-by-predicates");
-    out.add(Opcode::multiply, choice);
-    return out;
-  }());
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("select-by-predicates").add(Opcode::multiply, choice));
   return ir::walk_and_apply_patterns(module, patterns);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "src/base/contains.h"
 #include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
@@ -12,10 +13,6 @@ namespace {
 
 using ir::Instruction;
 using ir::Opcode;
-
-bool is_among(const Dims& dims, std::int64_t d) {
-  return std::find(dims.begin(), dims.end(), d) != dims.end();
-}
 
 /// Whether equal numbers combined are the number; sums are a product with how many there are.
 bool keeps_equal(Opcode op) {
@@ -42,12 +39,12 @@ Instruction* reduced_broadcast(const Instruction& i, ir::Builder& b) {
   bool any = false;
   for (std::int64_t d = 0; d < x.shape.rank(); ++d) {
     number.push_back(std::int64_t(left.size()));
-    if (is_among(reduced, d) && !is_among(made_of, d)) {
+    if (contains(reduced, d) && !contains(made_of, d)) {
       count *= x.shape.dim(d);
       any = true;
       continue;
     }
-    if (is_among(reduced, d)) rest.push_back(std::int64_t(left.size()));
+    if (contains(reduced, d)) rest.push_back(std::int64_t(left.size()));
     left.push_back(x.shape.dim(d));
   }
   const bool sums = *op == Opcode::add;

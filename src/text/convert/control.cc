@@ -60,7 +60,7 @@ void Conversions::conditional(Operation& op) {
   set_results(op, Opcode::conditional, std::move(operands), {}, op.regions);
 }
 
-void Conversions::call_function(Operation& op, std::string_view symbol) {
+Instruction* Conversions::call_function(Operation& op, std::string_view symbol) {
   std::string_view name = symbol;
   if (!name.empty() && name[0] == '@') name.remove_prefix(1);
   if (name.size() > 1 && name[0] == '"') name = name.substr(1, name.size() - 2);
@@ -93,14 +93,11 @@ void Conversions::call_function(Operation& op, std::string_view symbol) {
     }
     fail(op, "doesn't fit function @" + std::string(name) + ", which is " + text + results + ")");
   }
-  set_results(op, Opcode::call, op.operands, {}, {f.computation});
+  return set_results(op, Opcode::call, op.operands, {}, {f.computation});
 }
 
 void Conversions::call(Operation& op) {
-  call_function(op, need(op, "callee").value);
-  Instruction* call = current()->instructions().back().get();
-  while (call->opcode != Opcode::call) call = call->operand(0);
-  set_call_attributes(op, call);
+  set_call_attributes(op, call_function(op, need(op, "callee").value));
 }
 
 void Conversions::composite(Operation& op) {

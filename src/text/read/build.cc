@@ -70,18 +70,20 @@ void InstructionBuilder::set(Operation& op, Opcode opcode, std::vector<Instructi
                           std::move(called)));
 }
 
-void InstructionBuilder::set_results(Operation& op, Opcode opcode,
-                                     std::vector<Instruction*> operands, ir::Attributes attributes,
-                                     std::vector<ir::Computation*> called) {
+Instruction* InstructionBuilder::set_results(Operation& op, Opcode opcode,
+                                             std::vector<Instruction*> operands,
+                                             ir::Attributes attributes,
+                                             std::vector<ir::Computation*> called) {
   if (op.results.size() == 1) {
     set(op, opcode, std::move(operands), std::move(attributes), std::move(called));
-    return;
+    return op.values.back();
   }
   std::vector<Shape> shapes;
   for (const Shape* s : op.results) shapes.push_back(*s);
   Instruction* tuple = add(op, opcode, Shape::tuple(std::move(shapes)), std::move(operands),
                            std::move(attributes), std::move(called));
   unpack(op, tuple, op.results.size());
+  return tuple;
 }
 
 void InstructionBuilder::unpack(Operation& op, Instruction* tuple, std::size_t count) {

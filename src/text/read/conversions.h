@@ -248,7 +248,7 @@ class Conversions : public InstructionBuilder {
   /// `x` where `source` is this device's place, else zeros.
   ir::Instruction* only_at(const Operation& op, ir::Instruction* x, ir::Instruction* source,
                            ir::Instruction* place, ir::Direction direction);
-  void call_function(Operation& op, std::string_view symbol);
+  ir::Instruction* call_function(Operation& op, std::string_view symbol);
 
   std::unordered_map<std::string_view, Function*> by_name_;
   std::unordered_map<const char*, std::pair<Literal, const Shape*>> constants_read_;

@@ -110,9 +110,11 @@ class InstructionBuilder {
   /// The one result with the type that the text gives.
   void set(Operation& op, ir::Opcode opcode, std::vector<ir::Instruction*> operands,
            ir::Attributes attributes = {}, std::vector<ir::Computation*> called = {});
-  /// Several results: a tuple and its elements; one: as set().
-  void set_results(Operation& op, ir::Opcode opcode, std::vector<ir::Instruction*> operands,
-                   ir::Attributes attributes = {}, std::vector<ir::Computation*> called = {});
+  /// Several results: a tuple and its elements; one: as set(). Returns what makes them.
+  ir::Instruction* set_results(Operation& op, ir::Opcode opcode,
+                               std::vector<ir::Instruction*> operands,
+                               ir::Attributes attributes = {},
+                               std::vector<ir::Computation*> called = {});
   void unpack(Operation& op, ir::Instruction* tuple, std::size_t count);
   ir::Instruction* element(const Operation& op, ir::Instruction* tuple, std::size_t index);
   ir::Instruction* scalar_constant(const Operation& op, DType dtype, double value);

@@ -208,8 +208,8 @@ bool sort_by_keys(const SortAttrs& attrs, Scratch* s) {
     if (!sorted) sort_integers(n, {0, n}, s);
     while (order.limit >= 0 && n > 0 && s->integers[s->index[n - 1]] >= order.limit) --n;
   }
-  // The key that counts least first: each sort keeps the order of what it finds equal.
-  // The last sort alone needn't be whole.
+  // The key that counts least first: each sort keeps the order of what it finds equal. Only the
+  // last one may leave out what isn't read.
   for (std::size_t key = order.keys.size(); key-- > 0;) {
     if (!load_keys(order.keys[key], attrs.n, s)) return false;
     sort_integers(n, key == 0 ? attrs.part : SortedPart{0, n}, s);
