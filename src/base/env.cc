@@ -74,6 +74,8 @@ const std::vector<EnvVariable>& env_table() {
       {"TESSERA_JIT", "choice:auto|always|off", "auto",
        "which kernels are compiled for this machine: those that run long enough, all, or none; the "
        "others are interpreted"},
+      {"TESSERA_MAX_ISA", "choice:baseline|avx2|avx512", "avx512",
+       "the largest set of vector instructions that kernels use, of those that the processor has"},
       {"TESSERA_TIERED_COMPILATION", "choice:on|off|quick", "on",
        "whether kernels that are compiled get quick code at first, which optimized code replaces "
        "when it has been made in the background; off: optimized code at once; quick: it stays"},

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "src/base/env.h"
+
 namespace tessera::codegen {
 namespace {
 
@@ -22,13 +24,25 @@ InstructionSet of_machine() {
 #endif
 }
 
+InstructionSet of_environment() {
+  const auto most = env_choice("TESSERA_MAX_ISA");
+  if (most == "baseline") return InstructionSet::baseline;
+  return most == "avx2" ? InstructionSet::avx2 : InstructionSet::avx512;
+}
+
 std::atomic<InstructionSet> limit{InstructionSet::avx512};
 
 }  // namespace
 
 InstructionSet instruction_set() {
-  static const InstructionSet machine = of_machine();
+  static const InstructionSet machine = std::min(of_machine(), of_environment());
   return std::min(machine, limit.load(std::memory_order_relaxed));
+}
+
+const char* level_of_environment() {
+  const InstructionSet most = of_environment();
+  if (most >= of_machine()) return "";
+  return most == InstructionSet::avx2 ? "x86-64-v3" : "x86-64";
 }
 
 bool is_intel() {

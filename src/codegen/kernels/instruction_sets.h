@@ -9,8 +9,12 @@ namespace tessera::codegen {
 
 enum class InstructionSet : std::uint8_t { baseline, avx2, avx512 };
 
-/// The largest set that this machine has, at most that of limit_instruction_set.
+/// The largest set that this machine has, at most those of TESSERA_MAX_ISA, when first asked for,
+/// and of limit_instruction_set.
 InstructionSet instruction_set();
+/// The level of the x86-64 ABI for which code is compiled if TESSERA_MAX_ISA is less than what this
+/// machine has; else empty.
+const char* level_of_environment();
 /// Whether this is a processor of Intel's: for choices that were measured on it.
 bool is_intel();
 /// For tests of all versions: what is made from now on uses no larger set.

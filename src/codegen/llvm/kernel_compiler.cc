@@ -52,6 +52,7 @@ Machine of_level(const std::string& cpu, bool vector_math) {
   Machine m;
   m.vector_math = vector_math;
   m.cpu = cpu;
+  if (cpu == "x86-64") return m;
   const bool wide = cpu == "x86-64-v4";
   m.vector_bytes = wide ? 64 : 32;
   m.vector_abi = wide ? 'e' : 'd';

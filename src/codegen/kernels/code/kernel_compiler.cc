@@ -18,6 +18,7 @@
 #include "src/codegen/kernels/code/code_cache.h"
 #include "src/codegen/kernels/code/code_identity.h"
 #include "src/codegen/kernels/code/embedded_code.h"
+#include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {
@@ -41,7 +42,8 @@ Found find_module() {
       // What calls the code, and says how its elements are walked, must be of that build as well.
       const std::string caller = build_id(own_file()).value_or("");
       const std::string builds = *build + ' ' + caller + (has_vector_math() ? " libmvec " : " ");
-      return {file, builds + machine_identity(), builds};
+      const std::string level = level_of_environment();
+      return {file, builds + (level.empty() ? machine_identity() : "for " + level), builds};
     }
     tried += "\n  " + file;
   }
@@ -105,7 +107,7 @@ bool has_kernel_compiler() {
 namespace {
 
 KernelCompiler* loaded_compiler() {
-  static KernelCompiler* const once = load(found().file, "");
+  static KernelCompiler* const once = load(found().file, level_of_environment());
   return once;
 }
 

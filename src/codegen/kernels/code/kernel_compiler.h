@@ -121,7 +121,8 @@ std::shared_ptr<const KernelCode> code_of(const StepSource& source, const std::s
                                           double nanoseconds);
 
 /// The module's only symbol: a compiler that is never deleted, or null and why. `vector_math`:
-/// whether code may call the C library's. `cpu`: "x86-64-v3" or "x86-64-v4"; empty: this machine.
+/// whether code may call the C library's. `cpu`: "x86-64", "x86-64-v3" or "x86-64-v4"; empty: this
+/// machine.
 extern "C" using KernelCompilerFactory =
     KernelCompiler * (bool vector_math, const char* cpu, std::string* error);
 inline constexpr const char* kKernelCompilerFactory = "tessera_kernel_compiler";
