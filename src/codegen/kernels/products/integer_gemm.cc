@@ -19,7 +19,9 @@ namespace {
 
 #if defined(__x86_64__)
 /// Of what is packed of a and of b at a time.
-constexpr std::int64_t kDepth = 256, kRows = 48, kColumns = 1024, kTileRows = 6;
+constexpr std::int64_t kDepth = 256, kRows = 24, kColumns = 1024;
+/// Of a tile: its sums, by two vectors each, leave registers for products on their way to them.
+constexpr int tile_rows(int bytes) { return bytes == 64 ? 6 : 4; }
 
 /// Products of a packed block: `pairs` pairs of each of the rows of a ([rows][pairs]) and of the
 /// columns of b ([strip][pairs][columns of a strip]).
@@ -82,47 +84,59 @@ struct Pairs<64> {
 /// Columns of a strip: two vectors of sums.
 constexpr std::int64_t strip_of(int bytes) { return 2 * bytes / 4; }
 
-#define TESSERA_INTEGER_TILES(bytes, TARGET)                                               \
-  template <int rows>                                                                      \
-  TARGET void tile_##bytes(const PackedJob& job, std::int64_t row, const std::int16_t* b,  \
-                           std::int64_t column) {                                          \
-    using P = Pairs<bytes>;                                                                \
-    constexpr std::int64_t kLanes = bytes / 4;                                             \
-    typename P::V sum[rows][2];                                                            \
-    for (int r = 0; r < rows; ++r) sum[r][0] = sum[r][1] = P::zero();                      \
-    const std::int16_t* a = job.a + row * 2 * job.pairs;                                   \
-    for (std::int64_t k = 0; k < job.pairs; ++k, b += 4 * kLanes) {                        \
-      const typename P::V b0 = P::load(b), b1 = P::load(b + 2 * kLanes);                   \
-      _Pragma("GCC unroll 8") for (int r = 0; r < rows; ++r) {                             \
-        std::int32_t pair;                                                                 \
-        std::memcpy(&pair, a + (r * job.pairs + k) * 2, sizeof pair);                      \
-        const typename P::V x = P::splat(pair);                                            \
-        sum[r][0] = P::add(sum[r][0], P::madd(x, b0));                                     \
-        sum[r][1] = P::add(sum[r][1], P::madd(x, b1));                                     \
-      }                                                                                    \
-    }                                                                                      \
-    const std::int64_t width = std::min<std::int64_t>(2 * kLanes, job.columns - column);   \
-    for (int r = 0; r < rows; ++r) {                                                       \
-      std::int32_t made[2 * kLanes];                                                       \
-      P::store(made, sum[r][0]);                                                           \
-      P::store(made + kLanes, sum[r][1]);                                                  \
-      auto* to = reinterpret_cast<std::uint32_t*>(job.c + (row + r) * job.c_row + column); \
-      for (std::int64_t n = 0; n < width; ++n) {                                           \
-        to[n] = std::uint32_t(made[n]) + (job.accumulate ? to[n] : 0);                     \
-      }                                                                                    \
-    }                                                                                      \
-  }                                                                                        \
-  TARGET void block_##bytes(const PackedJob& job) {                                        \
-    constexpr std::int64_t kStrip = strip_of(bytes);                                       \
-    for (std::int64_t column = 0; column < job.columns; column += kStrip) {                \
-      const std::int16_t* b = job.b + column * 2 * job.pairs;                              \
-      std::int64_t row = 0;                                                                \
-      for (; row + kTileRows <= job.rows; row += kTileRows) {                              \
-        tile_##bytes<int(kTileRows)>(job, row, b, column);                                 \
-      }                                                                                    \
-      for (; row + 2 <= job.rows; row += 2) tile_##bytes<2>(job, row, b, column);          \
-      for (; row < job.rows; ++row) tile_##bytes<1>(job, row, b, column);                  \
-    }                                                                                      \
+#define TESSERA_INTEGER_TILES(bytes, TARGET)                                                \
+  template <int rows>                                                                       \
+  TARGET void tile_##bytes(const PackedJob& job, std::int64_t row, const std::int16_t* b,   \
+                           std::int64_t column) {                                           \
+    using P = Pairs<bytes>;                                                                 \
+    constexpr std::int64_t kLanes = bytes / 4;                                              \
+    typename P::V sum[rows][2];                                                             \
+    for (int r = 0; r < rows; ++r) sum[r][0] = sum[r][1] = P::zero();                       \
+    const std::int16_t* a = job.a + row * 2 * job.pairs;                                    \
+    _Pragma("GCC unroll 4") for (std::int64_t k = 0; k < job.pairs; ++k, b += 4 * kLanes) { \
+      const typename P::V b0 = P::load(b), b1 = P::load(b + 2 * kLanes);                    \
+      _Pragma("GCC unroll 8") for (int r = 0; r < rows; ++r) {                              \
+        std::int32_t pair;                                                                  \
+        std::memcpy(&pair, a + (r * job.pairs + k) * 2, sizeof pair);                       \
+        const typename P::V x = P::splat(pair);                                             \
+        sum[r][0] = P::add(sum[r][0], P::madd(x, b0));                                      \
+        sum[r][1] = P::add(sum[r][1], P::madd(x, b1));                                      \
+      }                                                                                     \
+    }                                                                                       \
+    const std::int64_t width = std::min<std::int64_t>(2 * kLanes, job.columns - column);    \
+    if (width == 2 * kLanes) {                                                              \
+      std::int32_t* to = job.c + row * job.c_row + column;                                  \
+      _Pragma("GCC unroll 8") for (int r = 0; r < rows; ++r, to += job.c_row) {             \
+        if (job.accumulate) {                                                               \
+          sum[r][0] = P::add(sum[r][0], P::load(to));                                       \
+          sum[r][1] = P::add(sum[r][1], P::load(to + kLanes));                              \
+        }                                                                                   \
+        P::store(to, sum[r][0]);                                                            \
+        P::store(to + kLanes, sum[r][1]);                                                   \
+      }                                                                                     \
+      return;                                                                               \
+    }                                                                                       \
+    for (int r = 0; r < rows; ++r) {                                                        \
+      std::int32_t made[2 * kLanes];                                                        \
+      P::store(made, sum[r][0]);                                                            \
+      P::store(made + kLanes, sum[r][1]);                                                   \
+      auto* to = reinterpret_cast<std::uint32_t*>(job.c + (row + r) * job.c_row + column);  \
+      for (std::int64_t n = 0; n < width; ++n) {                                            \
+        to[n] = std::uint32_t(made[n]) + (job.accumulate ? to[n] : 0);                      \
+      }                                                                                     \
+    }                                                                                       \
+  }                                                                                         \
+  TARGET void block_##bytes(const PackedJob& job) {                                         \
+    constexpr std::int64_t kStrip = strip_of(bytes), kTileRows = tile_rows(bytes);          \
+    for (std::int64_t column = 0; column < job.columns; column += kStrip) {                 \
+      const std::int16_t* b = job.b + column * 2 * job.pairs;                               \
+      std::int64_t row = 0;                                                                 \
+      for (; row + kTileRows <= job.rows; row += kTileRows) {                               \
+        tile_##bytes<int(kTileRows)>(job, row, b, column);                                  \
+      }                                                                                     \
+      for (; row + 2 <= job.rows; row += 2) tile_##bytes<2>(job, row, b, column);           \
+      for (; row < job.rows; ++row) tile_##bytes<1>(job, row, b, column);                   \
+    }                                                                                       \
   }
 TESSERA_INTEGER_TILES(16, __attribute__((target("sse2"))))
 TESSERA_INTEGER_TILES(32, TESSERA_FOR_AVX2)
@@ -134,7 +148,19 @@ template <class B>
 void pack_columns(const B* from, std::int64_t b_row, std::int64_t b_column, std::int64_t depth,
                   std::int64_t width, std::int64_t strip, std::int16_t* to) {
   if (width < strip || depth % 2 != 0) std::fill_n(to, (depth + 1) / 2 * 2 * strip, 0);
-  for (std::int64_t k = 0; k < depth; ++k) {
+  std::int64_t k = 0;
+  if (b_column == 1) {
+    for (; k + 2 <= depth; k += 2) {
+      const B* const row = from + k * b_row;
+      const B* const next = row + b_row;
+      std::int16_t* const out = to + k * strip;
+      for (std::int64_t n = 0; n < width; ++n) {
+        out[2 * n] = std::int16_t(row[n]);
+        out[2 * n + 1] = std::int16_t(next[n]);
+      }
+    }
+  }
+  for (; k < depth; ++k) {
     const B* row = from + k * b_row;
     std::int16_t* out = to + k / 2 * 2 * strip + k % 2;
     for (std::int64_t n = 0; n < width; ++n) out[2 * n] = std::int16_t(row[n * b_column]);
@@ -144,7 +170,12 @@ template <class A>
 void pack_rows(const A* from, std::int64_t a_row, std::int64_t a_column, std::int64_t rows,
                std::int64_t depth, std::int16_t* to) {
   for (std::int64_t r = 0; r < rows; ++r, from += a_row) {
-    for (std::int64_t k = 0; k < depth; ++k) *to++ = std::int16_t(from[k * a_column]);
+    if (a_column == 1) {
+      for (std::int64_t k = 0; k < depth; ++k) to[k] = std::int16_t(from[k]);
+    } else {
+      for (std::int64_t k = 0; k < depth; ++k) to[k] = std::int16_t(from[k * a_column]);
+    }
+    to += depth;
     if (depth % 2 != 0) *to++ = 0;
   }
 }
