@@ -20,9 +20,11 @@ namespace {
 
 using runtime::KernelCall;
 
-/// Positions that are summed up side by side, and vectors of features of a unit.
+/// Positions that are summed up side by side.
 constexpr int kPositions = 8;
-constexpr std::int64_t kUnitVectors = 4, kMostVectorBytes = 64;
+/// Vectors of features of a unit: more of short lines, as a unit takes time to begin.
+constexpr std::int64_t kLeastUnitVectors = 8, kMostUnitVectors = 16, kUnitSums = 112;
+constexpr std::int64_t kMostVectorBytes = 64;
 /// Of blocks whose taps are neighbours.
 constexpr int kLeastPositions = 4;
 
@@ -142,6 +144,8 @@ struct Neighbours {
   using Simd = Vectors<T, bytes>;
   using V = typename Simd::V;
   static constexpr std::int64_t kLanes = Simd::kLanes;
+  /// Vectors are lines of the cache. With shorter ones loads are what takes the time.
+  static constexpr bool kAsks = bytes == 64;
 
   /// What is seen, [left, span - right) of all that there would be if the input had no ends.
   struct Seen {
@@ -156,6 +160,8 @@ struct Neighbours {
     constexpr int kSpan = (positions - 1) * stride + taps;
     V sum[positions] = {};
     for (std::int64_t r = 0; r < line.row_count; ++r) {
+      // What the lines before haven't seen is asked for where the next positions see it.
+      const bool is_new = kAsks && r + stride >= line.row_count;
       const T* const x = line.input + (line.rows[r].input + in);
       const T* const w = line.filter + line.rows[r].filter;
       V factor[taps];
@@ -165,6 +171,9 @@ struct Neighbours {
       for (int j = left; j < kSpan - right; ++j) {
         if (asks && (j < seen.left || j >= kSpan - seen.right)) continue;
         const V v = Simd::load(x + j * line.input_step);
+        if (is_new && j >= taps - stride) {
+          __builtin_prefetch(x + (j + positions * stride) * line.input_step);
+        }
 #pragma GCC unroll 8
         for (int p = 0; p < positions; ++p) {
           const int t = j - p * stride;
@@ -283,7 +292,8 @@ class Work {
     row.filter = filter_ + feature;
     row.input = input_ + unit * c.input.batch + feature;
     row.out = out_ + unit * c.result.batch + feature;
-    std::vector<TapRun> taps;
+    std::vector<TapRun>& taps = taps_;
+    taps.clear();
     for (std::size_t d = 0; d < outer; ++d) {
       taps.push_back(taps_of(c.window[d], c.in[d], position[d]));
       row.out += position[d] * c.result.spatial[d];
@@ -348,6 +358,7 @@ class Work {
   const T* filter_;
   T* out_;
   std::vector<Term> terms_;
+  std::vector<TapRun> taps_;
 };
 
 template <class T>
@@ -371,7 +382,9 @@ KernelDescriptor depthwise_convolution_kernel(const ConvolutionProblem& c, DType
   a.segments = segments_of(c.window.back(), c.in.back(), c.out.back());
   // Units have about equal numbers of features, in whole vectors but for the last.
   const std::int64_t lanes = kMostVectorBytes / std::int64_t(byte_size(type));
-  const std::int64_t blocks = (c.groups + kUnitVectors * lanes - 1) / (kUnitVectors * lanes);
+  const std::int64_t most = lanes * std::clamp(kUnitSums / std::max<std::int64_t>(c.out.back(), 1),
+                                               kLeastUnitVectors, kMostUnitVectors);
+  const std::int64_t blocks = (c.groups + most - 1) / most;
   a.features = ((c.groups + blocks - 1) / blocks + lanes - 1) / lanes * lanes;
   const ir::WindowDim& w = c.window.back();
   a.has_neighbours = type == DType::f32 && c.per_group == 1 && w.lhs_dilation == 1 &&
