@@ -115,16 +115,17 @@ class PaddedWork {
     gemm.a_row = a_.copies && !a_.features_last ? 1 : a_.rows.advance * position;
     gemm.b_row = c.filter.batch;
     gemm.c_row = a_.rows.step * c.result.spatial.back();
-    lots_.clear();
-    for (std::int64_t b = 0; b < images; ++b) {
-      for (std::int64_t y = 0; y < count; ++y) {
-        lots_.push_back(
-            {b * image + y * a_.lines.advance * line, b * c.result.batch + y * line_step});
-      }
-    }
-    gemm.lots = lots_.data();
-    gemm.lot_count = std::int64_t(lots_.size());
     for (const RowPhase& phase : a_.rows.phases) {
+      const std::int64_t of_line = a_.joins_taps ? 1 : phase.taps.count;
+      list_lots(
+          lines.taps, top, count, of_line,
+          [&](std::int64_t b, std::int64_t y) {
+            return typename BatchGemm<T>::Lot{b * image + y * a_.lines.advance * line,
+                                              b * c.result.batch + y * line_step};
+          },
+          images);
+      gemm.lots = lots_.data();
+      gemm.lot_count = std::int64_t(lots_.size());
       terms_.clear();
       for (std::size_t p = 0; p < planes_.size(); ++p) {
         const T* const in =
@@ -161,6 +162,32 @@ class PaddedWork {
   std::int64_t place(std::size_t dim, std::int64_t tap) const {
     const ir::WindowDim& w = a_.c.window[dim];
     return (w.reversal ? w.size - 1 - tap : tap) * a_.c.filter.spatial[dim];
+  }
+
+  /// A lot for each line of each image. Lines whose window reaches beyond the input have the terms
+  /// of the taps alone that see it: they come behind those that have all terms.
+  template <class Place>
+  void list_lots(const TapRun& taps, std::int64_t top, std::int64_t count, std::int64_t of_line,
+                 const Place& place, std::int64_t images) {
+    const std::int64_t in = a_.c.in[a_.c.window.size() - 2];
+    lots_.clear();
+    for (const bool inside : {true, false}) {
+      for (std::int64_t y = 0; y < count; ++y) {
+        const std::int64_t first = top + y * a_.lines.advance;
+        std::int64_t begin = 0, end = taps.count;
+        if (planes_.size() == 1) {
+          while (begin < end && first + begin * taps.advance < 0) ++begin;
+          while (end > begin && first + (end - 1) * taps.advance >= in) --end;
+        }
+        if ((begin == 0 && end == taps.count) != inside) continue;
+        for (std::int64_t b = 0; b < images; ++b) {
+          lots_.push_back(place(b, y));
+          if (inside) continue;
+          lots_.back().begin = begin * of_line;
+          lots_.back().end = end * of_line;
+        }
+      }
+    }
   }
 
   /// Terms of all taps of lines and rows of a phase.

@@ -27,9 +27,11 @@ struct BatchGemm {
   T* c = nullptr;
   std::int64_t c_row = 0;
   bool accumulate = false;
-  /// The same for several lots of m rows, which begin so far behind those of the terms and of c.
+  /// The same for several lots of m rows, which begin so far behind those of the terms and of c,
+  /// and have terms [begin, end) alone.
   struct Lot {
     std::int64_t a = 0, c = 0;
+    std::int64_t begin = 0, end = INT64_MAX;
   };
   const Lot* lots = nullptr;
   std::int64_t lot_count = 1;  ///< one at no distance if there are no lots

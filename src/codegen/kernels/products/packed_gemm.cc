@@ -299,6 +299,12 @@ TESSERA_VERSIONS(block_version, run_block, BlockJob<T>)
 }  // namespace
 
 bool packed_gemm_pays(std::int64_t m, std::int64_t n, std::int64_t k) {
+  // A few rows that leave much of the last tile empty: those of batch_gemm are of any height.
+  constexpr std::int64_t kRows = rows_of(64);
+  if (instruction_set() == InstructionSet::avx512 && !is_intel() && m < 8 * kRows &&
+      10 * ((m + kRows - 1) / kRows * kRows - m) > m) {
+    return false;
+  }
   return instruction_set() != InstructionSet::baseline && m >= 32 && n >= 160 && k >= 32 &&
          double(m) * double(n) * double(k) > 4e5;
 }
