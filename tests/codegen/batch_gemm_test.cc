@@ -134,6 +134,59 @@ TYPED_TEST(BatchGemmTest, MultipliesThinMatrices) {
   }
 }
 
+// Tiles go across lots of a few rows, and those with fewer terms don't read the others, whatever is
+// packed and asked for ahead.
+TYPED_TEST(BatchGemmTest, LotsHaveTermsOfTheirOwn) {
+  using T = TypeParam;
+  using Lot = typename BatchGemm<T>::Lot;
+  for (int trial = 0; trial < 120; ++trial) {
+    SCOPED_TRACE(trial);
+    limit_instruction_set(InstructionSet(this->below(3)));
+    const std::int64_t m = 1 + this->below(12), lots = 1 + this->below(9), n = 1 + this->below(300);
+    const std::int64_t count = 1 + this->below(5), k = 1 + this->below(300), gap = this->below(3);
+    const std::int64_t c_lot = (m + gap) * n, a_lot = (m + gap) * k;
+    const auto a = this->numbers(lots * a_lot + count), b = this->numbers(count * k * n);
+    std::vector<typename BatchGemm<T>::Term> terms;
+    for (std::int64_t t = 0; t < count; ++t)
+      terms.push_back({a.data() + t, b.data() + t * k * n, k});
+    std::vector<Lot> places;
+    for (std::int64_t l = 0; l < lots; ++l) {
+      // In any order in memory.
+      const std::int64_t at = (l * 7 + 3) % lots == l ? l : lots - 1 - l;
+      places.push_back({at * a_lot, l * c_lot});
+      if (this->below(3) == 0) {
+        places.back().begin = this->below(count);
+        places.back().end = places.back().begin + this->below(count + 1 - places.back().begin);
+      }
+    }
+    std::vector<T> c(std::size_t(lots * c_lot), T(-7));
+    BatchGemm<T> job;
+    job.terms = terms.data();
+    job.count = count;
+    job.m = m;
+    job.n = n;
+    job.a_row = k;
+    job.b_row = n;
+    job.c = c.data();
+    job.c_row = n;
+    job.lots = places.data();
+    job.lot_count = lots;
+    batch_gemm(job);
+    for (std::int64_t i = 0; i < lots * c_lot; ++i) {
+      const Lot& lot = places[std::size_t(i / c_lot)];
+      const std::int64_t row = i % c_lot / n, column = i % n;
+      double want = row < m ? 0 : -7;
+      for (std::int64_t t = lot.begin; t < std::min(lot.end, count) && row < m; ++t) {
+        for (std::int64_t p = 0; p < k; ++p) {
+          want += double(terms[std::size_t(t)].a[lot.a + row * k + p]) *
+                  double(b[std::size_t((t * k + p) * n + column)]);
+        }
+      }
+      ASSERT_NEAR(double(c[std::size_t(i)]), want, this->tolerance(count * k)) << i;
+    }
+  }
+}
+
 // What isn't finite stays where it belongs, also beside columns that fill no vector.
 TYPED_TEST(BatchGemmTest, DoesNotMixColumns) {
   using T = TypeParam;
