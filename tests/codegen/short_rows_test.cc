@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops over dims that are shorter than vectors: what is read along them, and what is put together.
 #include "tests/codegen/random_case.h"
+#include "tests/support/loop_text.h"
 
 namespace tessera::testing {
 namespace {
@@ -143,6 +144,50 @@ TEST(ShortRows, AreReducedAsTheyAre) {
     const Opcode op = extremum ? (r.chance(0.5) ? Opcode::maximum : Opcode::minimum) : Opcode::add;
     Instruction* init = p.argument(r.literal(t, {}));
     p.check(p.b.reduce(d, init, {2}, ir::scalar_computation(&p.module, op, t)), seed, 300);
+  }
+}
+
+// Rows of several vectors are written where they belong, whole and in part; and what is made of a
+// concatenation in a short loop, whose elements are no whole number of periods.
+TEST(ShortRows, StandAmongOthers) {
+  const WithVariable jit("TESSERA_JIT", "always");
+  Random r(7);
+  for (int n = 0; n < 12; ++n) {
+    const std::int64_t rows = 1 + r.below(300), a = 1 + r.below(40), b = 1 + r.below(40);
+    Program p;
+    Instruction* x = p.argument(r.literal(DType::f32, {rows, a}));
+    Instruction* y = p.argument(r.literal(DType::f32, {rows, b}));
+    Instruction* both =
+        p.b.concatenate({p.b.binary(Opcode::multiply, x, x), y, p.b.unary(Opcode::negate, y)}, 1);
+    p.check(p.b.tuple({both}), std::uint64_t(n), 0);
+  }
+}
+
+TEST(ShortRows, InLoopsOfAnyLength) {
+  for (const int rows : {1, 5, 8, 21, 33, 100}) {
+    const std::string whole = "f32[" + std::to_string(rows) + ",3]",
+                      column = "f32[" + std::to_string(rows) + ",1]";
+    const auto slice = [&](int k) {
+      return " " + column + " slice(x), slice={[0:" + std::to_string(rows) + "], [" +
+             std::to_string(k) + ":" + std::to_string(k + 1) + "]}\n";
+    };
+    const CountedLoopText loop("n", {{"x", whole}});
+    const std::string text =
+        "HloModule rows\n" + loop.condition("condition", 3) +
+        loop.body("body",
+                  "  a =" + slice(0) + "  b =" + slice(1) + "  c =" + slice(2) +
+                      "  ab = " + column + " multiply(a, b)\n  bc = " + column +
+                      " subtract(b, c)\n  ca = " + column + " negate(c)\n  both = " + whole +
+                      " concatenate(ab, bc, ca), dimensions={1}\n  next = " + whole +
+                      " add(x, both)\n",
+                  "next") +
+        "ENTRY main {\n  x = " + whole + " parameter(0)\n" + loop.loop("loop", "x") +
+        "  ROOT out = " + whole + " get-tuple-element(loop), index=1\n}\n";
+    SCOPED_TRACE(text);
+    const std::unique_ptr<ir::Module> module = ir::parse_hlo(text);
+    Random r(std::uint64_t(rows) + 1);
+    const std::vector<Literal> arguments = {r.literal(DType::f32, {rows, 3})};
+    expect_results(*module, arguments, evaluator::evaluate(*module, arguments), 100);
   }
 }
 

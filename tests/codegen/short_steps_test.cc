@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops of short steps are one step, and so are short steps of other loops. They compute what they
 // did apart.
+#include "src/codegen/kernels/loops/loop_nest.h"
+#include "src/codegen/kernels/loops/step_program.h"
+#include "src/codegen/plan/plan_builder.h"
 #include "tests/codegen/random_case.h"
 #include "tests/support/loop_text.h"
 
@@ -98,6 +101,59 @@ TEST(ShortSteps, MayChangeAPartOfAnArray) {
   next.1 = f32[8,16] add(again, changed)
   next.2 = f32[8,16] multiply(again, a))",
         3);
+}
+
+/// Every link of the loop that is the module's only step is a loop of which code can be made.
+void expect_code_for_all(const std::string& text) {
+  SCOPED_TRACE(text);
+  const std::unique_ptr<ir::Module> module = ir::parse_hlo(text);
+  const codegen::PlannedProgram planned = codegen::plan_program(*module);
+  std::size_t links = 0;
+  for (const runtime::Step& step : planned.built.plan.entry.steps) {
+    const auto* task = std::get_if<runtime::KernelTask>(&step.what);
+    const auto* steps =
+        task == nullptr ? nullptr
+                        : planned.kernels.at(task->kernel).body.as<codegen::KernelBody::Steps>();
+    if (steps == nullptr) continue;
+    codegen::for_each_link(steps->program->steps, [&](const auto& link) {
+      ++links;
+      const codegen::LoopExpr* loop = link.kernel.body.loop();
+      EXPECT_TRUE(loop != nullptr && !codegen::nest_of(*loop, true).any_made) << link.kernel.key;
+    });
+  }
+  EXPECT_GT(links, 0U);
+}
+
+// Rows that are computed and put together are made where they stand, with what is done to all.
+TEST(ShortSteps, MakePartsOfAnArray) {
+  const std::string parts = R"(
+  top = f32[3,16] slice(b), slice={[0:3], [0:16]}
+  rest = f32[5,16] slice(b), slice={[3:8], [0:16]}
+  squares = f32[3,16] multiply(top, top)
+  negated = f32[5,16] negate(rest)
+)";
+  // They read rows that others write, the same ones, and those of two concatenations.
+  for (const std::string lines : {R"(
+  turned = f32[8,16] concatenate(negated, squares), dimensions={0}
+  next.1 = f32[8,16] add(a, a)
+  next.2 = f32[8,16] add(b, turned))",
+                                  R"(
+  kept = f32[8,16] concatenate(squares, negated), dimensions={0}
+  next.1 = f32[8,16] add(a, a)
+  next.2 = f32[8,16] add(b, kept))",
+                                  R"(
+  more = f32[3,16] add(top, top)
+  sizes = f32[5,16] abs(rest)
+  kept = f32[8,16] concatenate(more, sizes), dimensions={0}
+  turned = f32[8,16] concatenate(negated, squares), dimensions={0}
+  rows = s32[8,16] iota(), iota_dimension=0
+  numbers = f32[8,16] convert(rows)
+  sum = f32[8,16] add(turned, kept)
+  next.1 = f32[8,16] multiply(sum, numbers)
+  next.2 = f32[8,16] add(b, b))"}) {
+    check(parts + lines, 1);
+    expect_code_for_all(loop_of(parts + lines, "f32[]", " add(c, none)", 5));
+  }
 }
 
 // Arrays may change places.

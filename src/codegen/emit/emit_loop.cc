@@ -26,9 +26,6 @@ std::string key_of(DType t, const ComposedView& m) {
   return key.take();
 }
 
-/// Loops walk longer rows by themselves.
-constexpr std::int64_t kLongRow = 64;
-
 /// Of an element of a gather, in nanoseconds: each index vector is looked at.
 double finding_rows(const ir::Instruction& gather) {
   return prices::index::kRowInLoop /
@@ -47,12 +44,17 @@ Value Loop::value(const ir::Instruction& i, int stack) {
 
 int Loop::push(int parent, const ir::Instruction& view, std::size_t operand) {
   const auto [it, added] = frame_ids_.try_emplace({&view, operand, parent}, int(frames_.size()));
-  if (added) frames_.push_back({&view, operand, {}, parent});
+  if (added) frames_.push_back({&view, operand, {}, parent, {}});
   return it->second;
 }
 
 int Loop::push(const Dims& order) {
-  frames_.push_back({nullptr, 0, order, 0});
+  frames_.push_back({nullptr, 0, order, 0, {}});
+  return int(frames_.size()) - 1;
+}
+
+int Loop::push(const Segment& segment) {
+  frames_.push_back({nullptr, 0, {}, 0, segment});
   return int(frames_.size()) - 1;
 }
 
@@ -67,7 +69,7 @@ Value Loop::make(const ir::Instruction& i, int stack) {
   if (i.is(Opcode::iota)) return stack == 0 ? iota(i) : affine(i, stack);
   if (e_->fuses_producers(i)) return with_producers(i, stack);
   if (is_element_gather(i)) return taken(i, stack);
-  if (i.is(Opcode::gather)) return gathered(i);
+  if (i.is(Opcode::gather)) return stack == 0 ? gathered(i) : nothing(i.shape.dtype);
   if (!is_view(i)) return operation(i, stack);
   const ir::Instruction& source = *i.operand(0);
   if (i.is(Opcode::reshape) && stack == 0) return value(source, 0);
@@ -102,9 +104,13 @@ Value Loop::iota(const ir::Instruction& i) {
 }
 
 Value Loop::affine(const ir::Instruction& iota, int stack) {
+  if (segment_ && !LoopBuilder::has_affine_iotas(iota.shape)) return nothing(iota.shape.dtype);
   ComposedView m = ComposedView::numbers(iota.shape.dims, iota.get<ir::IotaAttrs>().dim);
-  see_through(stack, iota, &m);
+  if (!see_through(stack, iota, &m)) return nothing(iota.shape.dtype);
   m.simplify();
+  if (segment_ && (!m.is_moved_box() || !m.pieces[0].starts.empty())) {
+    return nothing(iota.shape.dtype);
+  }
   const ComposedView::Piece& p = m.pieces[0];
   std::int64_t base = p.base;
   Dims strides;
@@ -141,9 +147,8 @@ Loop::Part Loop::part(const ir::Instruction& i, const Dims& order) {
 }
 
 Value Loop::with_producers(const ir::Instruction& i, int stack) {
-  if (i.is(Opcode::concatenate)) {
-    return stack == 0 && can_select(i) ? selected(i) : concatenated(i, stack);
-  }
+  if (i.is(Opcode::concatenate)) return with_parts(i, stack);
+  if (stack != 0) return nothing(i.shape.dtype);
   const ir::Instruction& of = *i.operand(1);
   Part indices = part(of, {});
   add_input(e_->slot(*i.operand(0)));
@@ -153,128 +158,6 @@ Value Loop::with_producers(const ir::Instruction& i, int stack) {
                                             std::max<double>(1, double(i.shape.element_count()));
   return builder_.source(i.shape.dtype, gathered_rows(i, std::move(indices.program)),
                          1 + int(indices.inputs.size()), each);
-}
-
-/// Seen through transposes it is a concatenation of the parts seen so.
-Value Loop::concatenated(const ir::Instruction& concatenate, int stack) {
-  Dims order = identity_order(concatenate.shape.rank());
-  for (int n = stack; n != 0; n = frames_[std::size_t(n)].parent) {
-    const Frame& f = frames_[std::size_t(n)];
-    order = reordered(order, f.view ? f.view->get<ir::DimensionsAttrs>().dims : f.order);
-  }
-  const auto dim =
-      std::find(order.begin(), order.end(), concatenate.get<ir::DimensionsAttrs>().dims.at(0)) -
-      order.begin();
-  std::vector<ConcatenationPart> parts;
-  double nanoseconds = 0;
-  int inputs = 0;
-  for (const ir::Instruction* o : concatenate.operands()) {
-    Part made = part(*o, stack == 0 ? Dims() : order);
-    for (const SlotId s : made.inputs) add_input(s);
-    const double time = made.program->nanoseconds * double(o->shape.element_count());
-    const bool compiled = worth_compiling(time, made.program.get());
-    nanoseconds += time;
-    inputs += int(made.inputs.size());
-    parts.push_back({std::move(made.program), int(made.inputs.size()),
-                     codegen::transposed(o->shape, order).dims, compiled});
-  }
-  nanoseconds /= std::max<double>(1, double(concatenate.shape.element_count()));
-  return builder_.source(concatenate.shape.dtype,
-                         concatenation(concatenate.shape.dtype, std::size_t(dim), std::move(parts)),
-                         inputs, nanoseconds);
-}
-
-namespace {
-
-/// Elements for one place in the dims before `dim`.
-std::int64_t row_from(const Dims& dims, std::int64_t dim) {
-  return element_count(Dims(dims.begin() + dim, dims.end()));
-}
-
-constexpr double kNever = 1e9;
-
-/// The time of an element of what is made on the fly for `i`, but for what is in `counted`; a long
-/// one if it can't be moved to another place in a row.
-double time_of_moved(Emitter& e, const ir::Instruction& i,
-                     std::set<const ir::Instruction*>* counted) {
-  if (!counted->insert(&i).second) return 0;
-  if (e.splat(i) || e.facts(i).known || !e.inlined(i)) return 0;
-  if (i.is(Opcode::iota) || i.is(Opcode::gather) || e.fuses_producers(i) || e.is_part(i)) {
-    return kNever;
-  }
-  // What has padding or starts, or is put together, has no one place in a row.
-  if (is_view(i) && (i.is(Opcode::dynamic_slice) || !(commutes(i) || i.is(Opcode::broadcast)))) {
-    return kNever;
-  }
-  const auto without_ones = [](Dims dims) {
-    dims.erase(std::remove(dims.begin(), dims.end(), 1), dims.end());
-    return dims;
-  };
-  // What is stored may be taken to have these dims.
-  const auto is_stored = [&e](const ir::Instruction& o) {
-    return !e.inlined(o) || e.facts(o).known;
-  };
-  if (i.is(Opcode::reshape) && !is_stored(*i.operand(0)) &&
-      without_ones(i.shape.dims) != without_ones(i.operand(0)->shape.dims)) {
-    return kNever;
-  }
-  const bool reads_through = i.is(Opcode::broadcast) && !keeps_count(i);
-  double sum = is_view(i) ? 0 : operation_cost(i);
-  for (const ir::Instruction* o : i.operands()) {
-    if (reads_through && e.inlined(*o) && !e.facts(*o).known) return kNever;
-    sum += time_of_moved(e, *o, counted);
-  }
-  return sum;
-}
-
-/// Calls f with what makes a part, and with the root of that.
-template <class F>
-auto with_part(Emitter** e, const ir::Instruction& part, F&& f) {
-  if (!(*e)->is_part(part)) return f(part);
-  Emitter body(*e, part, Emitter::Body::part);
-  Emitter* const outer = std::exchange(*e, &body);
-  auto out = f(*part.called().at(0)->root());
-  *e = outer;
-  return out;
-}
-
-}  // namespace
-
-/// Rows are short, and making every part for each element of one takes less than putting what is
-/// made of each by itself together.
-bool Loop::can_select(const ir::Instruction& concatenate) {
-  if (chosen_ != Chosen::short_rows || !has_kernel_compiler()) return false;
-  const Dims& dims = concatenate.shape.dims;
-  constexpr double kMostNanoseconds = 1.5;
-  if (row_from(dims, concatenate.get<ir::DimensionsAttrs>().dims.at(0)) >= kLongRow) return false;
-  double nanoseconds = 0;
-  for (const ir::Instruction* o : concatenate.operands()) {
-    nanoseconds += with_part(&e_, *o, [&](const ir::Instruction& root) {
-      std::set<const ir::Instruction*> counted;
-      return time_of_moved(*e_, root, &counted);
-    });
-  }
-  return nanoseconds * time_of_code(true) <= kMostNanoseconds;
-}
-
-Value Loop::selected(const ir::Instruction& concatenate) {
-  const std::int64_t dim = concatenate.get<ir::DimensionsAttrs>().dims.at(0);
-  const Value column = builder_.iota(DType::s32, concatenate.shape.dims, dim);
-  std::int64_t end = concatenate.shape.dims[std::size_t(dim)];
-  Value out;
-  for (std::size_t k = concatenate.operands().size(); k-- > 0;) {
-    const ir::Instruction& o = *concatenate.operand(k);
-    const int frame = push(0, concatenate, k);
-    // The parts of a concatenation share no values: in a fused program each has its own.
-    auto others = std::exchange(values_, {});
-    const Value made =
-        with_part(&e_, o, [&](const ir::Instruction& root) { return value(root, frame); });
-    values_ = std::move(others);
-    out = out.reg < 0 ? made : builder_.select(builder_.below(column, end), made, out);
-    end -= o.shape.dims[std::size_t(dim)];
-  }
-  has_selected_parts_ = true;
-  return out;
 }
 
 namespace {
@@ -330,16 +213,30 @@ Value Loop::selected(DType t, const ComposedView& m) {
 
 Value Loop::leaf(const ir::Instruction& i, int stack) {
   ComposedView m = composed(i, false);
-  see_through(stack, i, &m);
+  if (!see_through(stack, i, &m)) return nothing(i.shape.dtype);
   return read(i.shape.dtype, std::move(m));
 }
 
-void Loop::see_through(int stack, const ir::Instruction& i, ComposedView* m) {
+bool Loop::see_through(int stack, const ir::Instruction& i, ComposedView* m) {
   for (int s = stack; s != 0; s = frames_[std::size_t(s)].parent) {
     const Frame& f = frames_[std::size_t(s)];
-    TESSERA_CHECK(f.view ? apply_view(*f.view, f.operand, *this, m) : apply_transpose(f.order, m),
+    if (f.segment) {
+      apply_part(f.segment->dim, f.segment->begin, f.segment->size(), m);
+      continue;
+    }
+    const bool shown =
+        f.view ? apply_view(*f.view, f.operand, *this, m) : apply_transpose(f.order, m);
+    if (!shown && segment_) return false;
+    TESSERA_CHECK(shown,
                   "no way to read " + i.name + " as " + (f.view ? f.view->name : "transposed"));
   }
+  return true;
+}
+
+Value Loop::nothing(DType t) {
+  TESSERA_CHECK(segment_.has_value(), "a loop that can't be made, though it is no part of one");
+  fits_ = false;
+  return builder_.scalar(t);
 }
 
 /// `made`: this one is not read from memory though it is not inlined.
@@ -369,7 +266,10 @@ Value Loop::read(DType t, ComposedView m) {
   const std::string key = key_of(t, m);
   if (const auto it = read_.find(key); it != read_.end()) return it->second;
   Value v;
-  if (m.is_moved_box()) {
+  if (m.pieces.empty() && m.fill >= 0) {
+    add_input(SlotId(m.fill));
+    v = builder_.scalar(t);
+  } else if (m.is_moved_box()) {
     const ComposedView::Piece& p = m.pieces[0];
     Dims strides;
     std::int64_t base = p.base;
@@ -389,7 +289,7 @@ Value Loop::read(DType t, ComposedView m) {
     const int n = add_input(SlotId(p.input));
     // Element k of the result may go where element k was, if the source ends there too.
     const std::int64_t bytes = e_->state().plan().slots[std::size_t(p.input)].bytes;
-    if ((dense || one) && fixed && base == 0 && bytes == count_ * std::int64_t(byte_size(t))) {
+    if ((dense || one) && fixed && base == first_ && bytes == all_ * std::int64_t(byte_size(t))) {
       contiguous_.push_back(n);
     }
     v = one && fixed ? builder_.contiguous(t, base)
@@ -448,7 +348,11 @@ void Loop::store(const ir::Instruction& of, std::shared_ptr<const LoopExpr> made
       e_->is_result(of) ? plan.classes[std::size_t(plan.slots[std::size_t(to)].classes)].count()
                         : 1;
   KernelDescriptor kernel = loop_kernel(made, count_, inputs_.size(), apart);
-  kernel.access = Accesses::by_units(shared_inputs(*made, count_, e_->byte_counts(inputs_)));
+  std::vector<bool> shared = shared_inputs(*made, count_, e_->byte_counts(inputs_));
+  if (made->only_source >= 0) {
+    for (const int k : contiguous_) shared[std::size_t(k)] = true;
+  }
+  kernel.access = Accesses::by_units(std::move(shared));
   e_->task(of, std::move(kernel), inputs_, {to}, std::move(reuse));
 }
 
@@ -496,6 +400,7 @@ void emit_elements(Emitter& e, const ir::Instruction& root, bool computes, F&& v
 }  // namespace
 
 void emit_loop(Emitter& e, const ir::Instruction& root) {
+  if (emit_by_parts(e, root)) return;
   emit_elements(e, root, true, [&](Loop* loop) { return loop->operation(root); });
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -27,11 +28,23 @@ class Loop : private ViewScalars {
     shifts,  ///< an array by a few rows or columns, with padding or rows of its own at the ends
   };
   Loop(Emitter& e, const Dims& dims, Chosen chosen = Chosen::nothing)
-      : e_(&e), count_(element_count(dims)), chosen_(chosen) {}
+      : e_(&e), count_(element_count(dims)), all_(count_), chosen_(chosen) {}
+  /// Some places of one dim.
+  struct Segment {
+    std::size_t dim = 0;
+    std::int64_t begin = 0, end = 0;
+    std::int64_t size() const { return end - begin; }
+  };
+  /// Of what has these dims a segment alone, which stands in one piece there.
+  Loop(Emitter& e, const Dims& dims, const Segment& segment);
 
   /// Of the op whose loop this is, or of something that is made on the fly here.
   Value value(const ir::Instruction& i) { return value(i, 0); }
-  Value operation(const ir::Instruction& i) { return operation(i, 0); }
+  Value operation(const ir::Instruction& i) { return operation(i, base_); }
+  /// Of the op whose loop this is, its segments behind one another, up to each of `ends`. False if
+  /// one of them can't be made by itself.
+  bool by_segments(const ir::Instruction& root, std::size_t dim,
+                   const std::vector<std::int64_t>& ends, Value* made);
   /// Of a view that is to be made.
   Value view(const ir::Instruction& i);
   Value iota(const ir::Instruction& i);
@@ -53,6 +66,7 @@ class Loop : private ViewScalars {
     std::size_t operand = 0;  ///< of a concatenation
     Dims order;
     int parent = 0;
+    std::optional<Segment> segment;  ///< that is all there is of it
   };
   /// What is computed in a loop of its own here.
   struct Part {
@@ -66,13 +80,19 @@ class Loop : private ViewScalars {
   Value leaf(const ir::Instruction& i, int stack);
   Value affine(const ir::Instruction& iota, int stack);
   /// A view of `i` as what stands in the stack shows it.
-  void see_through(int stack, const ir::Instruction& i, ComposedView* m);
+  bool see_through(int stack, const ir::Instruction& i, ComposedView* m);
+  /// A value for what can't be made in a segment.
+  Value nothing(DType t);
   Value taken(const ir::Instruction& gather, int stack);
   Value gathered(const ir::Instruction& gather);
   Value with_producers(const ir::Instruction& i, int stack);
+  Value with_parts(const ir::Instruction& concatenate, int stack);
+  Value part_in_segment(const ir::Instruction& concatenate);
   Value concatenated(const ir::Instruction& concatenate, int stack);
-  Value selected(const ir::Instruction& concatenate);
-  bool can_select(const ir::Instruction& concatenate);
+  Value selected(const ir::Instruction& concatenate, int stack);
+  bool can_select(const ir::Instruction& concatenate, int stack);
+  /// Of a concatenation's dims, seen through transposes.
+  Dims order_in(const ir::Instruction& concatenate, int stack) const;
   Value selected(DType t, const ComposedView& m);
   bool can_select(const ComposedView& m) const;
   /// `order`: that of its dims; empty if they stay.
@@ -81,11 +101,16 @@ class Loop : private ViewScalars {
   ComposedView composed(const ir::Instruction& i, bool made);
   int push(int parent, const ir::Instruction& view, std::size_t operand = 0);
   int push(const Dims& order);
+  int push(const Segment& segment);
   int input(const ir::Instruction& scalar) override { return e_->slot(scalar); }
   int add_input(SlotId slot);
 
   Emitter* e_;
   std::int64_t count_;
+  std::int64_t first_ = 0, all_;  ///< of a segment: where it stands, and in how many elements
+  std::optional<Segment> segment_;
+  int base_ = 0;  ///< the frame of a segment
+  bool fits_ = true;
   Chosen chosen_;
   bool has_selected_parts_ = false;
   LoopBuilder builder_;
@@ -99,6 +124,15 @@ class Loop : private ViewScalars {
   std::vector<ir::Opcode> computed_;  ///< each once, in the order of their first use
 };
 
+/// Loops walk longer rows by themselves.
+inline constexpr std::int64_t kLongRow = 64;
+/// Elements for one place in the dims before `dim`.
+inline std::int64_t row_from(const Dims& dims, std::int64_t dim) {
+  return element_count(Dims(dims.begin() + dim, dims.end()));
+}
+
+/// The loop of `root` as one for each part of the concatenations in it. False if it is no better.
+bool emit_by_parts(Emitter& e, const ir::Instruction& root);
 /// `i`, which is made on the fly for the step `of`, its dims in another order.
 void emit_in_order(Emitter& e, const ir::Instruction& of, const ir::Instruction& i,
                    const Dims& order, SlotId to);

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <tessera/dtype.h>
 
@@ -15,6 +16,7 @@
 
 namespace tessera::codegen {
 
+struct ConcatenationPart;
 struct LoopExpr;
 struct StepProgram;
 
@@ -39,6 +41,12 @@ class KernelBody {
   struct Loop {
     std::shared_ptr<const LoopExpr> program;  ///< not null
     std::int64_t elements_per_unit = 1;
+  };
+
+  /// Loops one behind the other, of which each makes what stands behind what the one before made.
+  struct Parts {
+    std::shared_ptr<const std::vector<ConcatenationPart>> parts;  ///< not null
+    int element_bytes = 0;
   };
 
   /// A reduction of one array.
@@ -91,7 +99,7 @@ class KernelBody {
   }
 
  private:
-  std::variant<std::monostate, Loop, Reduction, Product, Steps, RowUpdates> what_;
+  std::variant<std::monostate, Loop, Parts, Reduction, Product, Steps, RowUpdates> what_;
 };
 
 }  // namespace tessera::codegen

@@ -52,7 +52,12 @@ Lanes constant_of(const VectorBuilder& v, const LoopExpr& program, const LoopExp
 
 LoopBody::LoopBody(llvm::IRBuilder<>& b, const Machine& machine, const LoopSource& source,
                    unsigned width, const Arguments& arguments)
-    : b_(b), machine_(machine), program_(*source.program), nest_(source.nest), width_(width) {
+    : b_(b),
+      machine_(machine),
+      program_(*source.program),
+      nest_(source.nest),
+      width_(width),
+      pitch_(source.pitch) {
   const std::size_t n = program_.registers.size();
   bases_.resize(n);
   row_.resize(n);
@@ -149,6 +154,7 @@ bool LoopBody::run(unsigned width, Value* at, Value* column) {
 
 void LoopBody::store(unsigned width, Value* at) {
   const VectorBuilder v(b_, machine_, width);
+  if (between_rows_ != nullptr) at = b_.CreateAdd(at, between_rows_);
   for (std::size_t k = 0; k < outputs_.size(); ++k) {
     const unsigned bytes = output_bytes(k);
     Value* to = offset(bases_[outputs_[k]], at, bytes);

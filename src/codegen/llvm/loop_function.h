@@ -78,6 +78,8 @@ class LoopBody {
   std::vector<std::size_t> outputs_;  ///< registers
   unsigned width_;
   std::int64_t lane_step_ = 1;
+  std::int64_t pitch_;                   ///< of rows in the output, 0: that of the nest
+  llvm::Value* between_rows_ = nullptr;  ///< elements, if there is a pitch
   LoopPeriod period_;
   std::int64_t place_ = -1;
   std::vector<std::vector<Lanes>>

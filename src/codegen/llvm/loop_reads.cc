@@ -36,6 +36,9 @@ Lanes LoopBody::number(const VectorBuilder& v, std::size_t k, Value* index) {
 }
 
 void LoopBody::enter_row(Value* row) {
+  if (pitch_ != 0) {
+    between_rows_ = b_.CreateMul(row, b_.getInt64(std::uint64_t(pitch_ - nest_.row())));
+  }
   // Coordinates in all dims but the last.
   const std::size_t rank = nest_.steps.size();
   std::vector<Value*> at(rank - 1);

@@ -85,12 +85,14 @@ class StepEmitter {
   }
 
   /// In memory that goes as soon as what it points to is known.
-  Value* list(const std::vector<Place>& places) {
+  Value* list(const std::vector<Place>& places, std::int64_t first_byte = 0) {
     llvm::IRBuilder<> entry(&f_->getEntryBlock(), f_->getEntryBlock().begin());
     Value* out = entry.CreateAlloca(
         llvm::ArrayType::get(entry.getPtrTy(), std::max<std::size_t>(1, places.size())));
     for (std::size_t k = 0; k < places.size(); ++k) {
-      b_.CreateStore(at(places[k]), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), out, k));
+      Value* from =
+          b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), at(places[k]), std::uint64_t(first_byte));
+      b_.CreateStore(from, b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), out, k));
     }
     return out;
   }
@@ -117,7 +119,7 @@ class StepEmitter {
         source.nest.periodic ? std::vector<unsigned>() : vectors_of(row, n / row, most);
     const unsigned width = few.empty() ? most : few.front();
     LoopBody body(b_, machine_, source, width,
-                  {list(link.inputs), list(link.outputs), nullptr, zero, zero});
+                  {list(link.inputs), list(link.outputs, link.first_byte), nullptr, zero, zero});
     const auto each = [&](unsigned w, Value* at, Value* column) {
       complete_ = complete_ && body.run(w, at, column);
       if (complete_) body.store(w, at);
@@ -131,9 +133,33 @@ class StepEmitter {
           column += w;
         }
       }
+    } else if (const LoopPeriod period = period_of(source.nest, width);
+               source.nest.periodic && period.row == 0) {
+      emit_periods(&body, source.nest, period, width, n, each);
     } else {
       emit_range(b_, &body, source.nest, {width, 1}, zero, b_.getInt64(std::uint64_t(n)), each);
     }
+  }
+
+  /// Of so many elements; the last period, which isn't whole, by shorter and shorter vectors.
+  template <class Each>
+  void emit_periods(LoopBody* body, const LoopNest& nest, const LoopPeriod& period, unsigned width,
+                    std::int64_t n, const Each& each) {
+    const auto number = [&](std::int64_t k) { return b_.getInt64(std::uint64_t(k)); };
+    const std::int64_t whole = n / period.elements * period.elements;
+    if (whole > 0) {
+      emit_range(b_, body, nest, {width, 1}, number(0), number(whole), each);
+    } else {
+      body->open_periods(period);
+    }
+    if (whole == n) return;
+    body->enter_period(nullptr, number(whole / period.elements));
+    for (std::int64_t place = 0; place < n - whole; place += width) {
+      while (place + width > n - whole) width /= 2;
+      body->set_place(place);
+      each(width, number(whole + place), nullptr);
+    }
+    body->set_place(-1);
   }
 
   void call() {

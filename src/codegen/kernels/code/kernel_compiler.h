@@ -26,6 +26,8 @@ using LoopFunction = void (*)(const std::byte* const* inputs, std::byte* const* 
 struct LoopSource {
   std::shared_ptr<const LoopExpr> program;
   LoopNest nest;
+  /// From one row of the nest to the next in the output; 0: they stand one behind the other.
+  std::int64_t pitch = 0;
 };
 
 /// What a unit of a reduction of [a, reduced, b] is.

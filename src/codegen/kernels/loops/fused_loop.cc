@@ -54,6 +54,17 @@ FusedLoop::FusedLoop(const std::shared_ptr<const LoopExpr>& program, bool compil
   }
 }
 
+std::shared_ptr<const FusedLoop> FusedLoop::with_pitch(
+    const std::shared_ptr<const LoopExpr>& program, std::int64_t row, std::int64_t pitch) {
+  const LoopSource source{program, nest_of(*program, /*periodic=*/false, row), pitch};
+  if (!source.nest.by_rows || source.nest.row() != row || source.nest.any_made) return nullptr;
+  FusedLoop loop(*program);
+  KeyWriter key("rows");
+  key.add_all(program->key(), row, pitch);
+  loop.code_ = loop.ops_.empty() ? nullptr : code_of(source, key.take());
+  return loop.code_ ? std::make_shared<const FusedLoop>(std::move(loop)) : nullptr;
+}
+
 void FusedLoop::place_registers() {
   // Places in scratch memory, given back after the last use.
   std::vector<std::size_t> last(registers_.size(), 0);
@@ -376,7 +387,13 @@ KernelDescriptor loop_kernel(std::shared_ptr<const LoopExpr> program, std::int64
       call::kLoop + double(elements) * (program->nanoseconds * time_of_code(compiled) +
                                         element::kInput * double(inputs) +
                                         byte::kWritten * double(bytes_of_element(*program)));
-  if (program->only_source < 0) kernel.body = KernelBody::Loop{program};
+  if (program->only_source < 0) {
+    kernel.body = KernelBody::Loop{program};
+  } else {
+    const LoopExpr::Register& made = program->registers[std::size_t(program->only_source)];
+    const auto& parts = program->sources[std::size_t(made.index)].first.parts;
+    if (parts) kernel.body = KernelBody::Parts{parts, made.element_bytes};
+  }
   const bool streams = elements * bytes_of_element(*program) * times >= kStreamFrom;
   kernel.key = kernel_key("loop", program->key(), compiled, streams);
   kernel.make = [program = std::move(program), compiled, streams] {

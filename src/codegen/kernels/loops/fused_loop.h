@@ -42,6 +42,10 @@ class FusedLoop {
  public:
   explicit FusedLoop(const LoopExpr& program);
   FusedLoop(const std::shared_ptr<const LoopExpr>& program, bool compiled);
+  /// As code that writes rows of so many elements, `pitch` elements from one to the next. Null if
+  /// there is none.
+  static std::shared_ptr<const FusedLoop> with_pitch(const std::shared_ptr<const LoopExpr>& program,
+                                                     std::int64_t row, std::int64_t pitch);
 
   /// Elements [begin, end) of the outputs. A contiguous input may be an output's memory. `first`:
   /// the element at which the outputs' memory begins. `stream`: write past the caches, unless over

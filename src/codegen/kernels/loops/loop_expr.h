@@ -26,11 +26,14 @@ class KeyWriter;
 namespace tessera::codegen {
 
 class ElementSource;
+struct ConcatenationPart;
 
 /// An array that is made where it is read, and how: as KernelDescriptor is to a kernel.
 struct SourceDescriptor {
   std::string key;
   std::function<std::shared_ptr<const ElementSource>()> make;
+  /// Not null: of so many arrays, each of which stands behind the one before.
+  std::shared_ptr<const std::vector<ConcatenationPart>> parts = nullptr;
 
   explicit operator bool() const { return make != nullptr; }
 };

@@ -12,6 +12,7 @@
 #include "src/codegen/kernels/code/kernel_compiler.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/moves/concatenation.h"
 
 namespace tessera::codegen {
 namespace {
@@ -29,6 +30,7 @@ struct ProgramAttrs {
   struct Operand {
     Place::Kind kind;
     std::int64_t number;  ///< of the input or output; where in the scratch memory
+    std::int64_t first_byte = 0;
   };
   struct Instruction {
     enum class Kind : std::uint8_t { call, copy, jump, jump_unless, jump_unless_branch } kind;
@@ -65,9 +67,11 @@ class Memory {
 
   std::byte* at(const ProgramAttrs::Operand& o) const {
     // Kernels don't write their inputs.
-    return o.kind == Place::Kind::input    ? const_cast<std::byte*>(call_.inputs[o.number])
-           : o.kind == Place::Kind::output ? call_.outputs[o.number]
-                                           : memory_.data() + o.number;
+    std::byte* const whole = o.kind == Place::Kind::input
+                                 ? const_cast<std::byte*>(call_.inputs[o.number])
+                             : o.kind == Place::Kind::output ? call_.outputs[o.number]
+                                                             : memory_.data() + o.number;
+    return whole + o.first_byte;
   }
   std::byte* scratch() const { return memory_.data(); }
   KernelCall* calls() const { return calls_; }
@@ -215,8 +219,10 @@ class ProgramMaker {
   void add_call(const StepProgram::Link& link) {
     attrs_->calls.push_back(
         {link.kernel.make(), link.units, link.inputs.size(), link.outputs.size()});
-    for (const auto* places : {&link.inputs, &link.outputs}) {
-      for (const Place& p : *places) attrs_->operands.push_back(operand(p));
+    for (const Place& p : link.inputs) attrs_->operands.push_back(operand(p));
+    for (const Place& p : link.outputs) {
+      attrs_->operands.push_back(operand(p));
+      attrs_->operands.back().first_byte = link.first_byte;
     }
   }
 
@@ -301,6 +307,42 @@ void add_to_key(KeyWriter& key, const StepProgram::Block& steps) {
 
 }  // namespace
 
+namespace {
+
+/// Loops one behind the other as a link each.
+StepProgram::Block with_parts(StepProgram::Block steps) {
+  StepProgram::Block out;
+  for (StepProgram::Step& step : steps) {
+    if (auto* loop = std::get_if<StepProgram::Loop>(&step.what)) {
+      loop->condition = with_parts(std::move(loop->condition));
+      loop->body = with_parts(std::move(loop->body));
+    } else if (auto* branches = std::get_if<StepProgram::Branches>(&step.what)) {
+      for (StepProgram::Block& b : branches->blocks) b = with_parts(std::move(b));
+    }
+    const auto* link = std::get_if<StepProgram::Link>(&step.what);
+    const auto* made = link != nullptr ? link->kernel.body.as<KernelBody::Parts>() : nullptr;
+    if (made == nullptr) {
+      out.push_back(std::move(step));
+      continue;
+    }
+    std::int64_t first = link->first_byte;
+    for (const ConcatenationPart& part : *made->parts) {
+      StepProgram::Link one;
+      one.units = element_count(part.dims);
+      one.kernel = loop_kernel(part.program, one.units, part.inputs.size());
+      one.nanoseconds = one.kernel.nanoseconds;
+      for (const int k : part.inputs) one.inputs.push_back(link->inputs.at(std::size_t(k)));
+      one.outputs = link->outputs;
+      one.first_byte = first;
+      first += one.units * made->element_bytes;
+      if (one.units > 0) out.emplace_back().what = std::move(one);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 StepProgram::Block with_places(const StepProgram::Block& steps,
                                const std::function<Place(const Place&)>& moved) {
   StepProgram::Block out = steps;
@@ -329,6 +371,7 @@ KernelDescriptor step_program_kernel(StepProgram program, double nanoseconds) {
   static constexpr runtime::KernelLabel kLabel = {
       "chain/steps",
       "short steps in a row, or a loop of them: calls would take longer than they do"};
+  program.steps = with_parts(std::move(program.steps));
   KernelDescriptor kernel;
   kernel.label = &kLabel;
   kernel.nanoseconds = nanoseconds;

@@ -451,7 +451,7 @@ void add_mask(const MaskedColumns& masked, const TiledChain::Link& link, std::si
 }  // namespace
 
 void add_to_key(KeyWriter& key, const TiledChain::Link& link) {
-  key.add_all(link.sums ? link.sums->key : link.kernel.key, link.units);
+  key.add_all(link.sums ? link.sums->key : link.kernel.key, link.units, link.first_byte);
   for (const auto* places : {&link.inputs, &link.outputs}) {
     key.add(places->size());
     for (const Place& p : *places) key.add_all(p.kind, p.number);

@@ -26,6 +26,7 @@ struct TiledChain {
     std::vector<Place> inputs, outputs;
     /// Not null: it runs as these sums, and its output has some for each part of the rows.
     std::shared_ptr<const RowSums> sums = nullptr;
+    std::int64_t first_byte = 0;  ///< of the output's memory, where it writes it
   };
   std::vector<Link> links;
   std::int64_t rows = 1;   ///< which are the units of a chain without sums

@@ -371,6 +371,11 @@ bool apply_transpose(const Dims& order, ComposedView* m) {
   return rearrange(reordered(m->dims, order), std::vector<int>(order.begin(), order.end()), m);
 }
 
+void apply_part(std::size_t dim, std::int64_t begin, std::int64_t size, ComposedView* m) {
+  for (Piece& p : m->pieces) shift(&p.sides[dim], -begin);
+  m->dims[dim] = size;
+}
+
 bool apply_view(const ir::Instruction& view, std::size_t k, ViewScalars& scalars, ComposedView* m) {
   const Dims& dims = view.shape.dims;
   switch (view.opcode) {

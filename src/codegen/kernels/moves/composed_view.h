@@ -92,6 +92,8 @@ class ViewScalars {
 bool apply_view(const ir::Instruction& view, std::size_t k, ViewScalars& scalars, ComposedView* m);
 /// A view that is transposed.
 bool apply_transpose(const Dims& order, ComposedView* m);
+/// Of a dim of the view so many places alone, from `begin` on.
+void apply_part(std::size_t dim, std::int64_t begin, std::int64_t size, ComposedView* m);
 
 /// A composed view whose inputs have addresses.
 class ResolvedView {

@@ -26,12 +26,20 @@ class Concatenation : public ElementSource {
   Concatenation(DType type, std::size_t dim, const std::vector<ConcatenationPart>& parts)
       : bytes_(std::int64_t(byte_size(type))) {
     for (const ConcatenationPart& part : parts) {
-      parts_.push_back({make_loop(part.program, part.compiled), part.inputs});
-      std::int64_t run = 1;
-      for (std::size_t d = dim; d < part.dims.size(); ++d) run *= part.dims[d];
       firsts_.push_back(row_);
-      runs_.push_back(run);
-      row_ += run;
+      runs_.push_back(
+          element_count(Dims(part.dims.begin() + std::ptrdiff_t(dim), part.dims.end())));
+      row_ += runs_.back();
+    }
+    constexpr std::int64_t kShortestRow = 8;  // shorter ones are no vectors
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      const ConcatenationPart& part = parts[k];
+      most_inputs_ = std::max(most_inputs_, part.inputs.size());
+      parts_.push_back({nullptr, part.inputs});
+      if (part.compiled && runs_[k] >= kShortestRow && element_count(part.dims) > runs_[k]) {
+        parts_[k].in_place = FusedLoop::with_pitch(part.program, runs_[k], row_);
+      }
+      if (!parts_[k].in_place) parts_[k].program = make_loop(part.program, part.compiled);
     }
   }
 
@@ -39,25 +47,34 @@ class Concatenation : public ElementSource {
                 std::byte* out) const override {
     if (n == 0) return;
     const std::int64_t first_row = begin / row_, last_row = (begin + n - 1) / row_;
-    for (std::size_t k = 0; k < parts_.size(); inputs += parts_[k++].inputs) {
+    const ScratchMemory pointers(most_inputs_ * sizeof(std::byte*));
+    auto* const own = reinterpret_cast<const std::byte**>(pointers.data());
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
       const std::int64_t run = runs_[k];
       const auto within = [&](std::int64_t at, std::int64_t row) {
         return row * run + std::clamp<std::int64_t>(at - row * row_ - firsts_[k], 0, run);
       };
       const std::int64_t from = within(begin, first_row), to = within(begin + n, last_row);
       if (from >= to) continue;
+      for (std::size_t i = 0; i < parts_[k].inputs.size(); ++i)
+        own[i] = inputs[parts_[k].inputs[i]];
+      if (parts_[k].in_place) {
+        std::byte* first = out + (firsts_[k] - begin) * bytes_;
+        parts_[k].in_place->run(own, &first, from, to, 0);
+        continue;
+      }
       // Where an element of the part goes.
       const auto place = [&](std::int64_t p) {
         return out + (p / run * row_ + firsts_[k] + p % run - begin) * bytes_;
       };
       if (from / run == (to - 1) / run) {
         std::byte* direct = place(from);
-        parts_[k].program->run(inputs, &direct, from, to, from);
+        parts_[k].program->run(own, &direct, from, to, from);
         continue;
       }
       const ScratchMemory made(std::size_t((to - from) * bytes_));
       std::byte* data = made.data();
-      parts_[k].program->run(inputs, &data, from, to, from);
+      parts_[k].program->run(own, &data, from, to, from);
       if (run == 1 && spread_one(data, to - from, place(from))) continue;
       for (std::int64_t p = from; p < to;) {
         const std::int64_t end = std::min(to, (p / run + 1) * run);
@@ -76,10 +93,12 @@ class Concatenation : public ElementSource {
   }
 
   struct Part {
-    std::shared_ptr<const FusedLoop> program;
-    int inputs = 0;
+    std::shared_ptr<const FusedLoop> program;  ///< null if `in_place` isn't
+    std::vector<int> inputs;
+    std::shared_ptr<const FusedLoop> in_place = nullptr;  ///< writes the rows where they belong
   };
   std::vector<Part> parts_;
+  std::size_t most_inputs_ = 0;
   std::int64_t bytes_;
   std::int64_t row_ = 0;            ///< elements of all parts along the dim and those after it
   std::vector<std::int64_t> runs_;  ///< those of each part
@@ -93,9 +112,15 @@ SourceDescriptor concatenation(DType type, std::size_t dim, std::vector<Concaten
   key.add_all(type, dim, parts.size());
   for (const ConcatenationPart& p : parts)
     key.add_all(p.program->key(), p.inputs, p.dims, p.compiled);
-  return {key.take(), [type, dim, parts = std::move(parts)] {
-            return std::make_shared<const Concatenation>(type, dim, parts);
-          }};
+  const auto shared = std::make_shared<const std::vector<ConcatenationPart>>(std::move(parts));
+  SourceDescriptor source{key.take(), [type, dim, shared] {
+                            return std::make_shared<const Concatenation>(type, dim, *shared);
+                          }};
+  const bool one_row = std::all_of(shared->begin(), shared->end(), [&](const auto& p) {
+    return element_count(Dims(p.dims.begin(), p.dims.begin() + std::ptrdiff_t(dim))) == 1;
+  });
+  if (one_row) source.parts = shared;
+  return source;
 }
 
 }  // namespace tessera::codegen

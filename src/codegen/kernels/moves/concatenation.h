@@ -2,6 +2,7 @@
 // A concatenation whose parts are computed where it is read or stored, none of them in memory.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -11,12 +12,12 @@ namespace tessera::codegen {
 
 struct ConcatenationPart {
   std::shared_ptr<const LoopExpr> program;  ///< of its elements, row-major
-  int inputs = 0;                           ///< how many of the source's inputs are its own
+  std::vector<int> inputs;                  ///< which of the source's inputs are its own
   Dims dims;
   bool compiled = false;
 };
 
-/// Of parts that follow one another along `dim`, as their inputs do.
+/// Of parts that follow one another along `dim`.
 SourceDescriptor concatenation(DType type, std::size_t dim, std::vector<ConcatenationPart> parts);
 
 }  // namespace tessera::codegen
