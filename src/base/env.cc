@@ -43,7 +43,7 @@ const std::vector<EnvVariable>& env_table() {
        "workers that compute", 1, kMaxThreads},
       {"TESSERA_BIND_WORKERS", "flag", "1",
        "keep each worker on a core of its own, if there are as many workers as cores"},
-      {"TESSERA_FLUSH_SUBNORMALS", "flag", "0",
+      {"TESSERA_FLUSH_SUBNORMALS", "flag", "0; 1 in the plugin for JAX",
        "take numbers below the smallest normal one for zeros in whole programs, as other compilers "
        "do on CPUs"},
       {"TESSERA_LOG", "choice:debug|info|warning|error|off", "warning",

@@ -2,6 +2,7 @@
 // The one function that the plugin exports.
 #include <string>
 
+#include "src/base/arrays/subnormals.h"
 #include "src/pjrt/abi/version.h"
 #include "src/pjrt/entry.h"
 #include "src/pjrt/objects.h"
@@ -55,6 +56,7 @@ PJRT_Error* without_error(PJRT_Error* error) {
 
 /// What clients see: the functions behind checks of what they are called with.
 PJRT_Api make_api() {
+  flush_subnormals_by_default();  // as XLA's programs on CPUs do, which clients expect
   PJRT_Api api = functions();
   api.struct_size = sizeof(PJRT_Api);
   api.extension_start = extensions();

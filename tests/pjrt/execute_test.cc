@@ -55,6 +55,28 @@ TEST(PjrtExecute, RunsAProgramOnOneDevice) {
   EXPECT_EQ(get(x), (std::vector<float>{1, 2, 3, 4}));
 }
 
+/// As XLA's programs on CPUs do.
+TEST(PjrtExecute, TakesSubnormalNumbersForZeros) {
+  const Client client(1);
+  const Loaded program = client.compile(R"(module @subnormal {
+  func.func public @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+    %half = stablehlo.constant dense<0.5> : tensor<4xf32>
+    %y = stablehlo.multiply %x, %half : tensor<4xf32>
+    %s = stablehlo.sign %x : tensor<4xf32>
+    %n = stablehlo.negate %x : tensor<4xf32>
+    return %y, %s, %n : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+})",
+                                        options_for(1));
+  const Buffer x = client.put({1.2e-38F, -1e-40F, 3, -4}, {4});
+  std::vector<std::vector<Buffer>> out;
+  const Answer a = run(program, {{x.get()}}, 3, &out);
+  ASSERT_TRUE(a.ok()) << a.message;
+  EXPECT_EQ(get(out[0][0]), (std::vector<float>{0, 0, 1.5F, -2}));
+  EXPECT_EQ(get(out[0][1]), (std::vector<float>{1, 0, 1, -1}));
+  EXPECT_EQ(get(out[0][2]), (std::vector<float>{-1.2e-38F, 1e-40F, -3, 4}));
+}
+
 TEST(PjrtExecute, SaysWhatAProgramIs) {
   const Client client(2);
   const Loaded add = client.compile(kAddOne, "");

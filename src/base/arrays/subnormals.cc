@@ -2,6 +2,7 @@
 // The control registers of floating-point units.
 #include "src/base/arrays/subnormals.h"
 
+#include <atomic>
 #include <cstdint>
 
 #if defined(__x86_64__)
@@ -33,6 +34,8 @@ unsigned control() { return 0; }
 void set_control(unsigned) {}
 #endif
 
+std::atomic<bool> flush_by_default = false;
+
 void set(bool flush) { set_control(flush ? control() | kBits : control() & ~kBits); }
 
 }  // namespace
@@ -48,8 +51,10 @@ ScopedSubnormals::~ScopedSubnormals() {
 }
 
 bool programs_flush_subnormals() {
-  static const bool flush = env_flag("TESSERA_FLUSH_SUBNORMALS", false);
+  static const bool flush = env_flag("TESSERA_FLUSH_SUBNORMALS", flush_by_default);
   return flush;
 }
+
+void flush_subnormals_by_default() { flush_by_default = true; }
 
 }  // namespace tessera

@@ -21,7 +21,9 @@ class ScopedSubnormals {
   bool flush_, before_;
 };
 
-/// What programs do: as `TESSERA_FLUSH_SUBNORMALS` says, which is read once.
+/// What programs do: as `TESSERA_FLUSH_SUBNORMALS` says, which is read once; where it says nothing,
+/// they keep them, unless `flush_subnormals_by_default` was called before.
 bool programs_flush_subnormals();
+void flush_subnormals_by_default();
 
 }  // namespace tessera

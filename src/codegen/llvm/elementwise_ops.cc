@@ -47,7 +47,8 @@ Value* float_unary(const VectorBuilder& v, Opcode op, DType t, Value* x) {
     case Opcode::rsqrt:
       return b.CreateFDiv(c(1), v.intrinsic(I::sqrt, x));
     case Opcode::sign: {
-      Value* negative = v.select(b.CreateFCmpOLT(x, c(0)), c(-1), x);
+      // Not x: where subnormal numbers are zeros, their sign is one.
+      Value* negative = v.select(b.CreateFCmpOLT(x, c(0)), c(-1), b.CreateFAdd(x, x));
       return v.select(b.CreateFCmpOGT(x, c(0)), c(1), negative);
     }
     case Opcode::is_finite:

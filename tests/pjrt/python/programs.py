@@ -34,6 +34,23 @@ def case_dtypes():
   return out
 
 
+def case_subnormals():
+  """They are zeros in arithmetic and comparisons, and stay as they are in what only moves bits."""
+  out = []
+  for dtype in (np.float32, np.float16, jnp.bfloat16):
+    info = jnp.finfo(dtype)
+    least, tiny = info.smallest_subnormal, info.tiny
+    x = jnp.asarray(np.array([least, -least, tiny, 1], dtype))
+    half = jnp.full(4, 0.5, dtype)
+    for made in (x * half, x + x, x / half, jnp.sign(x), x @ half, x.sum(), jnp.sqrt(x), jnp.exp(x - 1),
+                 lax.fori_loop(0, 3, lambda _, v: v * half, x), -x, jnp.abs(x), x[::-1],
+                 jnp.nextafter(jnp.zeros(4, dtype), half), jnp.where(half > 0, x, half)):
+      made = np.asarray(made)
+      out.append((made != 0, np.sign(made.astype(np.float32))))
+    out.append((x > 0, x < half))
+  return out
+
+
 def case_small_integers():
   out = []
   for name in ("int4", "uint4", "int2", "uint2"):

@@ -41,7 +41,7 @@ UNARY(Negate, -x)
 UNARY(RoundAway, std::round(x))
 UNARY(RoundEven, std::nearbyint(x))  // the rounding mode is never changed here
 UNARY(Rsqrt, T(1) / std::sqrt(x))
-UNARY(Sign, x > T(0) ? T(1) : x < T(0) ? T(-1) : x)  // keeps -0 and NaN
+UNARY(Sign, x > T(0) ? T(1) : x < T(0) ? T(-1) : x + x)  // keeps -0 and NaN; flushes, where wanted
 UNARY(Sin, std::sin(x))
 UNARY(Sinh, std::sinh(x))
 UNARY(Sqrt, std::sqrt(x))
