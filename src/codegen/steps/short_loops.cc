@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "src/base/contains.h"
+#include "src/codegen/kernels/code/kernel_compiler.h"
 #include "src/codegen/kernels/loops/step_program.h"
+#include "src/codegen/kernels/moves/concatenation.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/steps/joined_steps.h"
 
@@ -49,7 +51,7 @@ class LoopProgram {
     program_.inputs = places_.input_sizes();
     program_.outputs = places_.output_sizes();
     program_.scratch = places_.scratch_sizes();
-    return places_.take(step_program_kernel(std::move(program_), trips * trip_), kernels);
+    return places_.take(step_program_kernel(std::move(program_), trips * (trip_ - less_)), kernels);
   }
 
  private:
@@ -68,12 +70,14 @@ class LoopProgram {
     for (const Step& step : block.steps) {
       if (const auto* conditional = std::get_if<Conditional>(&step.what)) {
         double longest = 0;
+        const double less = less_;  // which branch is taken isn't known
         for (const Branch& b : conditional->branches) {
           longest = std::max(longest, time_of(b.block));
           for (const Move& m : b.parameters) made_.insert(m.to);
           for (const Move& m : b.results) made_.insert(m.to);
         }
         sum += longest;
+        less_ = less;
         continue;
       }
       const KernelTask* task = task_of(step);
@@ -81,8 +85,30 @@ class LoopProgram {
           kernels_.at(task->kernel).may_throw) {
         return 2 * prices::short_steps::kTrip;
       }
-      sum += std::max(1.0, task->nanoseconds - prices::short_steps::kStart);
+      const double started = std::max(1.0, task->nanoseconds - prices::short_steps::kStart);
+      sum += started;
+      less_ += std::max(0.0, started - time_in_code(*task, started));
       made_.insert(task->outputs.begin(), task->outputs.end());
+    }
+    return sum;
+  }
+
+  /// Of a loop's code among that of the others: it isn't interpreted, however short it is.
+  double time_in_code(const KernelTask& task, double otherwise) const {
+    const KernelBody& body = kernels_.at(task.kernel).body;
+    const auto coded = [](const LoopExpr& program, std::int64_t elements) {
+      return std::max(1.0, double(elements) * program.nanoseconds * time_of_code(true));
+    };
+    if (const auto* loop = body.as<KernelBody::Loop>()) {
+      if (nest_of(*loop->program, /*periodic=*/true).any_made) return otherwise;
+      return coded(*loop->program, task.units * loop->elements_per_unit);
+    }
+    const auto* made = body.as<KernelBody::Parts>();
+    if (made == nullptr) return otherwise;
+    double sum = 0;
+    for (const ConcatenationPart& part : *made->parts) {
+      if (nest_of(*part.program, /*periodic=*/true).any_made) return otherwise;
+      sum += coded(*part.program, element_count(part.dims));
     }
     return sum;
   }
@@ -307,6 +333,7 @@ class LoopProgram {
   StepProgram program_;
   StepProgram::Loop body_;
   double trip_ = 0;
+  double less_ = 0;  ///< time that code doesn't take
   bool too_large_ = false;
   std::set<SlotId> carried_, made_, taken_;
   std::set<SlotId> taken_over_;  ///< by branches: other names of what is used elsewhere
