@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops over elements: fused elementwise ops, and what they read through.
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "src/base/contains.h"
@@ -9,7 +8,6 @@
 #include "src/codegen/kernels/indexed/gather.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/shared_inputs.h"
-#include "src/codegen/kernels/moves/concatenation.h"
 #include "src/codegen/kernels/moves/view_segments.h"
 #include "src/codegen/kernels/prices.h"
 

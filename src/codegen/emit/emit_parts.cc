@@ -2,7 +2,6 @@
 // Concatenations of what is made on the fly: each part by a loop of its own, or all of them by one
 // that chooses.
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <utility>
 

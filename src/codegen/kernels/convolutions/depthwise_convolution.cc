@@ -22,7 +22,8 @@ using runtime::KernelCall;
 
 /// Positions that are summed up side by side.
 constexpr int kPositions = 8;
-/// Vectors of features of a unit: more of short lines, as a unit takes time to begin.
+/// Vectors of features of a unit: more of short lines, as a unit takes time to begin. So many that
+/// a line has these sums, if it can. Measured on Zen 4 (AVX-512 and AVX2).
 constexpr std::int64_t kLeastUnitVectors = 8, kMostUnitVectors = 16, kUnitSums = 112;
 constexpr std::int64_t kMostVectorBytes = 64;
 /// Of blocks whose taps are neighbours.

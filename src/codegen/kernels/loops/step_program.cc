@@ -305,10 +305,6 @@ void add_to_key(KeyWriter& key, const StepProgram::Block& steps) {
   for (const StepProgram::Step& s : steps) add_to_key(key, s);
 }
 
-}  // namespace
-
-namespace {
-
 /// Loops one behind the other as a link each.
 StepProgram::Block with_parts(StepProgram::Block steps) {
   StepProgram::Block out;
