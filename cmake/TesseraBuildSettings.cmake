@@ -12,8 +12,9 @@ if(PROJECT_IS_TOP_LEVEL)
     if(TESSERA_CCACHE)
       set(CMAKE_CXX_COMPILER_LAUNCHER "${TESSERA_CCACHE}")
       if(TESSERA_PCH)
-        # Without these ccache doesn't cache sources that use a precompiled header.
-        list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
+        # Without this sloppiness ccache doesn't cache sources that use a precompiled header. Comments
+        # count, as g++ compares the size of a header with that of the one that was precompiled.
+        list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_COMMENTS=1
           "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime")
       endif()
     endif()
