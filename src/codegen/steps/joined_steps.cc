@@ -68,7 +68,10 @@ std::vector<std::int64_t> OperandPlaces::sizes(const std::vector<SlotId>& slots)
 }
 
 OperandPlaces::Link OperandPlaces::link(const KernelTable& kernels, const KernelTask& task) {
-  Link out{kernels.at(task.kernel), task.units, task.nanoseconds, {}, {}};
+  Link out{kernels.at(task.kernel), {}, {}};
+  // Others run the same kernel on more elements, or fewer.
+  out.kernel.units = task.units;
+  out.kernel.nanoseconds = task.nanoseconds;
   for (const SlotId s : task.inputs) out.inputs.push_back(of(s));
   return out;
 }

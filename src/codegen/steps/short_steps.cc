@@ -122,7 +122,7 @@ class Joiner {
         link.outputs.push_back(
             places.put(s, inside ? places.scratch(slot(s).bytes) : places.output(s)));
       }
-      nanoseconds += link.nanoseconds;
+      nanoseconds += t.nanoseconds;
       steps.steps.emplace_back().what = std::move(link);
     }
     places.add_reuse(links, [](SlotId, std::size_t) { return true; });

@@ -124,17 +124,13 @@ class Tiler {
     std::vector<std::size_t> waiting;
     out.links.clear();
     const auto reads = [&](std::size_t n, std::size_t product) {
-      const auto& inputs = task_of(block.steps[n])->inputs;
-      const auto& outputs = task_of(block.steps[product])->outputs;
-      return std::any_of(inputs.begin(), inputs.end(), [&](SlotId s) {
-        return std::find(outputs.begin(), outputs.end(), s) != outputs.end();
-      });
+      const auto& made = task_of(block.steps[product])->outputs;
+      return operands_of(block.steps[n])->reads_any(std::set<SlotId>(made.begin(), made.end()));
     };
     for (const std::size_t n : chain.links) {
       const KernelTask& task = *task_of(block.steps[n]);
       const bool waits = kernels_.at(task.kernel).access.prepares() && chain.sums.count(n) == 0 &&
-                         std::none_of(task.inputs.begin(), task.inputs.end(),
-                                      [&](SlotId s) { return chain.made.count(s) != 0; });
+                         !operands_of(block.steps[n])->reads_any(chain.made);
       std::erase_if(waiting, [&](std::size_t product) {
         if (!reads(n, product)) return false;
         out.links.push_back(product);
@@ -171,10 +167,7 @@ class Tiler {
     for (std::size_t l = 0; l < links.size(); ++l) {
       const KernelTask& t = links.task(l);
       TiledChain::Link link = places.link(kernels_, t);
-      if (chain.sums.count(links.number(l)) != 0) {
-        link.sums = link.kernel.row_sums;
-        link.units = link.sums->rows();
-      }
+      if (chain.sums.count(links.number(l)) != 0) link.sums = link.kernel.row_sums;
       for (std::size_t o = 0; o < t.outputs.size(); ++o) {
         const SlotId s = t.outputs[o];
         Place place;
@@ -224,7 +217,7 @@ class Tiler {
     const SlotId result = task_of(step)->outputs[0];
     if (parts == 1 && sums.held == sums.result) return result;
     Slot slot = plan_.slots[std::size_t(result)];
-    slot.bytes = sums.sizes.batch * parts * sums.elements() * std::int64_t(byte_size(sums.held));
+    slot.bytes = sums.sizes.batch * parts * sums.bytes();
     plan_.slots.push_back(slot);
     const auto out = SlotId(plan_.slots.size() - 1);
     OperandPlaces places(plan_);

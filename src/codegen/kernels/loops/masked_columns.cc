@@ -154,9 +154,9 @@ class MaskAnalysis {
   /// Whether it is one over the columns.
   bool visit_loop(std::size_t l, const LoopExpr& loop) {
     const TiledChain::Link& link = chain_.links[l];
-    const std::int64_t elements = link.units / chain_.rows;
+    const std::int64_t elements = link.units() / chain_.rows;
     std::size_t outputs = 0;
-    bool plain = link.units % chain_.rows == 0 && loop.only_source < 0;
+    bool plain = link.units() % chain_.rows == 0 && loop.only_source < 0;
     for (const MaskRegister& r : loop.registers) {
       if (r.kind != LoopExpr::Kind::output) continue;
       ++outputs;
@@ -234,7 +234,7 @@ class MaskAnalysis {
     std::vector<std::string> keys(loop.registers.size());
     std::int64_t row = 0;
     if (link.kernel.body.loop() != nullptr) {
-      row = link.units / chain_.rows;
+      row = link.units() / chain_.rows;
     } else {
       row = columns() != 0 ? columns() : columns_of_products(link);
     }
@@ -419,7 +419,7 @@ class MaskAnalysis {
       }
       const std::size_t product = *s.not_made.begin();
       if (out_.adds ? keys[addend] != addend_ || product != out_.product
-                    : !mask_.key.empty() || chain_.links[product].units != chain_.rows ||
+                    : !mask_.key.empty() || chain_.links[product].units() != chain_.rows ||
                           !take_mask(loop, int(addend), DType::f32, link, row)) {
         return false;
       }

@@ -218,7 +218,7 @@ class ProgramMaker {
 
   void add_call(const StepProgram::Link& link) {
     attrs_->calls.push_back(
-        {link.kernel.make(), link.units, link.inputs.size(), link.outputs.size()});
+        {link.kernel.make(), link.units(), link.inputs.size(), link.outputs.size()});
     for (const Place& p : link.inputs) attrs_->operands.push_back(operand(p));
     for (const Place& p : link.outputs) {
       attrs_->operands.push_back(operand(p));
@@ -324,14 +324,12 @@ StepProgram::Block with_parts(StepProgram::Block steps) {
     std::int64_t first = link->first_byte;
     for (const ConcatenationPart& part : *made->parts) {
       StepProgram::Link one;
-      one.units = element_count(part.dims);
-      one.kernel = loop_kernel(part.program, one.units, part.inputs.size());
-      one.nanoseconds = one.kernel.nanoseconds;
+      one.kernel = loop_kernel(part.program, element_count(part.dims), part.inputs.size());
       for (const int k : part.inputs) one.inputs.push_back(link->inputs.at(std::size_t(k)));
       one.outputs = link->outputs;
       one.first_byte = first;
-      first += one.units * made->element_bytes;
-      if (one.units > 0) out.emplace_back().what = std::move(one);
+      first += one.units() * made->element_bytes;
+      if (one.units() > 0) out.emplace_back().what = std::move(one);
     }
   }
   return out;

@@ -22,7 +22,7 @@ namespace tessera::codegen {
 ///               body: y = f(x, a, i); i = add(i); copy y -> x
 struct StepProgram {
   using Place = TiledChain::Place;
-  /// Of each only the kernel, units, time and places are given.
+  /// Of each only the kernel and places are given.
   using Link = TiledChain::Link;
   struct Copy {
     Place from, to;

@@ -30,37 +30,19 @@ struct ChainAttrs {
     runtime::Kernel kernel;
     std::int64_t units_of_row = 1;
     std::vector<Place> inputs, outputs;
-    bool is_read = false;        ///< what it makes, by links behind it or as scratch memory
-    bool product = false;        ///< it takes rows together, not one as well as many
-    std::int64_t sum_bytes = 0;  ///< of the sums of a part; 0: it makes rows
-    bool holds_second = false;   ///< its second operand, packed, for several blocks of rows
-    // Of chains with masked columns:
-    MaskedColumns::Link masked = {};
-    KernelBody::Product product_body = {};
-    ColumnsFunction of_columns = nullptr;  ///< of sums
-    DotSizes sums = {};
-    DType summed = DType::f32;            ///< the type of what is summed
-    std::vector<int> element_bytes = {};  ///< of a loop's outputs
-    std::size_t first_array = 0;          ///< of its outputs among those of all links
-  };
-  /// Makes the mask of rows.
-  struct Mask {
-    runtime::Kernel kernel;
-    std::int64_t columns = 0;
-    bool hides = false;
-    bool adds = false;
-    std::size_t product = 0;
-    double scale = 1;
-    std::int64_t period = 0;
-    std::vector<Place> inputs;
-    std::size_t arrays = 0;  ///< outputs of all links
+    bool is_read = false;       ///< what it makes, by links behind it or as scratch memory
+    bool product = false;       ///< it takes rows together, not one as well as many
+    bool holds_second = false;  ///< its second operand, packed, for several blocks of rows
+    std::shared_ptr<const RowSums> sums;  ///< null: it makes rows
+    KernelBody body;
   };
   std::vector<Link> links;
   std::int64_t rows = 1, block = 1;
   std::int64_t groups = 0, parts = 1;
   std::vector<std::int64_t> row_bytes;  ///< of scratch
   std::int64_t short_block = 1;         ///< rows at a time of links between products
-  std::optional<Mask> mask;
+  std::optional<MaskedColumns> masked;
+  runtime::Kernel mask;                 ///< makes rows of it, unless it is an input as it stands
   bool by_blocks = false;               ///< units are blocks, if there are no groups
   std::size_t operands = 0;             ///< of the link that has most
   std::size_t inputs = 0, outputs = 0;  ///< of the chain
@@ -96,8 +78,7 @@ class Run {
         inputs_(a_.operands),
         outputs_(a_.operands),
         held_(a_.links.size()),
-        narrow_(a_.links.size()),
-        zero_rows_(a_.mask ? a_.mask->arrays : 0) {}
+        narrow_(a_.links.size()) {}
 
   void run() {
     if (a_.groups == 0 && a_.by_blocks) {
@@ -111,7 +92,7 @@ class Run {
     for (std::int64_t part = call_.begin; part < call_.end; ++part) {
       const std::int64_t first = part / a_.parts * of_group, number = part % a_.parts;
       for (const ChainAttrs::Link& link : a_.links) {
-        if (link.sum_bytes > 0) std::memset(sums(link, part), 0, std::size_t(link.sum_bytes));
+        if (link.sums) std::memset(sums(link, part), 0, std::size_t(link.sums->bytes()));
       }
       rows(first + std::min(number * of_part, of_group),
            first + std::min((number + 1) * of_part, of_group), part);
@@ -125,7 +106,10 @@ class Run {
     return bytes;
   }
   std::byte* sums(const ChainAttrs::Link& link, std::int64_t part) const {
-    return call_.outputs[link.outputs[0].number] + part * link.sum_bytes;
+    return call_.outputs[link.outputs[0].number] + part * link.sums->bytes();
+  }
+  std::size_t number_of(const ChainAttrs::Link& link) const {
+    return std::size_t(&link - a_.links.data());
   }
 
   void rows(std::int64_t first, std::int64_t last, std::int64_t part) {
@@ -137,7 +121,7 @@ class Run {
         scratch_[k] = at - begin * a_.row_bytes[k];
         at += rounded(a_.row_bytes[k] * most_);
       }
-      if (a_.mask) begin_block(begin, end);
+      if (a_.masked) begin_block(begin, end);
       for (std::size_t l = 0; l < a_.links.size();) {
         if (a_.links[l].product) {
           run(a_.links[l++], begin, end, part);
@@ -157,19 +141,23 @@ class Run {
   void run(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end, std::int64_t part) {
     place(link, part);
     if (!link.holds_second) return run_placed(link, begin, end);
-    const PackedSide::Scope scope(&held_[std::size_t(&link - a_.links.data())]);
+    const PackedSide::Scope scope(&held_[number_of(link)]);
     run_placed(link, begin, end);
   }
   void run_placed(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
-    if (a_.mask && a_.mask->adds && a_.mask->product == std::size_t(&link - a_.links.data())) {
-      look_at_addend(link, begin, end);
-    }
-    if (hides_any_ && link.masked.kind != MaskedColumns::Link::Kind::whole) {
-      if (run_shown(link, begin, end)) return;
-    }
+    if (is_added_to(link)) look_at_addend(link, begin, end);
+    if (hides_any_ && run_shown(link, begin, end)) return;
     link.kernel.function({link.kernel.attributes.get(), inputs_.data(), outputs_.data(),
                           begin * link.units_of_row, end * link.units_of_row,
                           may_stream_ && !link.is_read});
+  }
+
+  /// Whether it is the product to which the mask is added.
+  bool is_added_to(const ChainAttrs::Link& link) const {
+    return a_.masked && a_.masked->adds && a_.masked->product == number_of(link);
+  }
+  static const KernelBody::Product& product_of(const ChainAttrs::Link& link) {
+    return *link.body.as<KernelBody::Product>();
   }
 
   void begin_block(std::int64_t begin, std::int64_t end) {
@@ -177,21 +165,21 @@ class Run {
     end_ = end;
     hides_any_ = false;
     std::fill(narrow_.begin(), narrow_.end(), false);
-    std::fill(zero_rows_.begin(), zero_rows_.end(), 0);
-    if (!a_.mask->adds) look_at_mask(begin, end);
+    zero_rows_.clear();
+    if (!a_.masked->adds) look_at_mask(begin, end);
   }
 
   /// Makes rows of the mask, where row 0 would be.
   void make_mask(std::byte* first_row, std::int64_t begin, std::int64_t end) {
-    const ChainAttrs::Mask& mask = *a_.mask;
+    const MaskedColumns& mask = *a_.masked;
     place_inputs(mask.inputs);
-    mask.kernel.function({mask.kernel.attributes.get(), inputs_.data(), &first_row,
-                          begin * mask.columns, end * mask.columns, false});
+    a_.mask.function({a_.mask.attributes.get(), inputs_.data(), &first_row, begin * mask.columns,
+                      end * mask.columns, false});
   }
 
   /// Which columns the mask shows of these rows.
   void look_at_mask(std::int64_t begin, std::int64_t end) {
-    const ChainAttrs::Mask& mask = *a_.mask;
+    const MaskedColumns& mask = *a_.masked;
     const ScratchMemory bytes{std::size_t((end - begin) * mask.columns)};
     make_mask(bytes.data() - begin * mask.columns, begin, end);
     shown_ = shown_columns(bytes.data(), end - begin, mask.columns, mask.hides);
@@ -200,7 +188,7 @@ class Run {
 
   /// The same of what is added to a product, just before that is made.
   void look_at_addend(const ChainAttrs::Link& product, std::int64_t begin, std::int64_t end) {
-    const ChainAttrs::Mask& mask = *a_.mask;
+    const MaskedColumns& mask = *a_.masked;
     const bool stands = mask.period > 0;
     const auto row = mask.columns * std::int64_t(sizeof(float));
     const ScratchMemory numbers{stands ? 0 : std::size_t((end - begin) * row)};
@@ -237,7 +225,7 @@ class Run {
 
   /// What the size of these rows of a product is below.
   double size_of_products(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
-    const KernelBody::Product& p = link.product_body;
+    const KernelBody::Product& p = product_of(link);
     const auto bytes = std::int64_t(byte_size(p.type));
     double second = 0;
     for (std::int64_t batch = begin / p.rows; batch <= (end - 1) / p.rows; ++batch) {
@@ -256,16 +244,18 @@ class Run {
 
   bool are_zero(const std::vector<MaskedColumns::Array>& arrays) const {
     return std::all_of(arrays.begin(), arrays.end(), [&](const MaskedColumns::Array& array) {
-      return zero_rows_[a_.links[array.link].first_array + array.output] == end_ - begin_;
+      const auto rows = zero_rows_.find(array);
+      return rows != zero_rows_.end() && rows->second == end_ - begin_;
     });
   }
 
   /// Whether all of the second operands of the rows' matrices is moderate: looked at once. Or what
   /// of them is multiplied by hidden columns, if these are all the rows of the matrices.
   bool is_moderate(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
-    const KernelBody::Product& p = link.product_body;
-    const bool only_hidden = link.masked.kind == MaskedColumns::Link::Kind::terms &&
-                             p.lines_are_terms && begin % p.rows == 0 && end % p.rows == 0;
+    const KernelBody::Product& p = product_of(link);
+    const bool only_hidden =
+        a_.masked->links[number_of(link)].kind == MaskedColumns::Link::Kind::terms &&
+        p.lines_are_terms && begin % p.rows == 0 && end % p.rows == 0;
     for (std::int64_t batch = begin / p.rows; batch <= (end - 1) / p.rows; ++batch) {
       if (only_hidden) {
         if (!are_moderate(p, batch, 0, shown_.first) ||
@@ -274,7 +264,7 @@ class Run {
         }
         continue;
       }
-      const auto [it, added] = moderate_.try_emplace({&link - a_.links.data(), batch}, false);
+      const auto [it, added] = moderate_.try_emplace({number_of(link), batch}, false);
       if (added) it->second = are_moderate(p, batch, 0, p.second.lines);
       if (!it->second) return false;
     }
@@ -302,24 +292,24 @@ class Run {
   /// Runs a link without the hidden columns, if that gives the same.
   bool run_shown(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
     using Kind = MaskedColumns::Link::Kind;
-    const MaskedColumns::Link& how = link.masked;
+    const std::size_t number = number_of(link);
+    const MaskedColumns::Link& how = a_.masked->links[number];
     const runtime::KernelCall call{
         link.kernel.attributes.get(), inputs_.data(),          outputs_.data(),
         begin * link.units_of_row,    end * link.units_of_row, false};
-    const auto narrow = std::size_t(&link - a_.links.data());
     switch (how.kind) {
       case Kind::results: {
+        const KernelBody::Product& p = product_of(link);
         if (!how.zero.empty()) {
           if (!are_zero(how.zero) || !is_moderate(link, begin, end) ||
-              !rows_are_moderate(link.product_body.type, inputs_[0], link.product_body.depth, begin,
-                                 end)) {
+              !rows_are_moderate(p.type, inputs_[0], p.depth, begin, end)) {
             return false;
           }
-          clear_hidden(link, begin, end);
+          clear_hidden(p, begin, end);
         }
-        link.product_body.results(call, shown_.first, shown_.last);
-        if (a_.mask->adds && a_.mask->product == narrow) lower_hidden(link, begin, end);
-        narrow_[narrow] = true;
+        p.results(call, shown_.first, shown_.last);
+        if (is_added_to(link)) lower_hidden(p, begin, end);
+        narrow_[number] = true;
         return true;
       }
       case Kind::loop:
@@ -327,20 +317,20 @@ class Run {
           if (!narrow_[other]) return false;
         }
         run_loop(link, begin, end);
-        narrow_[narrow] = true;
+        narrow_[number] = true;
         return true;
       case Kind::terms:
         if (!are_zero(how.zero) || !is_moderate(link, begin, end)) return false;
-        link.product_body.terms(call, shown_.first, shown_.last);
+        product_of(link).terms(call, shown_.first, shown_.last);
         return true;
       case Kind::sums: {
         const std::size_t other = 1 - how.side;
-        if (!are_zero(how.zero) ||
-            !rows_are_moderate(link.summed, inputs_[other], other == 0 ? link.sums.m : link.sums.n,
-                               begin, end)) {
+        const DotSizes& sizes = link.sums->sizes;
+        if (!are_zero(how.zero) || !rows_are_moderate(link.sums->operands, inputs_[other],
+                                                      other == 0 ? sizes.m : sizes.n, begin, end)) {
           return false;
         }
-        link.of_columns(call, shown_.first, shown_.last);
+        link.sums->of_columns[how.side](call, shown_.first, shown_.last);
         return true;
       }
       case Kind::whole:
@@ -350,8 +340,8 @@ class Run {
   }
 
   /// A product's hidden results, which something multiplies by zero.
-  void clear_hidden(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
-    const std::int64_t columns = a_.mask->columns, bytes = link.element_bytes[0];
+  void clear_hidden(const KernelBody::Product& p, std::int64_t begin, std::int64_t end) {
+    const std::int64_t columns = a_.masked->columns, bytes = p.result_bytes;
     for (std::int64_t r = begin; r < end; ++r) {
       std::byte* row = outputs_[0] + r * columns * bytes;
       std::memset(row, 0, std::size_t(shown_.first * bytes));
@@ -360,27 +350,31 @@ class Run {
   }
 
   /// Those to which something is added that puts them far below others.
-  void lower_hidden(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
-    const std::int64_t columns = a_.mask->columns, bytes = link.element_bytes[0];
-    const DType t = bytes == 4 ? DType::f32 : link.product_body.type;
+  void lower_hidden(const KernelBody::Product& p, std::int64_t begin, std::int64_t end) {
+    const std::int64_t columns = a_.masked->columns, bytes = p.result_bytes;
+    const DType t = bytes == 4 ? DType::f32 : p.type;
     for (std::int64_t r = begin; r < end; ++r) {
-      fill_hidden(outputs_[0] + r * columns * bytes, columns, t, a_.mask->scale > 0, shown_);
+      fill_hidden(outputs_[0] + r * columns * bytes, columns, t, a_.masked->scale > 0, shown_);
     }
   }
 
   /// A loop over the shown columns, and one hidden one, which is as all others.
   void run_loop(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
-    const std::int64_t columns = a_.mask->columns;
+    const std::int64_t columns = a_.masked->columns;
     const std::int64_t hidden = shown_.last < columns ? shown_.last : shown_.first - 1;
     const ColumnRange run = hidden == shown_.last ? ColumnRange{shown_.first, hidden + 1}
                                                   : ColumnRange{hidden, shown_.last};
     for (std::int64_t r = begin; r < end; ++r) {
       link.kernel.function({link.kernel.attributes.get(), inputs_.data(), outputs_.data(),
                             r * columns + run.first, r * columns + run.last, false});
-      for (std::size_t o = 0; o < link.outputs.size(); ++o) {
-        const int bytes = link.element_bytes[o];
-        zero_rows_[link.first_array + o] +=
-            fill_hidden(outputs_[o] + r * columns * bytes, columns, bytes, shown_, hidden);
+    }
+    for (const LoopExpr::Register& out : link.body.loop()->registers) {
+      if (out.kind != LoopExpr::Kind::output) continue;
+      const auto o = std::size_t(out.index);
+      const int bytes = out.element_bytes;
+      std::int64_t& zero = zero_rows_[{number_of(link), o}];
+      for (std::int64_t r = begin; r < end; ++r) {
+        zero += fill_hidden(outputs_[o] + r * columns * bytes, columns, bytes, shown_, hidden);
       }
     }
   }
@@ -401,7 +395,7 @@ class Run {
       outputs_[k] =
           kind == Place::Kind::output ? call_.outputs[number] : scratch_[std::size_t(number)];
     }
-    if (link.sum_bytes > 0) outputs_[0] = sums(link, part);
+    if (link.sums) outputs_[0] = sums(link, part);
   }
 
   const KernelCall& call_;
@@ -417,41 +411,18 @@ class Run {
   ColumnRange shown_;
   bool hides_any_ = false;
   std::int64_t begin_ = 0, end_ = 0;
-  std::vector<bool> narrow_;             ///< links that were run without hidden columns
-  std::vector<std::int64_t> zero_rows_;  ///< of arrays: rows whose hidden columns are zero
-  std::map<std::pair<std::ptrdiff_t, std::int64_t>, bool> moderate_;  ///< by link and matrix
+  std::vector<bool> narrow_;  ///< links that were run without hidden columns
+  std::map<MaskedColumns::Array, std::int64_t> zero_rows_;  ///< whose hidden columns are zero
+  std::map<std::pair<std::size_t, std::int64_t>, bool> moderate_;  ///< by link and matrix
   std::map<std::int64_t, double> largest_;  ///< of second operands of the product with a mask
 };
 
 void run_chain(const KernelCall& call) { Run(call).run(); }
 
-/// How a link is run where columns are hidden.
-void add_mask(const MaskedColumns& masked, const TiledChain::Link& link, std::size_t number,
-              ChainAttrs::Link* to) {
-  to->masked = masked.links[number];
-  const auto* product = link.kernel.body.as<KernelBody::Product>();
-  if (product != nullptr) to->product_body = *product;
-  if (link.sums) {
-    to->of_columns = link.sums->of_columns[to->masked.side];
-    to->sums = link.sums->sizes;
-    to->summed = link.sums->operands;
-  }
-  to->element_bytes.resize(link.outputs.size());
-  if (const LoopExpr* loop = link.kernel.body.loop()) {
-    for (const LoopExpr::Register& r : loop->registers) {
-      if (r.kind == LoopExpr::Kind::output && std::size_t(r.index) < link.outputs.size()) {
-        to->element_bytes[std::size_t(r.index)] = r.element_bytes;
-      }
-    }
-  } else if (product != nullptr) {
-    to->element_bytes[0] = product->result_bytes;
-  }
-}
-
 }  // namespace
 
 void add_to_key(KeyWriter& key, const TiledChain::Link& link) {
-  key.add_all(link.sums ? link.sums->key : link.kernel.key, link.units, link.first_byte);
+  key.add_all(link.sums ? link.sums->key : link.kernel.key, link.units(), link.first_byte);
   for (const auto* places : {&link.inputs, &link.outputs}) {
     key.add(places->size());
     for (const Place& p : *places) key.add_all(p.kind, p.number);
@@ -477,7 +448,9 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
   kernel.units = chain.groups > 0  ? chain.groups * chain.parts
                  : chain.by_blocks ? (chain.rows + chain.block - 1) / chain.block
                                    : chain.rows;
-  for (const TiledChain::Link& link : chain.links) kernel.nanoseconds += link.nanoseconds;
+  for (const TiledChain::Link& link : chain.links) {
+    kernel.nanoseconds += link.kernel.nanoseconds;
+  }
   kernel.make = [chain = std::move(chain), masked = std::move(masked)] {
     auto made = std::make_shared<ChainAttrs>();
     made->rows = chain.rows;
@@ -510,34 +483,20 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
           made->inputs = std::max(made->inputs, std::size_t(p.number) + 1);
         }
       }
-      const std::int64_t sum_bytes =
-          link.sums ? link.sums->elements() * std::int64_t(byte_size(link.sums->held)) : 0;
+      const auto* product = link.kernel.body.as<KernelBody::Product>();
+      const bool holds_second = !link.sums && product != nullptr &&
+                                product->rows >= 2 * chain.block * link.units() / chain.rows &&
+                                link.inputs[1].kind == Place::Kind::input;
       made->links.insert(made->links.begin(),
                          {link.sums ? link.sums->make() : link.kernel.make(),
-                          link.units / chain.rows, link.inputs, link.outputs, is_read,
-                          link.sums != nullptr || link.kernel.access.prepares(), sum_bytes});
-      const auto* product = link.kernel.body.as<KernelBody::Product>();
-      made->links.front().holds_second =
-          !link.sums && product != nullptr &&
-          product->rows >= 2 * chain.block * link.units / chain.rows &&
-          link.inputs[1].kind == Place::Kind::input;
-      if (masked) add_mask(*masked, link, l, &made->links.front());
+                          link.units() / chain.rows, link.inputs, link.outputs, is_read,
+                          link.sums != nullptr || link.kernel.access.prepares(), holds_second,
+                          link.sums, link.kernel.body});
       made->operands = std::max({made->operands, link.inputs.size(), link.outputs.size()});
     }
     if (masked) {
-      made->mask = {masked->period > 0 ? runtime::Kernel() : masked->mask.make(),
-                    masked->columns,
-                    masked->hides,
-                    masked->adds,
-                    masked->product,
-                    masked->scale,
-                    masked->period,
-                    masked->inputs,
-                    0};
-      for (ChainAttrs::Link& link : made->links) {
-        link.first_array = made->mask->arrays;
-        made->mask->arrays += link.outputs.size();
-      }
+      made->masked = masked;
+      if (masked->period == 0) made->mask = masked->mask.make();
       made->operands = std::max(made->operands, masked->inputs.size());
     }
     return runtime::Kernel{run_chain, std::move(made)};

@@ -20,13 +20,13 @@ struct TiledChain {
     int number = 0;
   };
   struct Link {
-    KernelDescriptor kernel;
-    std::int64_t units = 0;  ///< of all rows, as the time
-    double nanoseconds = 0;
+    KernelDescriptor kernel;  ///< of all rows, as are its units and its time
     std::vector<Place> inputs, outputs;
     /// Not null: it runs as these sums, and its output has some for each part of the rows.
     std::shared_ptr<const RowSums> sums = nullptr;
     std::int64_t first_byte = 0;  ///< of the output's memory, where it writes it
+
+    std::int64_t units() const { return sums ? sums->rows() : kernel.units; }
   };
   std::vector<Link> links;
   std::int64_t rows = 1;   ///< which are the units of a chain without sums

@@ -35,6 +35,7 @@ struct RowSums {
   /// Of the rows of a batch, its groups, to which of a side that stands otherwise all belongs.
   Share share(std::size_t k) const { return sizes.by_rows[k] ? Share::own : Share::group; }
   std::int64_t elements() const { return sizes.m * sizes.n; }  ///< of each result
+  std::int64_t bytes() const { return elements() * std::int64_t(byte_size(held)); }
 };
 
 /// For sides [batch, rows, m] and [batch, rows, n], or, by columns, [batch, m, rows] and [batch, n,
