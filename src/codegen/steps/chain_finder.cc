@@ -62,77 +62,107 @@ bool ChainFinder::is_sibling(const KernelTask& task, const Chain& chain) const {
   return false;
 }
 
+/// A step that may become the next link.
+struct ChainFinder::Candidate {
+  Candidate(const KernelTask& t, const KernelDescriptor& k, const Chain& chain)
+      : task(t), kernel(k), sums(adds_up(t, k, chain)) {}
+
+  const KernelTask& task;
+  const KernelDescriptor& kernel;
+  const bool sums;  ///< it is added up, while others go through rows
+
+  std::int64_t rows() const { return sums ? kernel.row_sums->rows() : task.units; }
+  std::int64_t groups(const Chain& chain) const {
+    return sums ? kernel.row_sums->sizes.batch : chain.groups;
+  }
+};
+
+/// Whether it makes all of its results by rows, or as sums over them, in device memory.
+bool ChainFinder::makes_rows(const Candidate& c) const {
+  const std::vector<SlotId>& made = c.task.outputs;
+  return (c.sums || c.kernel.access.makes_own()) && !c.task.transfers_to && c.task.units > 0 &&
+         !made.empty() && std::all_of(made.begin(), made.end(), [&](SlotId s) {
+           return plan_.slots[std::size_t(s)].memory == MemoryKind::device && bytes(s) > 0;
+         });
+}
+
+/// Whether it reads what the chain makes by rows, or sums it up, on the same devices.
+bool ChainFinder::takes_rows(const Candidate& c, const Chain& chain) const {
+  for (std::size_t k = 0; k < c.task.inputs.size() && !c.sums; ++k) {
+    if (chain.made.count(c.task.inputs[k]) != 0 && !reads_share(c.kernel, k, chain)) return false;
+  }
+  return chain.links.empty() || classes(c.task.outputs[0]) == classes(*chain.made.begin());
+}
+
+/// The rows that all links go through if it becomes one; 0 if there are none.
+std::int64_t ChainFinder::rows_with(const Candidate& c, const Chain& chain) {
+  if (chain.matrices > 0) return c.task.units % chain.matrices == 0 ? chain.matrices : 0;
+  const std::int64_t rows = chain.links.empty() ? c.rows() : std::gcd(chain.rows, c.rows());
+  const std::int64_t groups = c.groups(chain);
+  if (groups == 0) return rows;
+  const bool same_groups = chain.groups == 0 || groups == chain.groups;
+  return same_groups && rows % groups == 0 ? rows : 0;
+}
+
+std::int64_t ChainFinder::least_rows(const Chain& chain) {
+  return chain.matrices > 0
+             ? std::max<std::int64_t>(prices::chains::kFewestMatrices, 2 * planned_workers())
+             : prices::chains::kFewestRows;
+}
+
+/// Has the chain's blocks be long enough for a product. False if it takes too long by blocks.
+bool ChainFinder::fit_blocks(const Candidate& c, Chain* chain) const {
+  if (!c.kernel.access.prepares() || chain->matrices > 0) return true;
+  // Few rows by each matrix of a batch, as of one step of decoding: it is read for them once.
+  const auto* product = c.sums ? nullptr : c.kernel.body.as<KernelBody::Product>();
+  const bool whole = product != nullptr && product->rows < prices::chains::kProductRows &&
+                     c.rows() > product->rows && c.rows() % product->rows == 0;
+  if (!whole && c.kernel.access.waits()) {
+    std::int64_t largest = 1;  // of what the chain makes
+    for (const SlotId s : c.task.inputs) {
+      if (chain->made.count(s) != 0) largest = std::max(largest, bytes(s));
+    }
+    for (const SlotId s : c.task.outputs) largest = std::max(largest, bytes(s));
+    if (c.task.nanoseconds > prices::chains::kProductOfByte * double(largest)) return false;
+  }
+  const std::int64_t at_once = whole ? product->rows : prices::chains::kProductRows;
+  if (chain->of_rows == 0 || at_once * chain->of_rows > chain->at_once * c.rows()) {
+    chain->at_once = at_once;
+    chain->of_rows = c.rows();
+    chain->whole_matrices = whole;
+  }
+  return true;
+}
+
 /// Adds step `n` if it goes through the chain's rows.
 bool ChainFinder::add(const Block& block, std::size_t n, Chain* chain) const {
   const KernelTask& task = *task_of(block.steps[n]);
-  const KernelDescriptor& kernel = kernels_.at(task.kernel);
-  const bool first = chain->links.empty();
-  const bool sums = adds_up(task, kernel, *chain);
-  if (!(kernel.access.makes_own() || sums) || task.transfers_to || task.outputs.empty() ||
-      task.units <= 0) {
-    return false;
-  }
+  const Candidate c(task, kernels_.at(task.kernel), *chain);
+  if (!makes_rows(c) || !takes_rows(c, *chain)) return false;
+  const std::int64_t rows = rows_with(c, *chain);
   const ClassesId mine = classes(task.outputs[0]);
-  if (!first && mine != classes(*chain->made.begin())) return false;
-  const std::int64_t units = sums ? kernel.row_sums->rows() : task.units;
-  const std::int64_t groups = sums ? kernel.row_sums->sizes.batch : chain->groups;
-  std::int64_t rows = first ? units : std::gcd(chain->rows, units);
-  if (groups > 0 && (rows % groups != 0 || (chain->groups > 0 && groups != chain->groups))) {
-    return false;
-  }
-  if (chain->matrices > 0) {
-    rows = chain->matrices;
-    if (task.units % rows != 0) return false;
-  }
-  std::int64_t largest = 1;
-  for (std::size_t k = 0; k < task.inputs.size(); ++k) {
-    if (chain->made.count(task.inputs[k]) == 0) continue;
-    if (!sums && !reads_share(kernel, k, *chain)) return false;
-    largest = std::max(largest, bytes(task.inputs[k]));
-  }
-  for (const SlotId s : task.outputs) {
-    if (plan_.slots[std::size_t(s)].memory != MemoryKind::device || bytes(s) == 0) return false;
-    largest = std::max(largest, bytes(s));
-  }
-  const std::int64_t fewest =
-      chain->matrices > 0
-          ? std::max<std::int64_t>(prices::chains::kFewestMatrices, 2 * planned_workers())
-          : prices::chains::kFewestRows;
   const std::int64_t count = plan_.classes[std::size_t(mine)].count();
-  if (rows * count < fewest) return false;
+  if (rows * count < least_rows(*chain)) return false;
   Chain with = *chain;
   with.rows = rows;
-  with.groups = groups;
-  if (kernel.access.prepares() && chain->matrices == 0) {
-    // Few rows by each matrix of a batch, as of one step of decoding: it is read for them once.
-    const auto* product = sums ? nullptr : kernel.body.as<KernelBody::Product>();
-    const bool whole = product != nullptr && product->rows < prices::chains::kProductRows &&
-                       units > product->rows && units % product->rows == 0;
-    if (!whole && kernel.access.waits() &&
-        task.nanoseconds > prices::chains::kProductOfByte * double(largest)) {
-      return false;
-    }
-    const std::int64_t at_once = whole ? product->rows : prices::chains::kProductRows;
-    if (with.of_rows == 0 || at_once * with.of_rows > with.at_once * units) {
-      with.at_once = at_once;
-      with.of_rows = units;
-      with.whole_matrices = whole;
-    }
-  }
-  if (groups > 0 && groups * parts_of(with, mine) * count < prices::chains::kFewestParts)
+  with.groups = c.groups(*chain);
+  if (!fit_blocks(c, &with)) return false;
+  if (with.groups > 0 &&
+      with.groups * parts_of(with, mine) * count < prices::chains::kFewestParts) {
     return false;
-  *chain = std::move(with);
-  chain->links.push_back(n);
-  if (sums) {
-    chain->sums.insert(n);
+  }
+  with.links.push_back(n);
+  if (c.sums) {
+    with.sums.insert(n);
   } else {
-    chain->made.insert(task.outputs.begin(), task.outputs.end());
+    with.made.insert(task.outputs.begin(), task.outputs.end());
   }
   for (std::size_t k = 0; k < task.inputs.size(); ++k) {
     const SlotId s = task.inputs[k];
-    if (reads_part(block, n, k, *chain) && bytes(s) >= prices::chains::kLeastBytes)
-      chain->shared.insert(s);
+    const bool large = bytes(s) >= prices::chains::kLeastBytes;
+    if (large && reads_part(block, n, k, with)) with.shared.insert(s);
   }
+  *chain = std::move(with);
   return true;
 }
 

@@ -71,6 +71,12 @@ class ChainFinder {
 
  private:
   bool is_sibling(const runtime::KernelTask& task, const Chain& chain) const;
+  struct Candidate;
+  bool makes_rows(const Candidate& c) const;
+  bool takes_rows(const Candidate& c, const Chain& chain) const;
+  static std::int64_t rows_with(const Candidate& c, const Chain& chain);
+  static std::int64_t least_rows(const Chain& chain);
+  bool fit_blocks(const Candidate& c, Chain* chain) const;
   bool add(const Block& block, std::size_t n, Chain* chain) const;
   std::optional<std::size_t> maker_of(const Block& block, std::size_t first, std::size_t n,
                                       SlotId s) const;
