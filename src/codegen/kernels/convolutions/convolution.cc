@@ -127,13 +127,6 @@ runtime::KernelFunction convolution_function(DType t) {
       [](auto tag) -> runtime::KernelFunction { return run<typename decltype(tag)::type>; });
 }
 
-/// Strides of a row-major array's dims.
-Dims strides_of(const Dims& dims) {
-  Dims out(dims.size(), 1);
-  for (std::size_t d = dims.size(); d-- > 1;) out[d - 1] = out[d] * dims[d];
-  return out;
-}
-
 /// Those of dims of one are what they would be if roles stood in that order: which kernel is taken
 /// doesn't depend on where such dims stand.
 ConvolutionStrides by_role(const Dims& dims, const Dims& strides, std::int64_t batch,
@@ -156,14 +149,14 @@ ConvolutionStrides by_role(const Dims& dims, const Dims& strides, std::int64_t b
 Dims strides_after(const Dims& perm, const Dims& dims) {
   Dims moved;
   for (const std::int64_t d : perm) moved.push_back(dims[std::size_t(d)]);
-  const Dims strides = strides_of(moved);
+  const Dims strides = row_major_strides(moved);
   Dims out(dims.size());
   for (std::size_t d = 0; d < perm.size(); ++d) out[std::size_t(perm[d])] = strides[d];
   return out;
 }
 
 bool is_minor(std::int64_t dim, const Dims& dims) {
-  return strides_of(dims)[std::size_t(dim)] == 1 || dims[std::size_t(dim)] == 1;
+  return row_major_strides(dims)[std::size_t(dim)] == 1 || dims[std::size_t(dim)] == 1;
 }
 
 Dims unless_identity(Dims perm) {
@@ -253,7 +246,7 @@ void Roles::set_input(const Dims& strides) {
         by_role(in.shape.dims, result, c.output_batch, c.output_feature, c.output_spatial, true);
     return p;
   };
-  Dims filter = strides_of(w.dims), result = strides_of(in.shape.dims);
+  Dims filter = row_major_strides(w.dims), result = row_major_strides(in.shape.dims);
   operation.given = with(filter, result);
   // Output features must be neighbours.
   filter_is_ordered = !is_minor(c.kernel_output_feature, w.dims);
@@ -328,7 +321,7 @@ ConvolutionPlan plan_of(ConvolutionKernel kernel, const Roles& roles) {
 
 ConvolutionPlan convolution_kernel(const ir::Instruction& in, DType type) {
   Roles roles(in, type);
-  roles.set_input(strides_of(roles.x.dims));
+  roles.set_input(row_major_strides(roles.x.dims));
   const auto* line = &choose_convolution(roles.operation);
   if (line->how == ConvolutionKernel::none) return {};
   keep_blas_to_one_thread();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "src/codegen/kernels/kernel_key.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
@@ -28,6 +29,20 @@ struct ConvolutionProblem {
   bool groups_split_batch = false;
   std::int64_t batch = 0;  ///< of the result
 
+  /// Of one image.
+  std::int64_t positions() const { return element_count(out); }
+  /// Of numbers that are summed up.
+  double products() const {
+    double all = double(batch) * double(per_group) * double(columns * groups);
+    for (const ir::WindowDim& w : window) all *= double(w.size);
+    for (const std::int64_t d : out) all *= double(d);
+    return all;
+  }
+  /// Where what a group sees of the input begins.
+  std::int64_t first_of_group(std::int64_t group) const {
+    return group * (groups_split_batch ? batch * input.batch : per_group * input.feature);
+  }
+
   /// Of one spatial dim: a dim of one in front of it, for kernels that go by lines.
   void add_line_dim() {
     window.insert(window.begin(), ir::WindowDim());
@@ -38,5 +53,21 @@ struct ConvolutionProblem {
     }
   }
 };
+
+inline void add_to_key(KeyWriter& key, const ConvolutionStrides& s) {
+  key.add_all(s.batch, s.feature, s.spatial);
+}
+inline void add_to_key(KeyWriter& key, const ConvolutionProblem& c) {
+  key.add_all(c.window, c.in, c.out, c.input, c.filter, c.result, c.per_group, c.columns, c.groups,
+              c.groups_split_batch, c.batch);
+}
+
+/// Cuts n into as few blocks of at most `*each` as there can be, of which each then has so many or
+/// fewer; returns their number.
+inline std::int64_t equal_blocks(std::int64_t n, std::int64_t* each) {
+  const std::int64_t blocks = ceil_div(n, *each);
+  *each = ceil_div(n, blocks);
+  return blocks;
+}
 
 }  // namespace tessera::codegen

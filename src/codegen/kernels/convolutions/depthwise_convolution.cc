@@ -6,7 +6,6 @@
 #include "src/codegen/kernels/convolutions/depthwise_convolution.h"
 
 #include <algorithm>
-#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -377,35 +376,25 @@ bool is_depthwise(const ConvolutionProblem& c) {
 }
 
 KernelDescriptor depthwise_convolution_kernel(const ConvolutionProblem& c, DType type) {
-  const std::int64_t positions =
-      std::accumulate(c.out.begin(), c.out.end(), std::int64_t(1), std::multiplies<>());
   Attrs a;
   a.segments = segments_of(c.window.back(), c.in.back(), c.out.back());
   // Units have about equal numbers of features, in whole vectors but for the last.
   const std::int64_t lanes = kMostVectorBytes / std::int64_t(byte_size(type));
-  const std::int64_t most = lanes * std::clamp(kUnitSums / std::max<std::int64_t>(c.out.back(), 1),
-                                               kLeastUnitVectors, kMostUnitVectors);
-  const std::int64_t blocks = (c.groups + most - 1) / most;
-  a.features = ((c.groups + blocks - 1) / blocks + lanes - 1) / lanes * lanes;
+  std::int64_t each = lanes * std::clamp(kUnitSums / std::max<std::int64_t>(c.out.back(), 1),
+                                         kLeastUnitVectors, kMostUnitVectors);
+  equal_blocks(c.groups, &each);
+  a.features = ceil_div(each, lanes) * lanes;
   const ir::WindowDim& w = c.window.back();
   a.has_neighbours = type == DType::f32 && c.per_group == 1 && w.lhs_dilation == 1 &&
                      w.rhs_dilation == 1 &&
                      has_neighbours(int(std::min<std::int64_t>(w.size, 9)), w.stride) &&
                      c.out.back() >= kLeastPositions;
-  const std::int64_t rows = c.batch * (positions / c.out.back());
-  double products = double(c.batch) * double(positions) * double(c.per_group) * double(c.groups);
-  for (const ir::WindowDim& d : c.window) products *= double(d.size);
   KernelDescriptor kernel;
-  kernel.units = rows * ((c.groups + a.features - 1) / a.features);
+  kernel.units = c.batch * (c.positions() / c.out.back()) * ceil_div(c.groups, a.features);
   kernel.nanoseconds =
       prices::call::kConvolution +
-      (type == DType::f32 ? prices::product::kDepthF32 : prices::product::kDepthF64) * products;
-  const auto strides = [](const ConvolutionStrides& s) {
-    return kernel_key("", s.batch, s.feature, s.spatial);
-  };
-  kernel.key = kernel_key("depthwise-convolution", type, c.window, c.in, c.out, strides(c.input),
-                          strides(c.filter), strides(c.result), c.per_group, c.groups,
-                          c.groups_split_batch, c.batch);
+      (type == DType::f32 ? prices::product::kDepthF32 : prices::product::kDepthF64) * c.products();
+  kernel.key = kernel_key("depthwise-convolution", type, c);
   a.c = c;
   kernel.make = kernel_maker(type == DType::f32 ? run<float> : run<double>, std::move(a));
   return kernel;

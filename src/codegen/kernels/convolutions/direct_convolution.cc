@@ -4,7 +4,6 @@
 #include "src/codegen/kernels/convolutions/direct_convolution.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -92,8 +91,7 @@ class DirectWork {
       to += position[d] * c.result.spatial[d];
     }
     for (std::int64_t g = 0; g < c.groups; ++g) {
-      const T* from = input_ + (first + (c.groups_split_batch ? g * c.batch : 0)) * c.input.batch +
-                      (c.groups_split_batch ? 0 : g * c.per_group * c.input.feature);
+      const T* from = input_ + first * c.input.batch + c.first_of_group(g);
       const T* filter = filter_ + g * c.columns;
       BatchGemm<T> gemm;
       gemm.n = c.columns;
@@ -213,28 +211,16 @@ KernelDescriptor direct_convolution_kernel(ConvolutionProblem c, DType type) {
   const BatchProducts how = batch_products(c, type).value();
   const std::int64_t lanes =
       type == DType::f32 ? batch_gemm_lanes<float>() : batch_gemm_lanes<double>();
-  const std::int64_t positions =
-      std::accumulate(c.out.begin(), c.out.end(), std::int64_t(1), std::multiplies<>());
   Attrs a;
   a.sums_are_taps = how.by_features < how.by_taps;
   a.transposed = how.transposed;
   KernelDescriptor kernel;
-  const std::int64_t most = how.transposed ? 8 * lanes : 6 * kBatchGemmRows;
-  const std::int64_t blocks = (c.batch + most - 1) / most;
-  a.batch_block = (c.batch + blocks - 1) / blocks;
-  kernel.units = positions * blocks;
-  double products = double(c.batch) * double(positions) * double(c.per_group) * double(c.columns) *
-                    double(c.groups);
-  for (const ir::WindowDim& w : c.window) products *= double(w.size);
-  kernel.nanoseconds =
-      prices::call::kConvolution +
-      (type == DType::f32 ? prices::product::kF32 : prices::product::kF64) * products / how.use();
-  const auto strides = [](const ConvolutionStrides& s) {
-    return kernel_key("", s.batch, s.feature, s.spatial);
-  };
-  kernel.key = kernel_key("direct-convolution", type, c.window, c.in, c.out, strides(c.input),
-                          strides(c.filter), strides(c.result), c.per_group, c.columns, c.groups,
-                          c.groups_split_batch, c.batch, a.sums_are_taps, a.transposed);
+  a.batch_block = how.transposed ? 8 * lanes : 6 * kBatchGemmRows;
+  kernel.units = c.positions() * equal_blocks(c.batch, &a.batch_block);
+  kernel.nanoseconds = prices::call::kConvolution +
+                       (type == DType::f32 ? prices::product::kF32 : prices::product::kF64) *
+                           c.products() / how.use();
+  kernel.key = kernel_key("direct-convolution", type, c, a.sums_are_taps, a.transposed);
   a.c = std::move(c);
   kernel.make =
       kernel_maker(type == DType::f32 ? run_direct<float> : run_direct<double>, std::move(a));

@@ -341,12 +341,6 @@ void run(const KernelCall& call) {
   for (std::int64_t n = call.begin; n < call.end; ++n) work.unit(n);
 }
 
-std::int64_t blocks_of(std::int64_t n, std::int64_t* each) {
-  const std::int64_t blocks = (n + *each - 1) / *each;
-  *each = (n + blocks - 1) / blocks;
-  return blocks;
-}
-
 std::int64_t lanes_of(DType type) {
   return version_for_machine(16, 32, 64) / std::int64_t(byte_size(type));
 }
@@ -358,11 +352,10 @@ std::optional<Attrs> few_features_attrs(ConvolutionProblem c, DType type) {
   }
   const auto element = std::int64_t(byte_size(type));
   const std::int64_t lanes = lanes_of(type);
-  std::int64_t positions = c.batch, taps = 1;
-  for (const std::int64_t d : c.out) positions *= d;
+  std::int64_t taps = 1;
   for (const ir::WindowDim& w : c.window) taps *= w.size;
   // With more features vectors of those are no worse.
-  if (2 * c.columns >= lanes || positions == 0 || taps <= 1) return std::nullopt;
+  if (2 * c.columns >= lanes || c.batch * c.positions() == 0 || taps <= 1) return std::nullopt;
   if (c.window.size() == 1) c.add_line_dim();
   Attrs a;
   a.positions = kPositions;
@@ -371,7 +364,7 @@ std::optional<Attrs> few_features_attrs(ConvolutionProblem c, DType type) {
   // As in the derivative by a filter, where input features are the batch.
   const bool batch_is_longer = 2 * in_row < lanes && c.input.batch == 1 && 2 * c.batch >= lanes;
   if (in_row < kLeastPositions || batch_is_longer) return std::nullopt;
-  a.position_blocks = blocks_of(in_row, &a.positions);
+  a.position_blocks = equal_blocks(in_row, &a.positions);
   const std::size_t rank = c.window.size();
   std::int64_t planes = 1;
   for (std::size_t d = 0; d + 2 < rank; ++d) planes *= std::min(c.window[d].size, c.in[d]);
@@ -387,8 +380,8 @@ std::optional<Attrs> few_features_attrs(ConvolutionProblem c, DType type) {
   while (a.groups > 1 && bytes(a.lines, a.groups) > kPaddedBytes) a.groups = (a.groups + 1) / 2;
   while (a.lines > 1 && bytes(a.lines, a.groups) > kPaddedBytes) a.lines = (a.lines + 1) / 2;
   if (bytes(a.lines, a.groups) > kMostPaddedBytes) return std::nullopt;
-  a.line_blocks = blocks_of(c.out[rank - 2], &a.lines);
-  a.group_blocks = blocks_of(c.groups, &a.groups);
+  a.line_blocks = equal_blocks(c.out[rank - 2], &a.lines);
+  a.group_blocks = equal_blocks(c.groups, &a.groups);
   a.c = std::move(c);
   return a;
 }
@@ -403,23 +396,16 @@ KernelDescriptor few_features_convolution_kernel(ConvolutionProblem given, DType
   Attrs a = few_features_attrs(std::move(given), type).value();
   const ConvolutionProblem& c = a.c;
   const std::int64_t lanes = lanes_of(type), in_row = a.rows.phases.front().count;
-  std::int64_t positions = c.batch, taps = 1;
-  for (const std::int64_t d : c.out) positions *= d;
-  for (const ir::WindowDim& w : c.window) taps *= w.size;
   const std::int64_t unit_positions = c.out.back() * c.out[c.window.size() - 2];
   KernelDescriptor kernel;
-  kernel.units = positions / unit_positions * a.group_blocks * a.line_blocks * a.position_blocks;
+  kernel.units =
+      c.batch * c.positions() / unit_positions * a.group_blocks * a.line_blocks * a.position_blocks;
   const double filled = double((in_row + lanes - 1) / lanes * lanes) / double(in_row);
   kernel.nanoseconds =
       prices::call::kConvolution +
       (type == DType::f32 ? prices::product::kShortF32 : prices::product::kShortF64) * filled *
-          double(positions) * double(taps) * double(c.per_group) * double(c.groups * c.columns);
-  const auto strides = [](const ConvolutionStrides& s) {
-    return kernel_key("", s.batch, s.feature, s.spatial);
-  };
-  kernel.key = kernel_key("few-features-convolution", type, lanes, c.window, c.in, c.out,
-                          strides(c.input), strides(c.filter), strides(c.result), c.per_group,
-                          c.columns, c.groups, c.groups_split_batch, c.batch);
+          c.products();
+  kernel.key = kernel_key("few-features-convolution", type, lanes, c);
   kernel.make = kernel_maker(type == DType::f32 ? run<float> : run<double>, std::move(a));
   return kernel;
 }

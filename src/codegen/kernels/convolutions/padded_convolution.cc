@@ -93,9 +93,7 @@ class PaddedWork {
         lines.taps.count == 0
             ? 0
             : (count - 1) * a_.lines.advance + (lines.taps.count - 1) * lines.taps.advance + 1;
-    const T* const from = input_ +
-                          (batch + (c.groups_split_batch ? group * c.batch : 0)) * c.input.batch +
-                          (c.groups_split_batch ? 0 : group * c.per_group * c.input.feature);
+    const T* const from = input_ + batch * c.input.batch + c.first_of_group(group);
     const std::int64_t line = a_.copies ? a_.line_size() : c.input.spatial[outer];
     const std::int64_t plane = seen * line;
     const std::int64_t image = a_.copies ? std::int64_t(planes_.size()) * plane : c.input.batch;
@@ -304,8 +302,8 @@ std::optional<PaddedAttrs> padded_attrs(ConvolutionProblem c, DType type) {
   PaddedAttrs a;
   a.rows = padded_rows(c.window.back(), c.out.back(), kMostPositions, 1);
   const std::int64_t in_row = a.rows.phases.front().count;
-  a.position_blocks = (in_row + kMostPositions - 1) / kMostPositions;
-  a.position_block = (in_row + a.position_blocks - 1) / a.position_blocks;
+  a.position_block = kMostPositions;
+  a.position_blocks = equal_blocks(in_row, &a.position_block);
   a.lines = padded_rows(c.window[rank - 2], lines, lines, 1);
   a.features_last = c.input.feature == 1 || c.per_group <= kFewFeatures;
   a.joins_taps = joins_taps(c);
@@ -329,13 +327,11 @@ std::optional<PaddedAttrs> padded_attrs(ConvolutionProblem c, DType type) {
            bytes(of_phase, images) <= kCopiedBytes;
   };
   while (a.line_block < in_phase && fits(a.line_block + 1, 1)) ++a.line_block;
-  a.line_blocks = (in_phase + a.line_block - 1) / a.line_block;
-  a.line_block = (in_phase + a.line_blocks - 1) / a.line_blocks;
+  a.line_blocks = equal_blocks(in_phase, &a.line_block);
   if (a.line_blocks == 1) {
     while (a.batch_block < c.batch && fits(a.line_block, a.batch_block + 1)) ++a.batch_block;
   }
-  a.batch_blocks = (c.batch + a.batch_block - 1) / a.batch_block;
-  a.batch_block = (c.batch + a.batch_blocks - 1) / a.batch_blocks;
+  a.batch_blocks = equal_blocks(c.batch, &a.batch_block);
   if (a.copies && bytes(a.line_block, a.batch_block) > kMostCopiedBytes) return std::nullopt;
   a.c = std::move(c);
   return a;
@@ -359,9 +355,6 @@ KernelDescriptor padded_convolution_kernel(ConvolutionProblem given, DType type)
   PaddedAttrs a = padded_attrs(std::move(given), type).value();
   const ConvolutionProblem& c = a.c;
   const auto element = std::int64_t(byte_size(type));
-  double products = double(c.batch) * double(c.per_group) * double(c.columns * c.groups);
-  for (const ir::WindowDim& w : c.window) products *= double(w.size);
-  for (const std::int64_t d : c.out) products *= double(d);
   KernelDescriptor kernel;
   kernel.units = a.position_blocks * a.line_blocks * std::int64_t(a.lines.phases.size()) *
                  a.batch_blocks * c.groups;
@@ -374,13 +367,8 @@ KernelDescriptor padded_convolution_kernel(ConvolutionProblem given, DType type)
   kernel.units *= a.column_blocks;
   kernel.nanoseconds =
       prices::call::kConvolution +
-      (type == DType::f32 ? prices::product::kF32 : prices::product::kF64) * products / use;
-  const auto strides = [](const ConvolutionStrides& s) {
-    return kernel_key("", s.batch, s.feature, s.spatial);
-  };
-  kernel.key = kernel_key("padded-convolution", type, c.window, c.in, c.out, strides(c.input),
-                          strides(c.filter), strides(c.result), c.per_group, c.columns, c.groups,
-                          c.groups_split_batch, c.batch);
+      (type == DType::f32 ? prices::product::kF32 : prices::product::kF64) * c.products() / use;
+  kernel.key = kernel_key("padded-convolution", type, c);
   kernel.make =
       kernel_maker(type == DType::f32 ? run_padded<float> : run_padded<double>, std::move(a));
   return kernel;
