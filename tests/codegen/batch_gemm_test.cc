@@ -225,7 +225,7 @@ TYPED_TEST(ThinGemmTest, SumsUpProductsOfAnyStrides) {
   for (int trial = 0; trial < 600; ++trial) {
     SCOPED_TRACE(trial);
     limit_instruction_set(InstructionSet(this->below(3)));
-    ThinGemm<T> job;
+    MatrixProduct<T> job;
     job.m = this->below(20);
     job.n = this->below(40);
     job.k = this->below(this->below(4) == 0 ? 300 : 40);
@@ -241,7 +241,7 @@ TYPED_TEST(ThinGemmTest, SumsUpProductsOfAnyStrides) {
     (a_by_columns ? job.a_column : job.a_row) = room;
     (a_by_columns ? job.a_row : job.a_column) = 1;
     job.b = b.data();
-    job.b_line = room;
+    job.b_column = room;
     job.c = c.data();
     (c_by_columns ? job.c_column : job.c_row) = room;
     (c_by_columns ? job.c_row : job.c_column) = 1;

@@ -217,7 +217,7 @@ TYPED_TEST(WrappingGemmTest, SumsUpProducts) {
   for (int trial = 0; trial < 150; ++trial) {
     SCOPED_TRACE(trial);
     limit_instruction_set(InstructionSet(trial % 3));
-    WrappingGemm<T> job;
+    MatrixProduct<T> job;
     const std::int64_t large = this->below(12);  // one dim of several blocks
     job.m = 1 + this->below(large == 0 ? 300 : 30);
     job.n = 1 + this->below(large == 1 ? 1200 : 70);

@@ -16,9 +16,9 @@ template <class T>
 class PackedGemmTest : public GemmTest<T> {
  protected:
   /// Of matrices that have at least so many elements each.
-  static PackedGemm<T> job(std::int64_t m, std::int64_t n, std::int64_t k, bool a_turned,
-                           bool b_turned, const std::vector<T>& a, const std::vector<T>& b) {
-    PackedGemm<T> out;
+  static MatrixProduct<T> job(std::int64_t m, std::int64_t n, std::int64_t k, bool a_turned,
+                              bool b_turned, const std::vector<T>& a, const std::vector<T>& b) {
+    MatrixProduct<T> out;
     out.m = m;
     out.n = n;
     out.k = k;
@@ -45,7 +45,7 @@ TYPED_TEST(PackedGemmTest, MultipliesMatricesOfAnySize) {
                        k = 1 + this->below(large ? 600 : 300);
     const std::int64_t gap = this->below(3);
     const auto a = this->numbers(m * k), b = this->numbers(k * n);
-    PackedGemm<T> job = this->job(m, n, k, trial % 2 == 1, trial / 2 % 2 == 1, a, b);
+    MatrixProduct<T> job = this->job(m, n, k, trial % 2 == 1, trial / 2 % 2 == 1, a, b);
     job.c_row = n + gap;
     const std::vector<T> before = this->numbers(m * job.c_row);
     std::vector<T> c = before;
@@ -74,7 +74,7 @@ TYPED_TEST(PackedGemmTest, GoesThroughManyRows) {
   using T = TypeParam;
   const std::int64_t m = 2100, n = 50, k = 140;
   const auto a = this->numbers(m * k), b = this->numbers(k * n);
-  PackedGemm<T> job = this->job(m, n, k, false, false, a, b);
+  MatrixProduct<T> job = this->job(m, n, k, false, false, a, b);
   std::vector<T> c(std::size_t(m * n));
   job.c = c.data();
   packed_gemm(job);
@@ -96,14 +96,14 @@ TYPED_TEST(PackedGemmTest, SumsUpInAnOrderThatDependsOnTheDepthAlone) {
     SCOPED_TRACE(trial);
     const std::int64_t m = 2 + this->below(100), n = 2 + this->below(200), k = 1 + this->below(500);
     const auto a = this->numbers(m * k), b = this->numbers(k * n);
-    PackedGemm<T> all = this->job(m, n, k, trial % 2 == 1, trial / 2 % 2 == 1, a, b);
+    MatrixProduct<T> all = this->job(m, n, k, trial % 2 == 1, trial / 2 % 2 == 1, a, b);
     std::vector<T> c(std::size_t(m * n)), parts(std::size_t(m * n));
     all.c = c.data();
     packed_gemm(all);
     const std::int64_t row = 1 + this->below(m - 1), column = 1 + this->below(n - 1);
     for (const auto& [r0, r1] : {std::pair(std::int64_t(0), row), std::pair(row, m)}) {
       for (const auto& [c0, c1] : {std::pair(std::int64_t(0), column), std::pair(column, n)}) {
-        PackedGemm<T> part = all;
+        MatrixProduct<T> part = all;
         part.m = r1 - r0;
         part.n = c1 - c0;
         part.a += r0 * all.a_row;
@@ -123,7 +123,7 @@ TYPED_TEST(PackedGemmTest, KeepsInfinitiesWhereTheyAre) {
   auto a = this->numbers(m * k);
   const auto b = std::vector<T>(std::size_t(k * n), T(1));
   a[std::size_t(12 * k + 20)] = std::numeric_limits<T>::infinity();
-  PackedGemm<T> job = this->job(m, n, k, false, false, a, b);
+  MatrixProduct<T> job = this->job(m, n, k, false, false, a, b);
   std::vector<T> c(std::size_t(m * n));
   job.c = c.data();
   packed_gemm(job);

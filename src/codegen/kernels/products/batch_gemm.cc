@@ -9,6 +9,7 @@
 
 #include "src/base/small_vector.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/products/pack_rows.h"
 #include "src/codegen/kernels/vectors.h"
 
 namespace tessera::codegen {
@@ -211,7 +212,6 @@ TESSERA_TILE(tile_avx512, 64, TESSERA_FOR_AVX512)
 template <class T, int bytes>
 struct Tiles : Tile<T, bytes> {
   using Of = Tile<T, bytes>;
-  using V = typename Of::V;
   using Simd = typename Of::Simd;
   using Of::kLanes, Of::kVectors, Of::kLine, Of::most_rows;
 
@@ -315,39 +315,12 @@ struct Tiles : Tile<T, bytes> {
   template <int vectors>
   static TESSERA_INLINE void pack(const BlockJob<T>& job, const Strip<T>& strip) {
     const BatchGemm<T>& g = *job.all;
-    constexpr std::int64_t kWidth = vectors * kLanes;
     T* to = job.packed;
     for (std::int64_t t = 0; t < job.terms.count; ++t) {
       const auto& term = job.terms.terms[t];
-      const T* from = term.b + strip.column * g.b_column;
-      std::int64_t k = 0;
-      if (g.b_row == 1 && strip.columns == kWidth) {
-        for (; k + kLanes <= term.k; k += kLanes, to += kLanes * kWidth) {
-#pragma GCC unroll 4
-          for (int v = 0; v < vectors; ++v) {
-            V square[kLanes];
-#pragma GCC unroll 16
-            for (int n = 0; n < kLanes; ++n) {
-              square[n] = Simd::load(from + k + (v * kLanes + n) * g.b_column);
-            }
-            Simd::transpose(square);
-#pragma GCC unroll 16
-            for (int n = 0; n < kLanes; ++n) Simd::store(to + n * kWidth + v * kLanes, square[n]);
-          }
-        }
-      }
-      for (; k < term.k; ++k, to += kWidth) {
-        const T* row = from + k * g.b_row;
-        if (g.b_column == 1 && strip.columns == kWidth) {
-#pragma GCC unroll 4
-          for (int v = 0; v < vectors; ++v)
-            Simd::store(to + v * kLanes, Simd::load(row + v * kLanes));
-          continue;
-        }
-        for (std::int64_t n = 0; n < kWidth; ++n) {
-          to[n] = n < strip.columns ? row[n * g.b_column] : T(0);
-        }
-      }
+      pack_rows<Simd, vectors>(term.b + strip.column * g.b_column, g.b_row, g.b_column,
+                               strip.columns, 0, term.k, to);
+      to += term.k * vectors * kLanes;
     }
   }
 };
@@ -548,8 +521,28 @@ void batch_gemm(const BatchGemm<T>& job) {
   }
 }
 
+template <class T>
+void batch_gemm(const MatrixProduct<T>& p, bool accumulate) {
+  const typename BatchGemm<T>::Term term{p.a, p.b, p.k};
+  BatchGemm<T> job;
+  job.terms = &term;
+  job.count = 1;
+  job.m = p.m;
+  job.n = p.n;
+  job.a_row = p.a_row;
+  job.a_column = p.a_column;
+  job.b_row = p.b_row;
+  job.b_column = p.b_column;
+  job.c = p.c;
+  job.c_row = p.c_row;
+  job.accumulate = accumulate;
+  batch_gemm(job);
+}
+
 template void batch_gemm(const BatchGemm<float>&);
 template void batch_gemm(const BatchGemm<double>&);
+template void batch_gemm(const MatrixProduct<float>&, bool);
+template void batch_gemm(const MatrixProduct<double>&, bool);
 template std::int64_t batch_gemm_lanes<float>();
 template std::int64_t batch_gemm_lanes<double>();
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/codegen/kernels/products/matrix_product.h"
+
 namespace tessera::codegen {
 
 /// c[m, n] = the sum over terms of a_t[m, k_t] b_t[k_t, n], plus what c holds if `accumulate`.
@@ -40,6 +42,9 @@ struct BatchGemm {
 /// Computes it, for f32 and f64, with the machine's vectors.
 template <class T>
 void batch_gemm(const BatchGemm<T>& job);
+/// One product.
+template <class T>
+void batch_gemm(const MatrixProduct<T>& product, bool accumulate);
 
 /// Elements of n that are computed at once, and rows.
 template <class T>

@@ -29,6 +29,12 @@ namespace {
 
 using runtime::KernelCall;
 
+/// A block of the result: rows [m0, m0+m) and columns [n0, n0+n) of one batch, as sums over [k0,
+/// k0+k).
+struct Block {
+  std::int64_t batch, m0, m, n0, n, k0, k;
+};
+
 struct DotAttrs {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   bool lhs_transposed = false, rhs_transposed = false;  ///< lhs [k,m]; rhs [k,n] if not, else [n,k]
@@ -37,24 +43,28 @@ struct DotAttrs {
   DotKernel kernel = DotKernel::blas;  ///< by the table
 
   bool interleaved() const { return lhs.inner > 1 || rhs.inner > 1; }
-};
-
-/// A block of the result: rows [m0, m0+m) and columns [n0, n0+n) of one batch, as sums over [k0,
-/// k0+k).
-struct Block {
-  std::int64_t batch, m0, m, n0, n, k0, k;
+  CBLAS_TRANSPOSE of_lhs() const { return transposed_if(lhs_transposed); }
+  CBLAS_TRANSPOSE of_rhs() const { return transposed_if(rhs_transposed); }
+  /// The element of the result at which a block begins.
+  std::int64_t first(const Block& b) const { return (b.batch * m + b.m0) * n + b.n0; }
 };
 
 template <class F>
-void for_each_block(const DotAttrs& a, std::int64_t begin, std::int64_t end, F&& f) {
+void for_each_block(const KernelCall& call, F&& f) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
   const std::int64_t per_batch = a.split_columns ? a.n : a.m;
-  while (begin < end) {
+  for (std::int64_t begin = call.begin; begin < call.end;) {
     const std::int64_t batch = begin / per_batch, first = begin % per_batch;
-    const std::int64_t count = std::min(per_batch - first, end - begin);
-    f(a.split_columns ? Block{batch, 0, a.m, first, count, 0, a.k}
-                      : Block{batch, first, count, 0, a.n, 0, a.k});
+    const std::int64_t count = std::min(per_batch - first, call.end - begin);
+    f(a, a.split_columns ? Block{batch, 0, a.m, first, count, 0, a.k}
+                         : Block{batch, first, count, 0, a.n, 0, a.k});
     begin += count;
   }
+}
+/// A kernel by what multiplies a block.
+template <auto multiply>
+void run_blocks(const KernelCall& call) {
+  for_each_block(call, [&](const DotAttrs& a, const Block& b) { multiply(a, b, call); });
 }
 
 /// What multiplies f32 and f64, or halves that are widened to f32.
@@ -71,46 +81,37 @@ Gemm gemm_of(const DotAttrs& a) {
     case DotKernel::blas:
       return Gemm::blas;
     default:
-      return gemm_for(a.lhs_transposed ? CblasTrans : CblasNoTrans,
-                      a.rhs_transposed ? CblasTrans : CblasNoTrans, a.m, a.n, a.k);
+      return gemm_for(a.of_lhs(), a.of_rhs(), a.m, a.n, a.k);
   }
 }
 
 template <class T>
-void multiply_block(const DotAttrs& a, const Block& block, const T* lhs, const T* rhs, T* out) {
-  lhs += a.lhs.first(block.batch);
-  rhs += a.rhs.first(block.batch);
-  out += block.batch * a.m * a.n + block.m0 * a.n + block.n0;
+void multiply_block(const DotAttrs& a, const Block& block, const KernelCall& call) {
+  const T* lhs = reinterpret_cast<const T*>(call.inputs[0]) + a.lhs.first(block.batch);
+  const T* rhs = reinterpret_cast<const T*>(call.inputs[1]) + a.rhs.first(block.batch);
   lhs += a.lhs_transposed ? block.m0 + block.k0 * a.lhs.line : block.m0 * a.lhs.line + block.k0;
   rhs += a.rhs_transposed ? block.n0 * a.rhs.line + block.k0 : block.n0 + block.k0 * a.rhs.line;
-  gemm(gemm_of(a), a.lhs_transposed ? CblasTrans : CblasNoTrans,
-       a.rhs_transposed ? CblasTrans : CblasNoTrans, int(block.m), int(block.n), int(block.k), lhs,
-       int(a.lhs.line), rhs, int(a.rhs.line), out, int(a.n));
+  gemm(gemm_of(a), a.of_lhs(), a.of_rhs(), int(block.m), int(block.n), int(block.k), lhs,
+       int(a.lhs.line), rhs, int(a.rhs.line),
+       reinterpret_cast<T*>(call.outputs[0]) + a.first(block), int(a.n));
 }
 
+/// A call for each of many small products would take longer than they do.
 template <class T>
-void run_gemm(const KernelCall& call) {
+void run_small(const KernelCall& call) {
   const auto& a = *static_cast<const DotAttrs*>(call.attributes);
   const T* lhs = reinterpret_cast<const T*>(call.inputs[0]);
   const T* rhs = reinterpret_cast<const T*>(call.inputs[1]);
   T* out = reinterpret_cast<T*>(call.outputs[0]);
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
-    // A call for each of many small products would take longer than they do.
-    const bool small = a.kernel == DotKernel::small;
-    if (small && a.n == 1) {
-      const bool transposed = a.lhs_transposed;
-      return multiply_small<T>({lhs, rhs, out, call.begin, call.end, a.m, a.k, transposed ? 1 : a.k,
-                                transposed ? a.m : 1});
-    }
-    if (small) {
-      const bool transposed = !a.rhs_transposed;
-      const std::int64_t of_unit = a.split_columns ? 1 : a.n;
-      return multiply_small<T>({rhs, lhs, out, call.begin * of_unit, call.end * of_unit, a.n, a.k,
-                                transposed ? 1 : a.k, transposed ? a.n : 1});
-    }
+  if (a.n == 1) {
+    const bool transposed = a.lhs_transposed;
+    return multiply_small<T>({lhs, rhs, out, call.begin, call.end, a.m, a.k, transposed ? 1 : a.k,
+                              transposed ? a.m : 1});
   }
-  for_each_block(a, call.begin, call.end,
-                 [&](const Block& b) { multiply_block(a, b, lhs, rhs, out); });
+  const bool transposed = !a.rhs_transposed;
+  const std::int64_t of_unit = a.split_columns ? 1 : a.n;
+  multiply_small<T>({rhs, lhs, out, call.begin * of_unit, call.end * of_unit, a.n, a.k,
+                     transposed ? 1 : a.k, transposed ? a.n : 1});
 }
 
 /// What is there already isn't cleared once more.
@@ -118,17 +119,21 @@ void grow(std::vector<float>* memory, std::int64_t numbers) {
   if (std::int64_t(memory->size()) < numbers) memory->resize(std::size_t(numbers));
 }
 
-/// Rows [first, first + rows) of a matrix of 16-bit floats, `line` apart, of which some columns are
-/// taken, in f32.
-void widen(DType half, const std::byte* matrix, std::int64_t line, std::int64_t first,
-           std::int64_t rows, std::int64_t column, std::int64_t taken, std::vector<float>* out) {
-  grow(out, rows * taken);
+/// Rows or columns of a matrix.
+struct Range {
+  std::int64_t first, count;
+};
+/// Some columns of some rows of a matrix of 16-bit floats, `line` apart, in f32.
+void widen(DType half, const std::byte* matrix, std::int64_t line, const Range& rows,
+           const Range& columns, std::vector<float>* out) {
+  grow(out, rows.count * columns.count);
   const auto convert = [&](std::int64_t from, std::int64_t n, float* to) {
     lift_halves(half, matrix + 2 * from, n, to);
   };
-  if (taken == line) return convert(first * line, rows * line, out->data());
-  for (std::int64_t r = 0; r < rows; ++r) {
-    convert((first + r) * line + column, taken, out->data() + r * taken);
+  if (columns.count == line) return convert(rows.first * line, rows.count * line, out->data());
+  for (std::int64_t r = 0; r < rows.count; ++r) {
+    convert((rows.first + r) * line + columns.first, columns.count,
+            out->data() + r * columns.count);
   }
 }
 
@@ -148,32 +153,17 @@ void multiply_halves(const DotAttrs& a, const Block& b, const KernelCall& call) 
   auto& [l, r, o] = thread_scratch<Widened>();
   const std::byte* lhs = call.inputs[0] + 2 * a.lhs.first(b.batch);
   const std::byte* rhs = call.inputs[1] + 2 * a.rhs.first(b.batch);
-  if (a.lhs_transposed) {
-    widen(half, lhs, a.lhs.line, b.k0, b.k, b.m0, b.m, &l);
-  } else {
-    widen(half, lhs, a.lhs.line, b.m0, b.m, b.k0, b.k, &l);
-  }
-  if (a.rhs_transposed) {
-    widen(half, rhs, a.rhs.line, b.n0, b.n, b.k0, b.k, &r);
-  } else {
-    widen(half, rhs, a.rhs.line, b.k0, b.k, b.n0, b.n, &r);
-  }
+  const Range m{b.m0, b.m}, n{b.n0, b.n}, k{b.k0, b.k};
+  const Range &lhs_columns = a.lhs_transposed ? m : k, &rhs_columns = a.rhs_transposed ? k : n;
+  widen(half, lhs, a.lhs.line, a.lhs_transposed ? k : m, lhs_columns, &l);
+  widen(half, rhs, a.rhs.line, a.rhs_transposed ? n : k, rhs_columns, &r);
   grow(&o, b.m * b.n);
-  gemm(gemm_of(a), a.lhs_transposed ? CblasTrans : CblasNoTrans,
-       a.rhs_transposed ? CblasTrans : CblasNoTrans, int(b.m), int(b.n), int(b.k), l.data(),
-       int(a.lhs_transposed ? b.m : b.k), r.data(), int(a.rhs_transposed ? b.k : b.n), o.data(),
-       int(b.n));
+  gemm(gemm_of(a), a.of_lhs(), a.of_rhs(), int(b.m), int(b.n), int(b.k), l.data(),
+       int(lhs_columns.count), r.data(), int(rhs_columns.count), o.data(), int(b.n));
   for (std::int64_t i = 0; i < b.m; ++i) {
-    round_to_halves(half, o.data() + i * b.n, b.n,
-                    call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0));
+    round_to_halves(half, o.data() + i * b.n, b.n, call.outputs[0] + 2 * (a.first(b) + i * a.n));
   }
   for (std::vector<float>* v : {&l, &r, &o}) give_back(v);
-}
-template <DType half>
-void run_half(const KernelCall& call) {
-  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
-  for_each_block(a, call.begin, call.end,
-                 [&](const Block& b) { multiply_halves<half>(a, b, call); });
 }
 
 /// A block of the result, in 4-byte sums, with rows so far apart.
@@ -203,20 +193,16 @@ NarrowGemm narrow_block(const DotAttrs& a, const Block& block, DType lhs, DType 
 
 /// Sums of 4 bytes, of products of narrow types.
 template <DType lhs, DType rhs>
-void run_narrow(const KernelCall& call) {
-  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
-  for_each_block(a, call.begin, call.end, [&](const Block& b) {
-    std::byte* c = call.outputs[0] + 4 * (b.batch * a.m * a.n + b.m0 * a.n + b.n0);
-    narrow_gemm(narrow_block(a, b, lhs, rhs, call.inputs, c, a.n));
-  });
+void multiply_narrow(const DotAttrs& a, const Block& b, const KernelCall& call) {
+  narrow_gemm(narrow_block(a, b, lhs, rhs, call.inputs, call.outputs[0] + 4 * a.first(b), a.n));
 }
 
 /// The same for bf16, rounded.
 void multiply_bf16(const DotAttrs& a, const Block& all, const KernelCall& call) {
   constexpr std::int64_t kBlockRows = 256;
   if (all.k <= kMostRounded) {
-    std::byte* c = call.outputs[0] + 2 * (all.batch * a.m * a.n + all.m0 * a.n + all.n0);
-    NarrowGemm job = narrow_block(a, all, DType::bf16, DType::bf16, call.inputs, c, a.n);
+    NarrowGemm job = narrow_block(a, all, DType::bf16, DType::bf16, call.inputs,
+                                  call.outputs[0] + 2 * a.first(all), a.n);
     job.c_is_bf16 = true;
     return narrow_gemm(job);
   }
@@ -228,20 +214,15 @@ void multiply_bf16(const DotAttrs& a, const Block& all, const KernelCall& call) 
     narrow_gemm(narrow_block(a, b, DType::bf16, DType::bf16, call.inputs, sums.data(), b.n));
     for (std::int64_t i = 0; i < b.m; ++i) {
       round_to_halves(DType::bf16, reinterpret_cast<const float*>(sums.data()) + i * b.n, b.n,
-                      call.outputs[0] + 2 * ((b.batch * a.m + b.m0 + i) * a.n + b.n0));
+                      call.outputs[0] + 2 * (a.first(b) + i * a.n));
     }
   }
-}
-void run_bf16(const KernelCall& call) {
-  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
-  for_each_block(a, call.begin, call.end, [&](const Block& b) { multiply_bf16(a, b, call); });
 }
 
 /// Some columns of the result, or sums of some products alone. `multiply`: of a block.
 template <auto multiply>
 void run_columns(const KernelCall& call, std::int64_t first, std::int64_t last) {
-  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
-  for_each_block(a, call.begin, call.end, [&](Block b) {
+  for_each_block(call, [&](const DotAttrs& a, Block b) {
     b.n0 = first;
     b.n = last - first;
     multiply(a, b, call);
@@ -250,8 +231,7 @@ void run_columns(const KernelCall& call, std::int64_t first, std::int64_t last) 
 constexpr std::int64_t kTermsTogether = 32;
 template <auto multiply>
 void run_terms(const KernelCall& call, std::int64_t first, std::int64_t last) {
-  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
-  for_each_block(a, call.begin, call.end, [&](Block b) {
+  for_each_block(call, [&](const DotAttrs& a, Block b) {
     // Whole tiles of narrow types: what is left out is zero.
     b.k0 = first / kTermsTogether * kTermsTogether;
     b.k = std::min(a.k, (last + kTermsTogether - 1) / kTermsTogether * kTermsTogether) - b.k0;
@@ -261,12 +241,7 @@ void run_terms(const KernelCall& call, std::int64_t first, std::int64_t last) {
 template <class T>
 void multiply_floats(const DotAttrs& a, const Block& block, const KernelCall& call) {
   const ScopedSubnormals flush(std::is_same_v<T, float> || flushes_subnormals());
-  multiply_block(a, block, reinterpret_cast<const T*>(call.inputs[0]),
-                 reinterpret_cast<const T*>(call.inputs[1]), reinterpret_cast<T*>(call.outputs[0]));
-}
-void multiply_to_f32(const DotAttrs& a, const Block& b, const KernelCall& call) {
-  std::byte* c = call.outputs[0] + 4 * (b.batch * a.m * a.n + b.m0 * a.n + b.n0);
-  narrow_gemm(narrow_block(a, b, DType::bf16, DType::bf16, call.inputs, c, a.n));
+  multiply_block<T>(a, block, call);
 }
 
 template <auto multiply>
@@ -281,8 +256,8 @@ KernelBody body_of(const DotAttrs& a, DType operands, DType result) {
   if (operands == DType::f64) return body_by<multiply_floats<double>>(a, operands, 8);
   if (operands == DType::f16) return body_by<multiply_halves<DType::f16>>(a, operands, 2);
   if (operands != DType::bf16 || !has_bf16_gemm()) return {};
-  return result == DType::f32 ? body_by<multiply_to_f32>(a, operands, 4)
-                              : body_by<multiply_bf16>(a, operands, 2);
+  if (result == DType::bf16) return body_by<multiply_bf16>(a, operands, 2);
+  return body_by<multiply_narrow<DType::bf16, DType::bf16>>(a, operands, 4);
 }
 
 /// What a row of the result, or a column where these are the units, is made of.
@@ -301,29 +276,25 @@ Accesses accesses_of(const DotAttrs& a) {
 
 template <DType lhs>
 runtime::KernelFunction narrow_function(DType rhs) {
-  return rhs == DType::s8 ? run_narrow<lhs, DType::s8> : run_narrow<lhs, DType::u8>;
+  return rhs == DType::s8 ? run_blocks<multiply_narrow<lhs, DType::s8>>
+                          : run_blocks<multiply_narrow<lhs, DType::u8>>;
 }
 
 /// pred: "and" of pairs, "or" of those.
-void run_pred(const KernelCall& call) {
-  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
-  for_each_block(a, call.begin, call.end, [&](const Block& block) {
-    const auto* lhs =
-        reinterpret_cast<const std::uint8_t*>(call.inputs[0]) + block.batch * a.m * a.k;
-    const auto* rhs =
-        reinterpret_cast<const std::uint8_t*>(call.inputs[1]) + block.batch * a.k * a.n;
-    auto* out = reinterpret_cast<std::uint8_t*>(call.outputs[0]) + block.batch * a.m * a.n;
-    for (std::int64_t i = block.m0; i < block.m0 + block.m; ++i) {
-      for (std::int64_t j = block.n0; j < block.n0 + block.n; ++j) {
-        std::uint8_t any = 0;
-        for (std::int64_t p = 0; p < a.k; ++p) {
-          any |= (a.lhs_transposed ? lhs[p * a.m + i] : lhs[i * a.k + p]) &
-                 (a.rhs_transposed ? rhs[j * a.k + p] : rhs[p * a.n + j]);
-        }
-        out[i * a.n + j] = any;
+void multiply_predicates(const DotAttrs& a, const Block& block, const KernelCall& call) {
+  const auto* lhs = reinterpret_cast<const std::uint8_t*>(call.inputs[0]) + block.batch * a.m * a.k;
+  const auto* rhs = reinterpret_cast<const std::uint8_t*>(call.inputs[1]) + block.batch * a.k * a.n;
+  auto* out = reinterpret_cast<std::uint8_t*>(call.outputs[0]) + block.batch * a.m * a.n;
+  for (std::int64_t i = block.m0; i < block.m0 + block.m; ++i) {
+    for (std::int64_t j = block.n0; j < block.n0 + block.n; ++j) {
+      std::uint8_t any = 0;
+      for (std::int64_t p = 0; p < a.k; ++p) {
+        any |= (a.lhs_transposed ? lhs[p * a.m + i] : lhs[i * a.k + p]) &
+               (a.rhs_transposed ? rhs[j * a.k + p] : rhs[p * a.n + j]);
       }
+      out[i * a.n + j] = any;
     }
-  });
+  }
 }
 
 void run_zero(const KernelCall&) {}
@@ -345,15 +316,20 @@ std::int64_t product(const Dims& dims, const Dims& which) {
   return out;
 }
 
+Dims free_dims(const Dims& dims, const Dims& batch, const Dims& contracting) {
+  Dims out;
+  for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
+    if (!contains(batch, d) && !contains(contracting, d)) out.push_back(d);
+  }
+  return out;
+}
+
 /// Batch dims first, then the free ones and the contracted ones, in either order: all contiguous
 /// groups, so that BLAS's flags do the rest. Or, `interleaved`, with one of the latter two in front
 /// of some batch dims.
 DotSide side(const Dims& dims, const Dims& batch, const Dims& contracting, bool contracted_first,
              bool either, bool interleaved) {
-  Dims free;
-  for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
-    if (!contains(batch, d) && !contains(contracting, d)) free.push_back(d);
-  }
+  const Dims free = free_dims(dims, batch, contracting);
   const auto order = [&](bool contracted) {
     Dims out = batch;
     const Dims& a = contracted ? contracting : free;
@@ -400,19 +376,12 @@ BatchMatrices matrices_of(const DotSide& side, std::int64_t lines, std::int64_t 
   return out;
 }
 
-std::int64_t free_product(const Dims& dims, const Dims& batch, const Dims& contracting) {
-  std::int64_t out = 1;
-  for (std::int64_t d = 0; d < std::int64_t(dims.size()); ++d) {
-    if (!contains(batch, d) && !contains(contracting, d)) out *= dims[std::size_t(d)];
-  }
-  return out;
-}
-
 /// Of floats, complex numbers and integers.
 runtime::KernelFunction gemm_function(DType t) {
-  return for_type(
-      kFloats + kComplex + kSigned + kUnsigned, t,
-      [](auto tag) -> runtime::KernelFunction { return run_gemm<typename decltype(tag)::type>; });
+  return for_type(kFloats + kComplex + kUnsigned, wrapping_type(t),
+                  [](auto tag) -> runtime::KernelFunction {
+                    return run_blocks<multiply_block<typename decltype(tag)::type>>;
+                  });
 }
 
 runtime::KernelFunction zeros_function(std::size_t bytes) {
@@ -432,13 +401,16 @@ runtime::KernelFunction function_of(DotKernel kernel, const DotOperation& d) {
     case DotKernel::narrow:
       return d.lhs == DType::s8   ? narrow_function<DType::s8>(d.rhs)
              : d.lhs == DType::u8 ? narrow_function<DType::u8>(d.rhs)
-                                  : run_narrow<DType::bf16, DType::bf16>;
+                                  : run_blocks<multiply_narrow<DType::bf16, DType::bf16>>;
     case DotKernel::bf16:
-      return run_bf16;
+      return run_blocks<multiply_bf16>;
     case DotKernel::halves:
-      return d.result == DType::f16 ? run_half<DType::f16> : run_half<DType::bf16>;
+      return d.result == DType::f16 ? run_blocks<multiply_halves<DType::f16>>
+                                    : run_blocks<multiply_halves<DType::bf16>>;
     case DotKernel::predicates:
-      return run_pred;
+      return run_blocks<multiply_predicates>;
+    case DotKernel::small:
+      return d.result == DType::f32 ? run_small<float> : run_small<double>;
     default:
       return gemm_function(d.result);
   }
@@ -481,8 +453,8 @@ DotPlan dot_kernel(const ir::Instruction& dot) {
   DotAttrs a;
   a.batch = product(l.dims, attrs.lhs_batch);
   a.k = product(l.dims, attrs.lhs_contracting);
-  a.m = free_product(l.dims, attrs.lhs_batch, attrs.lhs_contracting);
-  a.n = free_product(r.dims, attrs.rhs_batch, attrs.rhs_contracting);
+  a.m = product(l.dims, free_dims(l.dims, attrs.lhs_batch, attrs.lhs_contracting));
+  a.n = product(r.dims, free_dims(r.dims, attrs.rhs_batch, attrs.rhs_contracting));
   const auto interleaved = [&](const Shape& shape, std::int64_t others) {
     return t != DType::pred && others <= kFewRows && shape.element_count() >= kLargeSide;
   };

@@ -23,8 +23,8 @@ bool has_no_kernel(const DotOperation& d) {
 /// Of f32 and f64.
 bool is_multiplied_by(Gemm gemm, const DotOperation& d) {
   if (d.result != DType::f32 && d.result != DType::f64) return false;
-  return gemm_for(d.lhs_transposed ? CblasTrans : CblasNoTrans,
-                  d.rhs_transposed ? CblasTrans : CblasNoTrans, d.m, d.n, d.k) == gemm;
+  return gemm_for(transposed_if(d.lhs_transposed), transposed_if(d.rhs_transposed), d.m, d.n,
+                  d.k) == gemm;
 }
 
 bool are_small_matrices(const DotOperation& d) {

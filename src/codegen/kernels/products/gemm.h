@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// c = a b on row-major matrices, an overload per type: BLAS where it has the type, or our own where
-// that is faster.
+// c = a b on row-major matrices: by BLAS where it has the type, or our own where that is faster.
 #pragma once
 
 #include <cblas.h>
@@ -46,6 +45,9 @@ inline bool batch_gemm_pays(CBLAS_TRANSPOSE tb, int m, int n, int k) {
 inline bool reads_far_apart(CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t k) {
   return instruction_set() == InstructionSet::avx2 && tb == CblasTrans && m < 64 && k >= 512;
 }
+inline CBLAS_TRANSPOSE transposed_if(bool transposed) {
+  return transposed ? CblasTrans : CblasNoTrans;
+}
 /// What multiplies matrices of f32 and f64.
 enum class Gemm : std::uint8_t { thin, vectors, packed, unpacked, blas };
 inline Gemm gemm_for(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, std::int64_t m, std::int64_t n,
@@ -61,159 +63,71 @@ inline Gemm gemm_for(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, std::int64_t m, std
   return batch_gemm_pays(tb, int(m), int(n), int(k)) ? Gemm::unpacked : Gemm::blas;
 }
 
+/// By BLAS: of f32, f64 and complex numbers, added to what c holds if `accumulate`.
 template <class T>
-void multiply_unpacked(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
-                       int lda, const T* b, int ldb, T* c, int ldc) {
-  const typename BatchGemm<T>::Term term{a, b, k};
-  BatchGemm<T> job;
-  job.terms = &term;
-  job.count = 1;
-  job.m = m;
-  job.n = n;
-  (ta == CblasNoTrans ? job.a_row : job.a_column) = lda;
-  (ta == CblasNoTrans ? job.a_column : job.a_row) = 1;
-  (tb == CblasNoTrans ? job.b_row : job.b_column) = ldb;
-  (tb == CblasNoTrans ? job.b_column : job.b_row) = 1;
-  job.c = c;
-  job.c_row = ldc;
-  batch_gemm(job);
-}
-
-template <class T>
-void multiply_packed(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
-                     int lda, const T* b, int ldb, T* c, int ldc) {
-  PackedGemm<T> job;
-  job.m = m;
-  job.n = n;
-  job.k = k;
-  job.a = a;
-  (ta == CblasNoTrans ? job.a_row : job.a_column) = lda;
-  (ta == CblasNoTrans ? job.a_column : job.a_row) = 1;
-  job.b = b;
-  (tb == CblasNoTrans ? job.b_row : job.b_column) = ldb;
-  (tb == CblasNoTrans ? job.b_column : job.b_row) = 1;
-  job.c = c;
-  job.c_row = ldc;
-  packed_gemm(job);
-}
-
-/// Of a part of a product: either side may be the one that is gone through by lines, if sums go
-/// along them. That is the same product, to the last bit.
-template <class T>
-void multiply_thin(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
-                   const T* b, int ldb, T* c, int ldc) {
-  ThinGemm<T> job;
-  job.k = k;
-  job.c = c;
-  if (tb == CblasTrans && (m <= n || ta == CblasTrans)) {
-    job.m = m;
-    job.n = n;
-    job.a = a;
-    job.a_row = ta == CblasTrans ? 1 : lda;
-    job.a_column = ta == CblasTrans ? lda : 1;
-    job.b = b;
-    job.b_line = ldb;
-    job.c_row = ldc;
+void blas_gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
+               const T* b, int ldb, T* c, int ldc, bool accumulate) {
+  const T one = 1, beta = accumulate ? 1 : 0;
+  if constexpr (std::is_same_v<T, float>) {
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, one, a, lda, b, ldb, beta, c, ldc);
+  } else if constexpr (std::is_same_v<T, double>) {
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, one, a, lda, b, ldb, beta, c, ldc);
+  } else if constexpr (std::is_same_v<T, std::complex<float>>) {
+    cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &beta, c, ldc);
   } else {
-    job.m = n;
-    job.n = m;
-    job.a = b;
-    job.a_row = tb == CblasTrans ? ldb : 1;
-    job.a_column = tb == CblasTrans ? 1 : ldb;
-    job.b = a;
-    job.b_line = lda;
-    job.c_row = 1;
-    job.c_column = ldc;
+    cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &beta, c, ldc);
   }
-  thin_gemm(job);
 }
 
+/// With a few columns.
 template <class T>
-void multiply_vectors(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a,
-                      int lda, const T* b, int ldb, T* c, int ldc) {
+void multiply_vectors(const MatrixProduct<T>& p, bool a_by_columns) {
   MatrixVectors<T> job;
-  job.depth = k;
-  job.y = c;
-  if (n <= m) {
-    job.matrix = a;
-    job.rows = m;
-    job.line = lda;
-    job.by_columns = ta == CblasTrans;
-    job.x = b;
-    job.vectors = n;
-    job.x_vector = tb == CblasTrans ? ldb : 1;
-    job.x_depth = tb == CblasTrans ? 1 : ldb;
-    job.y_vector = 1;
-    job.y_row = ldc;
-  } else {
-    job.matrix = b;
-    job.rows = n;
-    job.line = ldb;
-    job.by_columns = tb == CblasNoTrans;
-    job.x = a;
-    job.vectors = m;
-    job.x_vector = ta == CblasTrans ? 1 : lda;
-    job.x_depth = ta == CblasTrans ? lda : 1;
-    job.y_vector = ldc;
-    job.y_row = 1;
-  }
+  job.matrix = p.a;
+  job.rows = p.m;
+  job.depth = p.k;
+  job.line = a_by_columns ? p.a_column : p.a_row;
+  job.by_columns = a_by_columns;
+  job.x = p.b;
+  job.vectors = p.n;
+  job.x_vector = p.b_column;
+  job.x_depth = p.b_row;
+  job.y = p.c;
+  job.y_vector = p.c_column;
+  job.y_row = p.c_row;
   multiply(job);
 }
 
-/// A part of a product. What multiplies it is chosen for the whole, by gemm_for: parts depend on
-/// the number of threads, which results shouldn't. For f32 and f64 only; for others there is one
-/// way.
+/// A part of a product. What multiplies f32 and f64 is chosen for the whole, by gemm_for: parts
+/// depend on the number of threads, which results shouldn't. Integers are unsigned.
 template <class T>
-requires std::is_floating_point_v<T>
 void gemm(Gemm by, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
           const T* b, int ldb, T* c, int ldc) {
-  switch (by) {
-    case Gemm::thin:
-      return multiply_thin(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
-    case Gemm::vectors:
-      return multiply_vectors(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
-    case Gemm::packed:
-      return multiply_packed(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
-    case Gemm::unpacked:
-      return multiply_unpacked(ta, tb, m, n, k, a, lda, b, ldb, c, ldc);
-    case Gemm::blas:
-      break;
-  }
-  if constexpr (std::is_same_v<T, float>) {
-    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
+  MatrixProduct<T> p{m, n, k, a, 1, 1, b, 1, 1, c, ldc, 1};
+  (ta == CblasNoTrans ? p.a_row : p.a_column) = lda;
+  (tb == CblasNoTrans ? p.b_row : p.b_column) = ldb;
+  if constexpr (std::is_integral_v<T>) {
+    return wrapping_gemm(p);
   } else {
-    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc);
+    // Either side may be the one that is gone through by lines, or that is a few vectors: that is
+    // the same product, to the last bit.
+    if constexpr (std::is_floating_point_v<T>) {
+      switch (by) {
+        case Gemm::thin:
+          return thin_gemm(tb == CblasTrans && (m <= n || ta == CblasTrans) ? p : p.transposed());
+        case Gemm::vectors:
+          return n <= m ? multiply_vectors(p, ta == CblasTrans)
+                        : multiply_vectors(p.transposed(), tb == CblasNoTrans);
+        case Gemm::packed:
+          return packed_gemm(p);
+        case Gemm::unpacked:
+          return batch_gemm(p, /*accumulate=*/false);
+        case Gemm::blas:
+          break;
+      }
+    }
+    blas_gemm(ta, tb, m, n, k, a, lda, b, ldb, c, ldc, /*accumulate=*/false);
   }
-}
-inline void gemm(Gemm, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k,
-                 const std::complex<float>* a, int lda, const std::complex<float>* b, int ldb,
-                 std::complex<float>* c, int ldc) {
-  const std::complex<float> one = 1, zero = 0;
-  cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &zero, c, ldc);
-}
-inline void gemm(Gemm, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k,
-                 const std::complex<double>* a, int lda, const std::complex<double>* b, int ldb,
-                 std::complex<double>* c, int ldc) {
-  const std::complex<double> one = 1, zero = 0;
-  cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &one, a, lda, b, ldb, &zero, c, ldc);
-}
-
-/// Integers wrap.
-template <class T>
-requires std::is_integral_v<T>
-void gemm(Gemm, CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const T* a, int lda,
-          const T* b, int ldb, T* c, int ldc) {
-  WrappingGemm<std::make_unsigned_t<T>> job;
-  job.m = m;
-  job.n = n;
-  job.k = k;
-  job.a = reinterpret_cast<const std::make_unsigned_t<T>*>(a);
-  (ta == CblasNoTrans ? job.a_row : job.a_column) = lda;
-  job.b = reinterpret_cast<const std::make_unsigned_t<T>*>(b);
-  (tb == CblasNoTrans ? job.b_row : job.b_column) = ldb;
-  job.c = reinterpret_cast<std::make_unsigned_t<T>*>(c);
-  job.c_row = ldc;
-  wrapping_gemm(job);
 }
 
 }  // namespace tessera::codegen

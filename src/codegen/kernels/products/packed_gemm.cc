@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/products/pack_rows.h"
 #include "src/codegen/kernels/vectors.h"
 
 namespace tessera::codegen {
@@ -139,7 +140,7 @@ struct Packed {
   }
 
   /// Rows [0, rows) of a, in tiles, those that are missing in the last one being zero.
-  static TESSERA_INLINE void pack_a(const PackedGemm<T>& g, const T* a, std::int64_t rows,
+  static TESSERA_INLINE void pack_a(const MatrixProduct<T>& g, const T* a, std::int64_t rows,
                                     std::int64_t depth, T* to) {
     const std::int64_t zeros = padded(depth) - depth;
     using Column = Vectors<T, kRows* int(sizeof(T))>;
@@ -168,57 +169,24 @@ struct Packed {
     }
   }
 
-  /// Rows [begin, end) of a strip of b, columns that are missing in the last vector being zero.
-  template <int vectors>
-  static TESSERA_INLINE void pack_b(const PackedGemm<T>& g, const T* b, std::int64_t columns,
-                                    std::int64_t begin, std::int64_t end, T* to) {
-    constexpr std::int64_t kStrip = vectors * kLanes;
-    std::int64_t k = begin;
-    to += k * kStrip;
-    if (g.b_column == 1 && columns == kStrip) {
-      for (; k < end; ++k, to += kStrip) {
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) {
-          Simd::store(to + v * kLanes, Simd::load(b + k * g.b_row + v * kLanes));
-        }
-      }
-      return;
-    }
-    if (g.b_row == 1 && columns == kStrip) {
-      for (; k + kLanes <= end; k += kLanes, to += kLanes * kStrip) {
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) {
-          V square[kLanes];
-#pragma GCC unroll 16
-          for (int n = 0; n < kLanes; ++n) {
-            square[n] = Simd::load(b + k + (v * kLanes + n) * g.b_column);
-          }
-          Simd::transpose(square);
-#pragma GCC unroll 16
-          for (int n = 0; n < kLanes; ++n) Simd::store(to + n * kStrip + v * kLanes, square[n]);
-        }
-      }
-    }
-    for (; k < end; ++k, to += kStrip) {
-      for (std::int64_t n = 0; n < kStrip; ++n) {
-        to[n] = n < columns ? b[k * g.b_row + n * g.b_column] : T(0);
-      }
-    }
-  }
-
   static TESSERA_INLINE int vectors_of(const Strip& s) {
     return int((s.columns + kLanes - 1) / kLanes);
   }
-  static TESSERA_INLINE void pack(const PackedGemm<T>& g, const Strip& s, std::int64_t begin,
+  static TESSERA_INLINE void pack(const MatrixProduct<T>& g, const Strip& s, std::int64_t begin,
                                   std::int64_t end, T* to) {
     const T* b = g.b + s.first_k * g.b_row + s.column * g.b_column;
     const int vectors = vectors_of(s);
     if (end == s.depth) {
       std::fill_n(to + end * vectors * kLanes, (padded(end) - end) * vectors * kLanes, T(0));
     }
-    if (vectors == 3) return pack_b<3>(g, b, s.columns, begin, end, to);
-    if (vectors == 2) return pack_b<2>(g, b, s.columns, begin, end, to);
-    pack_b<1>(g, b, s.columns, begin, end, to);
+    to += begin * vectors * kLanes;
+    if (vectors == 3) {
+      return pack_rows<Simd, 3>(b, g.b_row, g.b_column, s.columns, begin, end, to);
+    }
+    if (vectors == 2) {
+      return pack_rows<Simd, 2>(b, g.b_row, g.b_column, s.columns, begin, end, to);
+    }
+    pack_rows<Simd, 1>(b, g.b_row, g.b_column, s.columns, begin, end, to);
   }
   static TESSERA_INLINE void multiply(const Tile<T>& t, int vectors) {
     if (vectors == 3) return multiply<3>(t);
@@ -229,7 +197,7 @@ struct Packed {
 
 template <class T>
 struct BlockJob {
-  const PackedGemm<T>* all;
+  const MatrixProduct<T>* all;
   std::int64_t first_row, rows;
   std::int64_t depth;  ///< of a block, but the last one
   T *a, *b, *next_b;   ///< room for a block of a, and for two strips of b
@@ -244,7 +212,7 @@ std::int64_t even_part(std::int64_t n, std::int64_t most, std::int64_t step) {
 template <class T, int bytes>
 TESSERA_INLINE void run_block(const BlockJob<T>& job) {
   using P = Packed<T, bytes>;
-  const PackedGemm<T>& g = *job.all;
+  const MatrixProduct<T>& g = *job.all;
   constexpr std::int64_t kRows = P::kRows;
   const std::int64_t depth = job.depth;
   const std::int64_t width = even_part(g.n, P::kWidth, P::kLanes);
@@ -310,7 +278,7 @@ bool packed_gemm_pays(std::int64_t m, std::int64_t n, std::int64_t k) {
 }
 
 template <class T>
-void packed_gemm(const PackedGemm<T>& job) {
+void packed_gemm(const MatrixProduct<T>& job) {
   constexpr std::int64_t kLine = 64 / std::int64_t(sizeof(T)), kWidest = kVectors * kLine;
   if (job.m == 0 || job.n == 0) return;
   const std::int64_t most = block_bytes() / (std::int64_t(sizeof(T)) * most_depth());
@@ -325,7 +293,7 @@ void packed_gemm(const PackedGemm<T>& job) {
   }
 }
 
-template void packed_gemm(const PackedGemm<float>&);
-template void packed_gemm(const PackedGemm<double>&);
+template void packed_gemm(const MatrixProduct<float>&);
+template void packed_gemm(const MatrixProduct<double>&);
 
 }  // namespace tessera::codegen

@@ -6,20 +6,9 @@
 
 #include <cstdint>
 
-namespace tessera::codegen {
+#include "src/codegen/kernels/products/matrix_product.h"
 
-/// c[m, n] = a[m, k] b[k, n]. Strides are in elements; rows of c are contiguous. An element's sum
-/// is formed in an order that depends on k alone, not on where the element is or on m and n.
-template <class T>
-struct PackedGemm {
-  std::int64_t m = 0, n = 0, k = 0;
-  const T* a = nullptr;
-  std::int64_t a_row = 0, a_column = 1;
-  const T* b = nullptr;
-  std::int64_t b_row = 0, b_column = 1;
-  T* c = nullptr;
-  std::int64_t c_row = 0;
-};
+namespace tessera::codegen {
 
 /// Whether it is the fastest way: measured on Sapphire Rapids against OpenBLAS and batch_gemm, than
 /// which it is faster by 5 to 25 % where this holds, and on Zen 3 with AVX2, where it is as fast as
@@ -27,8 +16,10 @@ struct PackedGemm {
 /// 49 rows take 10 to 30 % less time by batch_gemm, whose tiles are as high as they divide evenly.
 bool packed_gemm_pays(std::int64_t m, std::int64_t n, std::int64_t k);
 
-/// Computes it, for f32 and f64, with the machine's vectors. k is not 0.
+/// Computes it, for f32 and f64, with the machine's vectors. k is not 0; rows of c are contiguous.
+/// An element's sum is formed in an order that depends on k alone, not on where the element is or
+/// on m and n.
 template <class T>
-void packed_gemm(const PackedGemm<T>& job);
+void packed_gemm(const MatrixProduct<T>& job);
 
 }  // namespace tessera::codegen

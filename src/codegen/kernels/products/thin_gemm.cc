@@ -15,7 +15,7 @@ namespace {
 /// `packed`: rows of a by groups, of each of which the vectors of all rows follow one another. The
 /// last vector of a row ends with it; what the one before has, too, is zero.
 template <class T>
-struct ThinJob : ThinGemm<T> {
+struct ThinJob : MatrixProduct<T> {
   T* packed = nullptr;
 };
 
@@ -52,7 +52,7 @@ struct Thin {
   static TESSERA_INLINE void tile(const ThinJob<T>& a, const T* x, std::int64_t first,
                                   std::int64_t line, Mask last) {
     V sum[rows][lines] = {};
-    const T* b = a.b + line * a.b_line;
+    const T* b = a.b + line * a.b_column;
     const auto add = [&](const V* of_b) __attribute__((always_inline)) {
 #pragma GCC unroll 8
       for (int r = 0; r < rows; ++r) {
@@ -66,13 +66,13 @@ struct Thin {
     std::int64_t k = 0;
     for (; k + kLanes <= a.k; k += kLanes) {
 #pragma GCC unroll 4
-      for (int l = 0; l < lines; ++l) of_b[l] = W::load(b + l * a.b_line + k);
+      for (int l = 0; l < lines; ++l) of_b[l] = W::load(b + l * a.b_column + k);
       add(of_b);
     }
     if (k < a.k) {
 #pragma GCC unroll 4
       for (int l = 0; l < lines; ++l) {
-        of_b[l] = V(Mask(W::load(b + l * a.b_line + a.k - kLanes)) & last);
+        of_b[l] = V(Mask(W::load(b + l * a.b_column + a.k - kLanes)) & last);
       }
       add(of_b);
     }
@@ -149,13 +149,13 @@ TESSERA_VERSIONS(thin_version, run_thin, ThinJob<T>)
 }  // namespace
 
 template <class T>
-void thin_gemm(const ThinGemm<T>& given) {
+void thin_gemm(const MatrixProduct<T>& given) {
   if (given.m == 0 || given.n == 0) return;
   const std::int64_t lanes = version_for_machine(16, 32, 64) / std::int64_t(sizeof(T));
   if (given.k < lanes) {
     for (std::int64_t i = 0; i < given.m; ++i) {
       for (std::int64_t j = 0; j < given.n; ++j) {
-        const T *a = given.a + i * given.a_row, *b = given.b + j * given.b_line;
+        const T *a = given.a + i * given.a_row, *b = given.b + j * given.b_column;
         T sum = 0;
         for (std::int64_t k = 0; k < given.k; ++k) sum += a[k * given.a_column] * b[k];
         given.c[i * given.c_row + j * given.c_column] = sum;
@@ -188,7 +188,7 @@ bool thin_gemm_pays(std::int64_t m, std::int64_t n, std::int64_t k, bool transpo
   return transposed ? k >= 64 && products > 3e4 : k >= 128 && products > 6e4;
 }
 
-template void thin_gemm(const ThinGemm<float>&);
-template void thin_gemm(const ThinGemm<double>&);
+template void thin_gemm(const MatrixProduct<float>&);
+template void thin_gemm(const MatrixProduct<double>&);
 
 }  // namespace tessera::codegen

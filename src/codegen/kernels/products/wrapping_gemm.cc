@@ -100,7 +100,7 @@ void pack_strip(const T* from, std::int64_t b_row, std::int64_t b_column, std::i
 /// Without packing, which costs more than a few rows or columns. Sums go along the lines of both
 /// sides where these are contiguous.
 template <class T, int bytes>
-TESSERA_INLINE void plain_products(const WrappingGemm<T>& job) {
+TESSERA_INLINE void plain_products(const MatrixProduct<T>& job) {
   using W = SumOf<T>;
   const bool along_lines = job.a_column == 1 && job.b_row == 1;
   for (std::int64_t m = 0; m < job.m; ++m) {
@@ -123,13 +123,13 @@ TESSERA_INLINE void plain_products(const WrappingGemm<T>& job) {
     }
   }
 }
-TESSERA_VERSIONS(multiply_plainly, plain_products, WrappingGemm<T>)
+TESSERA_VERSIONS(multiply_plainly, plain_products, MatrixProduct<T>)
 constexpr std::int64_t kFew = 4, kFewProducts = 4096;
 
 }  // namespace
 
 template <class T>
-void wrapping_gemm(const WrappingGemm<T>& job) {
+void wrapping_gemm(const MatrixProduct<T>& job) {
   using W = SumOf<T>;
   if (std::min(job.m, job.n) <= kFew || job.m * job.n * job.k <= kFewProducts) {
     return multiply_plainly<T>()(job);
@@ -161,9 +161,9 @@ void wrapping_gemm(const WrappingGemm<T>& job) {
   }
 }
 
-template void wrapping_gemm(const WrappingGemm<std::uint8_t>&);
-template void wrapping_gemm(const WrappingGemm<std::uint16_t>&);
-template void wrapping_gemm(const WrappingGemm<std::uint32_t>&);
-template void wrapping_gemm(const WrappingGemm<std::uint64_t>&);
+template void wrapping_gemm(const MatrixProduct<std::uint8_t>&);
+template void wrapping_gemm(const MatrixProduct<std::uint16_t>&);
+template void wrapping_gemm(const MatrixProduct<std::uint32_t>&);
+template void wrapping_gemm(const MatrixProduct<std::uint64_t>&);
 
 }  // namespace tessera::codegen

@@ -2,24 +2,13 @@
 // Matrix products of integers whose sums are of their own type.
 #pragma once
 
-#include <cstdint>
+#include "src/codegen/kernels/products/matrix_product.h"
 
 namespace tessera::codegen {
 
-/// c = a b, modulo two to the type's bits. Elements of a row stand `*_column` apart.
+/// Modulo two to the type's bits, of which there are 8 to 64; numbers of either sign have the same
+/// ones. Rows of c are contiguous.
 template <class T>
-struct WrappingGemm {
-  std::int64_t m = 0, n = 0, k = 0;
-  const T* a = nullptr;
-  std::int64_t a_row = 1, a_column = 1;
-  const T* b = nullptr;
-  std::int64_t b_row = 1, b_column = 1;
-  T* c = nullptr;
-  std::int64_t c_row = 0;
-};
-
-/// Of 8 to 64 bits; those of either sign have the same bits.
-template <class T>
-void wrapping_gemm(const WrappingGemm<T>& job);
+void wrapping_gemm(const MatrixProduct<T>& job);
 
 }  // namespace tessera::codegen

@@ -2,8 +2,6 @@
 // Products that are added to what is there, and the sums of their parts.
 #include "src/codegen/kernels/reductions/row_sums.h"
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <type_traits>
 
@@ -50,31 +48,23 @@ void add_product(const Side& of_a, const Side& of_b, std::int64_t rows, const T*
   a += part.m0 * of_a.column_stride();
   b += part.n0 * of_b.column_stride();
   c += part.m0 * of_c + part.n0;
-  const CBLAS_TRANSPOSE ta = of_a.by_rows ? CblasTrans : CblasNoTrans;
-  const CBLAS_TRANSPOSE tb = of_b.by_rows ? CblasNoTrans : CblasTrans;
+  const CBLAS_TRANSPOSE ta = transposed_if(of_a.by_rows), tb = transposed_if(!of_b.by_rows);
   if (batch_gemm_pays(tb, m, n, int(rows))) {
-    const typename BatchGemm<T>::Term term{a, b, rows};
-    BatchGemm<T> job;
-    job.terms = &term;
-    job.count = 1;
-    job.m = m;
-    job.n = n;
-    job.a_row = of_a.column_stride();
-    job.a_column = of_a.row_stride();
-    job.b_row = of_b.row_stride();
-    job.b_column = of_b.column_stride();
-    job.c = c;
-    job.c_row = of_c;
-    job.accumulate = true;
-    return batch_gemm(job);
+    const MatrixProduct<T> product{.m = m,
+                                   .n = n,
+                                   .k = rows,
+                                   .a = a,
+                                   .a_row = of_a.column_stride(),
+                                   .a_column = of_a.row_stride(),
+                                   .b = b,
+                                   .b_row = of_b.row_stride(),
+                                   .b_column = of_b.column_stride(),
+                                   .c = c,
+                                   .c_row = of_c};
+    return batch_gemm(product, /*accumulate=*/true);
   }
-  const auto lda = int(of_a.by_rows ? of_a.width : of_a.rows);
-  const auto ldb = int(of_b.by_rows ? of_b.width : of_b.rows);
-  if constexpr (std::is_same_v<T, float>) {
-    cblas_sgemm(CblasRowMajor, ta, tb, m, n, int(rows), 1, a, lda, b, ldb, 1, c, of_c);
-  } else {
-    cblas_dgemm(CblasRowMajor, ta, tb, m, n, int(rows), 1, a, lda, b, ldb, 1, c, of_c);
-  }
+  blas_gemm(ta, tb, m, n, int(rows), a, int(of_a.by_rows ? of_a.width : of_a.rows), b,
+            int(of_b.by_rows ? of_b.width : of_b.rows), c, of_c, /*accumulate=*/true);
 }
 
 template <class T>
