@@ -136,39 +136,35 @@ struct Make {
 
 template <class T>
 BlockFunction unary(Opcode op) {
-  using C = std::complex<T>;
+  using Part = typename T::value_type;
   switch (op) {
-#define CASE(opcode, F) \
-  case Opcode::opcode:  \
-    return unary_loop<C, C, F>;
-    CASE(acos, Acos)
-    CASE(acosh, Acosh)
-    CASE(asin, Asin)
-    CASE(asinh, Asinh)
-    CASE(atanh, Atanh)
-    CASE(cbrt, Cbrt)
-    CASE(cosh, Cosh)
-    CASE(exponential_minus_one, Expm1)
-    CASE(log_plus_one, Log1p)
-    CASE(sinh, Sinh)
-    CASE(negate, Negate)
-    CASE(exponential, Exp)
-    CASE(log, Log)
-    CASE(sqrt, Sqrt)
-    CASE(rsqrt, Rsqrt)
-    CASE(tanh, Tanh)
-    CASE(sine, Sin)
-    CASE(cosine, Cos)
-    CASE(tan, Tan)
-    CASE(logistic, Logistic)
-    CASE(sign, Sign)
-#undef CASE
+    TESSERA_UNARY_CASE(acos, Acos)
+    TESSERA_UNARY_CASE(acosh, Acosh)
+    TESSERA_UNARY_CASE(asin, Asin)
+    TESSERA_UNARY_CASE(asinh, Asinh)
+    TESSERA_UNARY_CASE(atanh, Atanh)
+    TESSERA_UNARY_CASE(cbrt, Cbrt)
+    TESSERA_UNARY_CASE(cosh, Cosh)
+    TESSERA_UNARY_CASE(exponential_minus_one, Expm1)
+    TESSERA_UNARY_CASE(log_plus_one, Log1p)
+    TESSERA_UNARY_CASE(sinh, Sinh)
+    TESSERA_UNARY_CASE(negate, Negate)
+    TESSERA_UNARY_CASE(exponential, Exp)
+    TESSERA_UNARY_CASE(log, Log)
+    TESSERA_UNARY_CASE(sqrt, Sqrt)
+    TESSERA_UNARY_CASE(rsqrt, Rsqrt)
+    TESSERA_UNARY_CASE(tanh, Tanh)
+    TESSERA_UNARY_CASE(sine, Sin)
+    TESSERA_UNARY_CASE(cosine, Cos)
+    TESSERA_UNARY_CASE(tan, Tan)
+    TESSERA_UNARY_CASE(logistic, Logistic)
+    TESSERA_UNARY_CASE(sign, Sign)
     case Opcode::abs:
-      return unary_loop<C, T, Abs>;
+      return unary_loop<T, Part, Abs>;
     case Opcode::real:
-      return unary_loop<C, T, Real>;
+      return unary_loop<T, Part, Real>;
     case Opcode::imag:
-      return unary_loop<C, T, Imag>;
+      return unary_loop<T, Part, Imag>;
     default:
       return nullptr;
   }
@@ -176,18 +172,12 @@ BlockFunction unary(Opcode op) {
 
 template <class T>
 BlockFunction binary(Opcode op) {
-  using C = std::complex<T>;
   switch (op) {
-    case Opcode::add:
-      return binary_loop<C, C, Add>;
-    case Opcode::subtract:
-      return binary_loop<C, C, Subtract>;
-    case Opcode::multiply:
-      return binary_loop<C, C, Multiply>;
-    case Opcode::divide:
-      return binary_loop<C, C, Divide>;
-    case Opcode::power:
-      return binary_loop<C, C, Power>;
+    TESSERA_BINARY_CASE(add, Add)
+    TESSERA_BINARY_CASE(subtract, Subtract)
+    TESSERA_BINARY_CASE(multiply, Multiply)
+    TESSERA_BINARY_CASE(divide, Divide)
+    TESSERA_BINARY_CASE(power, Power)
     default:
       return nullptr;
   }
@@ -198,7 +188,7 @@ BlockFunction binary(Opcode op) {
 
 BlockFunction complex_unary_block(Opcode op, DType t) {
   return for_type(kComplex, t, [&](auto tag) {
-    return complex_blocks::unary<typename decltype(tag)::type::value_type>(op);
+    return complex_blocks::unary<typename decltype(tag)::type>(op);
   });
 }
 BlockFunction complex_binary_block(Opcode op, DType t) {
@@ -209,7 +199,7 @@ BlockFunction complex_binary_block(Opcode op, DType t) {
     });
   }
   return for_type(kComplex, t, [&](auto tag) {
-    return complex_blocks::binary<typename decltype(tag)::type::value_type>(op);
+    return complex_blocks::binary<typename decltype(tag)::type>(op);
   });
 }
 

@@ -92,37 +92,33 @@ BINARY(Atan2, std::atan2(a, b))
 template <class T>
 BlockFunction unary(Opcode op) {
   switch (op) {
-#define CASE(opcode, F) \
-  case Opcode::opcode:  \
-    return unary_loop<T, T, F>;
-    CASE(abs, Abs)
-    CASE(acos, Acos)
-    CASE(acosh, Acosh)
-    CASE(asin, Asin)
-    CASE(asinh, Asinh)
-    CASE(atanh, Atanh)
-    CASE(cbrt, Cbrt)
-    CASE(ceil, Ceil)
-    CASE(cosine, Cos)
-    CASE(cosh, Cosh)
-    CASE(erf, Erf)
-    CASE(exponential, Exp)
-    CASE(exponential_minus_one, Expm1)
-    CASE(floor, Floor)
-    CASE(log, Log)
-    CASE(log_plus_one, Log1p)
-    CASE(logistic, Logistic)
-    CASE(negate, Negate)
-    CASE(round_nearest_afz, RoundAway)
-    CASE(round_nearest_even, RoundEven)
-    CASE(rsqrt, Rsqrt)
-    CASE(sign, Sign)
-    CASE(sine, Sin)
-    CASE(sinh, Sinh)
-    CASE(sqrt, Sqrt)
-    CASE(tan, Tan)
-    CASE(tanh, Tanh)
-#undef CASE
+    TESSERA_UNARY_CASE(abs, Abs)
+    TESSERA_UNARY_CASE(acos, Acos)
+    TESSERA_UNARY_CASE(acosh, Acosh)
+    TESSERA_UNARY_CASE(asin, Asin)
+    TESSERA_UNARY_CASE(asinh, Asinh)
+    TESSERA_UNARY_CASE(atanh, Atanh)
+    TESSERA_UNARY_CASE(cbrt, Cbrt)
+    TESSERA_UNARY_CASE(ceil, Ceil)
+    TESSERA_UNARY_CASE(cosine, Cos)
+    TESSERA_UNARY_CASE(cosh, Cosh)
+    TESSERA_UNARY_CASE(erf, Erf)
+    TESSERA_UNARY_CASE(exponential, Exp)
+    TESSERA_UNARY_CASE(exponential_minus_one, Expm1)
+    TESSERA_UNARY_CASE(floor, Floor)
+    TESSERA_UNARY_CASE(log, Log)
+    TESSERA_UNARY_CASE(log_plus_one, Log1p)
+    TESSERA_UNARY_CASE(logistic, Logistic)
+    TESSERA_UNARY_CASE(negate, Negate)
+    TESSERA_UNARY_CASE(round_nearest_afz, RoundAway)
+    TESSERA_UNARY_CASE(round_nearest_even, RoundEven)
+    TESSERA_UNARY_CASE(rsqrt, Rsqrt)
+    TESSERA_UNARY_CASE(sign, Sign)
+    TESSERA_UNARY_CASE(sine, Sin)
+    TESSERA_UNARY_CASE(sinh, Sinh)
+    TESSERA_UNARY_CASE(sqrt, Sqrt)
+    TESSERA_UNARY_CASE(tan, Tan)
+    TESSERA_UNARY_CASE(tanh, Tanh)
     case Opcode::is_finite:
       return unary_loop<T, std::uint8_t, IsFinite>;
     default:
@@ -133,19 +129,15 @@ BlockFunction unary(Opcode op) {
 template <class T>
 BlockFunction binary(Opcode op) {
   switch (op) {
-#define CASE(opcode, F) \
-  case Opcode::opcode:  \
-    return binary_loop<T, T, F>;
-    CASE(add, Add)
-    CASE(subtract, Subtract)
-    CASE(multiply, Multiply)
-    CASE(divide, Divide)
-    CASE(remainder, Remainder)
-    CASE(maximum, Maximum)
-    CASE(minimum, Minimum)
-    CASE(power, Power)
-    CASE(atan2, Atan2)
-#undef CASE
+    TESSERA_BINARY_CASE(add, Add)
+    TESSERA_BINARY_CASE(subtract, Subtract)
+    TESSERA_BINARY_CASE(multiply, Multiply)
+    TESSERA_BINARY_CASE(divide, Divide)
+    TESSERA_BINARY_CASE(remainder, Remainder)
+    TESSERA_BINARY_CASE(maximum, Maximum)
+    TESSERA_BINARY_CASE(minimum, Minimum)
+    TESSERA_BINARY_CASE(power, Power)
+    TESSERA_BINARY_CASE(atan2, Atan2)
     default:
       return nullptr;
   }

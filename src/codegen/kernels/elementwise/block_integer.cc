@@ -125,16 +125,12 @@ struct ShiftRightArithmetic {
 template <class T>
 BlockFunction unary(Opcode op) {
   switch (op) {
-#define CASE(opcode, F) \
-  case Opcode::opcode:  \
-    return unary_loop<T, T, F>;
-    CASE(abs, Abs)
-    CASE(negate, Negate)
-    CASE(not_, Not)
-    CASE(sign, Sign)
-    CASE(popcnt, PopCount)
-    CASE(count_leading_zeros, LeadingZeros)
-#undef CASE
+    TESSERA_UNARY_CASE(abs, Abs)
+    TESSERA_UNARY_CASE(negate, Negate)
+    TESSERA_UNARY_CASE(not_, Not)
+    TESSERA_UNARY_CASE(sign, Sign)
+    TESSERA_UNARY_CASE(popcnt, PopCount)
+    TESSERA_UNARY_CASE(count_leading_zeros, LeadingZeros)
     default:
       return nullptr;
   }
@@ -143,24 +139,20 @@ BlockFunction unary(Opcode op) {
 template <class T>
 BlockFunction binary(Opcode op) {
   switch (op) {
-#define CASE(opcode, F) \
-  case Opcode::opcode:  \
-    return binary_loop<T, T, F>;
-    CASE(add, Add)
-    CASE(subtract, Subtract)
-    CASE(multiply, Multiply)
-    CASE(divide, Divide)
-    CASE(remainder, Remainder)
-    CASE(maximum, Maximum)
-    CASE(minimum, Minimum)
-    CASE(power, Power)
-    CASE(and_, And)
-    CASE(or_, Or)
-    CASE(xor_, Xor)
-    CASE(shift_left, ShiftLeft)
-    CASE(shift_right_logical, ShiftRightLogical)
-    CASE(shift_right_arithmetic, ShiftRightArithmetic)
-#undef CASE
+    TESSERA_BINARY_CASE(add, Add)
+    TESSERA_BINARY_CASE(subtract, Subtract)
+    TESSERA_BINARY_CASE(multiply, Multiply)
+    TESSERA_BINARY_CASE(divide, Divide)
+    TESSERA_BINARY_CASE(remainder, Remainder)
+    TESSERA_BINARY_CASE(maximum, Maximum)
+    TESSERA_BINARY_CASE(minimum, Minimum)
+    TESSERA_BINARY_CASE(power, Power)
+    TESSERA_BINARY_CASE(and_, And)
+    TESSERA_BINARY_CASE(or_, Or)
+    TESSERA_BINARY_CASE(xor_, Xor)
+    TESSERA_BINARY_CASE(shift_left, ShiftLeft)
+    TESSERA_BINARY_CASE(shift_right_logical, ShiftRightLogical)
+    TESSERA_BINARY_CASE(shift_right_arithmetic, ShiftRightArithmetic)
     default:
       return nullptr;
   }

@@ -49,4 +49,12 @@ void binary_loop(const BlockCall& c) {
   }
 }
 
+// Of a switch by opcode, in a template on the type T of operands and results.
+#define TESSERA_UNARY_CASE(opcode, F) \
+  case ir::Opcode::opcode:            \
+    return unary_loop<T, T, F>;
+#define TESSERA_BINARY_CASE(opcode, F) \
+  case ir::Opcode::opcode:             \
+    return binary_loop<T, T, F>;
+
 }  // namespace tessera::codegen
