@@ -12,11 +12,11 @@
 #include "src/codegen/kernels/elementwise/block_ops.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/moves/composed_view.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/reductions/combine.h"
 #include "src/codegen/kernels/reductions/compiled_reduce.h"
 #include "src/codegen/kernels/reductions/reduce_table.h"
-#include "src/codegen/kernels/type_dispatch.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -144,20 +144,12 @@ void reduce_row(const SingleAttrs& s, Elements& elements, std::int64_t row, std:
 void reduce_columns(const SingleAttrs& s, Elements& elements, std::int64_t plane, std::int64_t n,
                     const std::byte* init, std::byte* out) {
   Buffers& b = buffers();
-  const std::byte* in[] = {load(s, init, 1, b.values)};
-  copy_block(byte_size(s.held))({nullptr, b.acc, in, 1, n});
+  copy_strided(load(s, init, 1, b.values), 0, n, int(byte_size(s.held)), b.acc);
   for (std::int64_t r = 0; r < s.shape.reduced; ++r) {
     const std::byte* from = elements.get(plane + r * s.shape.b, n);
     op_into(s, b.acc, load(s, from, n, b.values), n);
   }
   store(s, b.acc, n, out);
-}
-
-template <class T>
-void pick(const std::byte* from, std::int64_t stride, std::int64_t n, std::byte* to) {
-  const T* f = reinterpret_cast<const T*>(from);
-  T* t = reinterpret_cast<T*>(to);
-  for (std::int64_t i = 0; i < n; ++i) t[i] = f[i * stride];
 }
 
 /// Many short rows [a0, a1): side by side, so that no row pays for a call.
@@ -171,15 +163,10 @@ void reduce_short_rows(const SingleAttrs& s, const KernelCall& call, Elements& e
       s.operand.program ? std::min(kLanes, Elements::most(bytes) / s.shape.reduced) : kLanes;
   for (std::int64_t first = a0; first < a1; first += lanes) {
     const std::int64_t n = std::min(lanes, a1 - first);
-    const std::byte* init[] = {load(s, call.inputs[s.init], 1, b.values)};
-    copy_block(byte_size(s.held))({nullptr, b.acc, init, 1, n});
+    copy_strided(load(s, call.inputs[s.init], 1, b.values), 0, n, int(byte_size(s.held)), b.acc);
     const std::byte* rows = elements.get(first * s.shape.reduced, n * s.shape.reduced);
     for (std::int64_t r = 0; r < s.shape.reduced; ++r) {
-      const std::byte* from = rows + r * bytes;
-      for_size(kOfEachSize, std::size_t(bytes), [&](auto tag) {
-        pick<typename decltype(tag)::type>(from, s.shape.reduced, n, picked);
-        return true;
-      });
+      copy_strided(rows + r * bytes, s.shape.reduced, n, int(bytes), picked);
       op_into(s, b.acc, load(s, picked, n, b.values), n);
     }
     store(s, b.acc, n, call.outputs[0] + first * bytes);
@@ -302,8 +289,7 @@ void run_general(const KernelCall& call) {
   for (std::int64_t first = call.begin; first < call.end; first += kChunk) {
     const std::int64_t n = std::min(kChunk, call.end - first);
     for (std::size_t i = 0; i < k; ++i) {
-      const std::byte* init[] = {call.inputs[k + i]};
-      copy_block(std::size_t(g.bytes[i]))({nullptr, lanes.acc[i].data(), init, 1, n});
+      copy_strided(call.inputs[k + i], 0, n, int(g.bytes[i]), lanes.acc[i].data());
     }
     for (std::int64_t r = 0; r < g.shape.reduced; ++r) {
       for (std::size_t i = 0; i < k; ++i) {

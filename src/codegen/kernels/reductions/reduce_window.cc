@@ -3,9 +3,9 @@
 #include "src/codegen/kernels/reductions/reduce_window.h"
 
 #include <algorithm>
-#include <complex>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "src/base/arrays/literal_util.h"
@@ -13,12 +13,14 @@
 #include "src/codegen/kernels/elementwise/half_conversions.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/moves/composed_view.h"
 #include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/reductions/reduce_table.h"
 #include "src/codegen/kernels/reductions/reducer_windows.h"
 #include "src/codegen/kernels/reductions/window_loops.h"
 #include "src/codegen/kernels/reductions/window_offsets.h"
+#include "src/codegen/kernels/type_dispatch.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -28,19 +30,23 @@ using ir::Opcode;
 using ir::WindowDim;
 using runtime::KernelCall;
 
+bool rounds(Opcode op) { return op == Opcode::add || op == Opcode::multiply; }
+
 /// Sums and products are held wider than their elements, and rounded at the end only.
 DType accumulator_type(Opcode op, DType t) {
-  const bool rounds = op == Opcode::add || op == Opcode::multiply;
   const bool is_half = t == DType::f16 || t == DType::bf16;
-  return rounds && (is_half || t == DType::f32) ? DType::f64 : is_half ? DType::f32 : t;
+  return rounds(op) && (is_half || t == DType::f32) ? DType::f64 : is_half ? DType::f32 : t;
 }
 
-/// Elements between their own type and the held one.
-struct Types {
+/// An op on elements between their own type and the held one.
+struct HeldOp {
+  Opcode op;
   DType element = DType::f32, held = DType::f64;
+  BlockFunction function = nullptr;  ///< null if there is none
   BlockFunction widen = nullptr, lift = nullptr, narrow = nullptr;
 
-  Types(Opcode op, DType t) : element(t), held(accumulator_type(op, t)) {
+  HeldOp(Opcode o, DType t)
+      : op(o), element(t), held(accumulator_type(o, t)), function(binary_block(o, held)) {
     if (held == element) return;
     lift = lift_block(element);  // null for f32
     widen = convert_block(DType::f32, held);
@@ -75,23 +81,24 @@ struct Types {
     }
     (held == element ? copy_block(element_bytes()) : narrow)({nullptr, to, in, 0, n});
   }
+  /// The element at `from`, held, n times; `one`: room for it.
+  void fill(const std::byte* from, std::byte* one, std::byte* to, std::int64_t n) const {
+    load(from, one, 1);
+    copy_strided(one, 0, n, int(held_bytes()), to);
+  }
+  void combine(std::byte* acc, const std::byte* value, std::int64_t n) const {
+    const std::byte* in[] = {acc, value};
+    function({nullptr, acc, in, 0, n});
+  }
 };
-
-void combine(BlockFunction op, std::byte* acc, const std::byte* value, std::int64_t n) {
-  const std::byte* in[] = {acc, value};
-  op({nullptr, acc, in, 0, n});
-}
 
 // -- Running reductions -------------------------------------------------------------------------
 
-struct ScanAttrs {
-  ScanAttrs(Opcode op, DType t) : types(op, t) {}
-  Types types;
-  BlockFunction op = nullptr;
-  bool rounds = false, multiplies = false;  ///< sums or products
-  std::int64_t a = 1, n = 1, b = 1;         ///< the array is [a, n, b], scanned along n
-  bool backward = false;
+struct ScanAttrs : RunningArray {
+  HeldOp op;
 };
+/// Columns of a unit.
+constexpr std::int64_t kScanLanes = 512;
 
 /// Several rows at once, none of which waits for what the others add; `row`: elements from one to
 /// the next.
@@ -117,12 +124,12 @@ void running_halves(const ScanAttrs& s, const std::byte* in, std::byte* out, dou
     const std::int64_t n = std::min(kStretch, s.n - done);
     const std::int64_t at = s.backward ? s.n - done - n : done;
     for (int r = 0; r < rows; ++r) {
-      lift_halves(s.types.element, in + (r * s.n + at) * 2, n, values + r * kStretch);
+      lift_halves(s.op.element, in + (r * s.n + at) * 2, n, values + r * kStretch);
     }
     float* first = values + (s.backward ? n - 1 : 0);
     running<rows, multiplies>(first, first, n, s.backward ? -1 : 1, kStretch, held);
     for (int r = 0; r < rows; ++r) {
-      round_to_halves(s.types.element, values + r * kStretch, n, out + (r * s.n + at) * 2);
+      round_to_halves(s.op.element, values + r * kStretch, n, out + (r * s.n + at) * 2);
     }
   }
 }
@@ -130,7 +137,7 @@ template <bool multiplies>
 bool run_half_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, std::byte* out,
                    std::int64_t rows) {
   float first = 0;
-  lift_halves(s.types.element, init, 1, &first);
+  lift_halves(s.op.element, init, 1, &first);
   constexpr int kAtOnce = 4;
   std::int64_t r = 0;
   const std::int64_t bytes = s.n * 2;
@@ -143,110 +150,81 @@ bool run_half_rows(const ScanAttrs& s, const std::byte* in, const std::byte* ini
   return true;
 }
 
+template <bool multiplies, class T>
+bool run_plain_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, std::byte* out,
+                    std::int64_t rows) {
+  using Held = std::conditional_t<std::is_same_v<T, float>, double, T>;
+  constexpr int kAtOnce = 4;
+  const Held first = convert_element<Held>(*reinterpret_cast<const T*>(init));
+  const std::int64_t step = s.backward ? -1 : 1, start = s.backward ? s.n - 1 : 0;
+  const T* from = reinterpret_cast<const T*>(in) + start;
+  T* to = reinterpret_cast<T*>(out) + start;
+  std::int64_t r = 0;
+  for (; r + kAtOnce <= rows; r += kAtOnce) {
+    Held held[kAtOnce] = {first, first, first, first};
+    running<kAtOnce, multiplies>(from + r * s.n, to + r * s.n, s.n, step, s.n, held);
+  }
+  for (; r < rows; ++r) {
+    Held held = first;
+    running<1, multiplies>(from + r * s.n, to + r * s.n, s.n, step, s.n, &held);
+  }
+  return true;
+}
+
 /// Contiguous rows of sums or products: a plain loop, as the step from element to element is what
-/// it costs.
+/// it costs. False for types that it isn't for.
 bool run_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, std::byte* out,
               std::int64_t rows) {
-  const auto all = [&]<bool multiplies, class T, class Held>(T, Held) {
-    constexpr int kAtOnce = 4;
-    const Held first = convert_element<Held>(*reinterpret_cast<const T*>(init));
-    const std::int64_t step = s.backward ? -1 : 1, start = s.backward ? s.n - 1 : 0;
-    const T* from = reinterpret_cast<const T*>(in) + start;
-    T* to = reinterpret_cast<T*>(out) + start;
-    std::int64_t r = 0;
-    for (; r + kAtOnce <= rows; r += kAtOnce) {
-      Held held[kAtOnce] = {first, first, first, first};
-      running<kAtOnce, multiplies>(from + r * s.n, to + r * s.n, s.n, step, s.n, held);
-    }
-    for (; r < rows; ++r) {
-      Held held = first;
-      running<1, multiplies>(from + r * s.n, to + r * s.n, s.n, step, s.n, &held);
-    }
-    return true;
-  };
-  const auto go = [&](auto tag, auto wide) {
-    return s.multiplies ? all.template operator()<true>(tag, wide)
-                        : all.template operator()<false>(tag, wide);
-  };
-  switch (s.types.element) {
-    case DType::f32:
-      return go(float{}, double{});
-    case DType::f64:
-      return go(double{}, double{});
-    case DType::f16:
-    case DType::bf16:
-      return s.multiplies ? run_half_rows<true>(s, in, init, out, rows)
-                          : run_half_rows<false>(s, in, init, out, rows);
-    case DType::s8:
-    case DType::u8:
-      return go(std::uint8_t{}, std::uint8_t{});
-    case DType::s16:
-    case DType::u16:
-      return go(std::uint16_t{}, std::uint16_t{});
-    case DType::c64:
-      return !s.multiplies &&
-             all.template operator()<false>(std::complex<float>{}, std::complex<float>{});
-    case DType::c128:
-      return !s.multiplies &&
-             all.template operator()<false>(std::complex<double>{}, std::complex<double>{});
-    case DType::s32:
-    case DType::u32:
-      return go(std::uint32_t{}, std::uint32_t{});
-    case DType::s64:
-    case DType::u64:
-      return go(std::uint64_t{}, std::uint64_t{});
-    default:
-      return false;
+  const bool multiplies = s.op.op == Opcode::multiply;
+  if (s.op.element == DType::f16 || s.op.element == DType::bf16) {
+    return multiplies ? run_half_rows<true>(s, in, init, out, rows)
+                      : run_half_rows<false>(s, in, init, out, rows);
   }
+  return for_type(kFloats + kUnsigned + kComplex, wrapping_type(s.op.element), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (!std::is_integral_v<T> && !std::is_floating_point_v<T>) {
+      return !multiplies && run_plain_rows<false, T>(s, in, init, out, rows);
+    } else {
+      return multiplies ? run_plain_rows<true, T>(s, in, init, out, rows)
+                        : run_plain_rows<false, T>(s, in, init, out, rows);
+    }
+  });
 }
 
 void run_scan(const KernelCall& call) {
   const auto& s = *static_cast<const ScanAttrs*>(call.attributes);
-  const auto size = std::int64_t(s.types.element_bytes());
-  const auto wide = std::int64_t(s.types.held_bytes());
-  constexpr std::int64_t kLanes = 512;
-  std::vector<std::byte> acc(static_cast<std::size_t>(kLanes * wide)), value(acc.size());
-  if (s.rounds && s.b == 1) {
+  const auto size = std::int64_t(s.op.element_bytes());
+  std::vector<std::byte> acc(std::size_t(kScanLanes) * s.op.held_bytes()), value(acc.size());
+  if (rounds(s.op.op) && s.b == 1) {
     const std::int64_t base = call.begin * s.n * size;
     if (run_rows(s, call.inputs[0] + base, call.inputs[1], call.outputs[0] + base,
                  call.end - call.begin)) {
       return;
     }
   }
-  // Units: stretches of up to kLanes of b, row of a by row.
-  const std::int64_t chunks = ceil_div(s.b, kLanes);
+  // Units: stretches of up to kScanLanes of b, row of a by row.
+  const std::int64_t chunks = ceil_div(s.b, kScanLanes);
   for (std::int64_t unit = call.begin; unit < call.end; ++unit) {
-    const std::int64_t a = unit / chunks, column = unit % chunks * kLanes;
-    const std::int64_t lanes = std::min(kLanes, s.b - column);
+    const std::int64_t a = unit / chunks, column = unit % chunks * kScanLanes;
+    const std::int64_t lanes = std::min(kScanLanes, s.b - column);
     const std::int64_t base = (a * s.n * s.b + column) * size;
-    s.types.load(call.inputs[1], value.data(), 1);
-    const std::byte* init[] = {value.data()};
-    copy_block(std::size_t(wide))({nullptr, acc.data(), init, 1, lanes});
+    s.op.fill(call.inputs[1], value.data(), acc.data(), lanes);
     for (std::int64_t k = 0; k < s.n; ++k) {
       const std::int64_t at = base + (s.backward ? s.n - 1 - k : k) * s.b * size;
-      s.types.load(call.inputs[0] + at, value.data(), lanes);
-      combine(s.op, acc.data(), value.data(), lanes);
-      s.types.store(acc.data(), call.outputs[0] + at, lanes);
+      s.op.load(call.inputs[0] + at, value.data(), lanes);
+      s.op.combine(acc.data(), value.data(), lanes);
+      s.op.store(acc.data(), call.outputs[0] + at, lanes);
     }
   }
 }
 
-std::optional<KernelDescriptor> scan(const Shape& shape, const Shape& result,
-                                     const std::vector<WindowDim>& window, Opcode op,
-                                     BlockFunction f) {
-  const auto [dim, backward] = running_dim(shape, result.dims, window);
-  if (dim < 0 || !(shape == result)) return std::nullopt;
-  const std::int64_t n = shape.dim(dim);
-  ScanAttrs s(op, shape.dtype);
-  s.op = f;
-  s.rounds = op == Opcode::add || op == Opcode::multiply;
-  s.multiplies = op == Opcode::multiply;
-  s.backward = backward;
-  s.n = n;
-  for (std::int64_t d = 0; d < dim; ++d) s.a *= shape.dim(d);
-  for (std::int64_t d = dim + 1; d < shape.rank(); ++d) s.b *= shape.dim(d);
+std::optional<KernelDescriptor> scan(const ir::Instruction& in, Opcode op) {
+  const Shape& shape = in.operand(0)->shape;
+  const RunningDim along = running_dim(shape, in.shape.dims, in.get<ir::WindowAttrs>().dims);
+  if (along.dim < 0 || !(shape == in.shape)) return std::nullopt;
+  ScanAttrs s{RunningArray(shape.dims, along), HeldOp(op, shape.dtype)};
   KernelDescriptor kernel;
-  kernel.units = shape.element_count() == 0 ? 0 : s.a * ceil_div(s.b, 512);
+  kernel.units = shape.element_count() == 0 ? 0 : s.a * ceil_div(s.b, kScanLanes);
   kernel.nanoseconds =
       prices::call::kWindows + prices::other::kScanned * double(shape.element_count());
   kernel.key = kernel_key("scan", shape.dtype, op, s.backward, s.a, s.n, s.b);
@@ -256,16 +234,11 @@ std::optional<KernelDescriptor> scan(const Shape& shape, const Shape& result,
 
 // -- Other windows ------------------------------------------------------------------------------
 
-struct WindowAttrs {
-  WindowAttrs(Opcode op, DType t) : types(op, t) {}
-  Types types;
-  BlockFunction op = nullptr;
-  const WindowLoops* loops = nullptr;  ///< where positions are single elements
-  Dims dims, out_dims, strides;
-  std::vector<WindowDim> window;
-  std::int64_t inner = 1;  ///< elements of each position: of dims without windows behind these
-  std::shared_ptr<const FusedLoop> program;  ///< that makes the array
-  std::size_t init = 1;                      ///< the input
+struct WindowAttrs : WindowedArray {
+  HeldOp op;
+  const WindowLoops* loops = nullptr;                  ///< where positions are single elements
+  std::shared_ptr<const FusedLoop> program = nullptr;  ///< that makes the array
+  std::size_t init = 1;                                ///< the input
 };
 
 /// Units are the rows of the result, positions of so many elements each. The rows of the array that
@@ -276,8 +249,8 @@ class WindowRows {
       : call_(call),
         w_(*static_cast<const WindowAttrs*>(call.attributes)),
         last_(w_.dims.size() - 1),
-        held_(w_.types.held_bytes()),
-        size_(std::int64_t(w_.types.element_bytes())),
+        held_(w_.op.held_bytes()),
+        size_(std::int64_t(w_.op.element_bytes())),
         length_(w_.out_dims[last_] * w_.inner),
         row_(w_.dims[last_] * w_.inner) {
     rows_.resize(std::size_t(row_) * held_);
@@ -294,13 +267,11 @@ class WindowRows {
   }
 
   void run(std::int64_t row) {
-    w_.types.load(call_.inputs[w_.init], value_.data(), 1);
-    const std::byte* init[] = {value_.data()};
-    copy_block(held_)({nullptr, acc_.data(), init, 1, length_});
+    w_.op.fill(call_.inputs[w_.init], value_.data(), acc_.data(), length_);
     if (combine_rows(row)) combine_columns();
     std::byte* to = call_.outputs[0] + row * length_ * size_;
     if (w_.loops != nullptr) return w_.loops->store(acc_.data(), to, length_);
-    w_.types.store(acc_.data(), to, length_);
+    w_.op.store(acc_.data(), to, length_);
   }
 
  private:
@@ -317,16 +288,16 @@ class WindowRows {
       if (w_.loops != nullptr) {
         (any ? w_.loops->combine : w_.loops->load)(from, rows_.data(), row_);
       } else if (!any) {
-        w_.types.load(from, rows_.data(), row_);
-      } else if (w_.types.held == w_.types.element) {
-        combine(w_.op, rows_.data(), from, row_);
+        w_.op.load(from, rows_.data(), row_);
+      } else if (w_.op.held == w_.op.element) {
+        w_.op.combine(rows_.data(), from, row_);
       } else {
-        w_.types.load(from, value_.data(), row_);
-        combine(w_.op, rows_.data(), value_.data(), row_);
+        w_.op.load(from, value_.data(), row_);
+        w_.op.combine(rows_.data(), value_.data(), row_);
       }
       any = true;
     };
-    for_each_row_seen(w_.window, w_.dims, w_.out_dims, w_.strides, row, &places_, take);
+    for_each_row_seen(w_, row, &places_, take);
     return any;
   }
 
@@ -392,11 +363,11 @@ class WindowRows {
                    std::size_t(bytes));
           from = value_.data();
         }
-        combine(w_.op, to, from, s.count * w_.inner);
+        w_.op.combine(to, from, s.count * w_.inner);
         continue;
       }
       for (std::int64_t k = 0; k < s.count; ++k) {
-        combine(w_.op, to + k * s.step * bytes, from + k * s.advance * bytes, w_.inner);
+        w_.op.combine(to + k * s.step * bytes, from + k * s.advance * bytes, w_.inner);
       }
     }
   }
@@ -433,7 +404,7 @@ std::optional<Opcode> window_op(const ir::Instruction& in) {
   const Shape& shape = in.operand(0)->shape;
   const auto op = ir::as_binary_reducer(*in.called().at(0));
   if (!op || shape.dtype != in.shape.dtype || shape.rank() == 0 ||
-      binary_block(*op, accumulator_type(*op, shape.dtype)) == nullptr) {
+      HeldOp(*op, shape.dtype).function == nullptr) {
     return std::nullopt;
   }
   double taps = 1;
@@ -443,12 +414,6 @@ std::optional<Opcode> window_op(const ir::Instruction& in) {
   }
   // Without taps all results are the initial value: left to the evaluator.
   return taps == 0 ? std::nullopt : op;
-}
-
-std::optional<KernelDescriptor> scan(const ir::Instruction& in, Opcode op) {
-  const Shape& shape = in.operand(0)->shape;
-  return scan(shape, in.shape, in.get<ir::WindowAttrs>().dims, op,
-              binary_block(op, accumulator_type(op, shape.dtype)));
 }
 
 }  // namespace
@@ -464,8 +429,6 @@ KernelDescriptor windows_kernel(const ir::Instruction& in, Opcode op,
                                 std::shared_ptr<const LoopExpr> program, int inputs) {
   const Shape& shape = in.operand(0)->shape;
   const auto& window = in.get<ir::WindowAttrs>().dims;
-  WindowAttrs attrs(op, shape.dtype);
-  attrs.op = binary_block(op, accumulator_type(op, shape.dtype));
   // Dims without windows that come last are done as one, unless that leaves too few rows.
   std::size_t rank = window.size();
   constexpr std::int64_t kEnoughRows = 32;
@@ -476,15 +439,10 @@ KernelDescriptor windows_kernel(const ir::Instruction& in, Opcode op,
     if (rows >= kEnoughRows) rank = d + 1;
     break;
   }
-  for (std::size_t d = rank; d < window.size(); ++d) attrs.inner *= shape.dims[d];
-  const auto taken = std::ptrdiff_t(rank);
-  attrs.dims.assign(shape.dims.begin(), shape.dims.begin() + taken);
-  attrs.out_dims.assign(in.shape.dims.begin(), in.shape.dims.begin() + taken);
-  const Dims strides = row_major_strides(shape.dims);
-  attrs.strides.assign(strides.begin(), strides.begin() + taken);
-  attrs.window.assign(window.begin(), window.begin() + taken);
+  WindowAttrs attrs{WindowedArray(shape.dims, in.shape.dims, window, rank),
+                    HeldOp(op, shape.dtype)};
   attrs.init = std::size_t(inputs);
-  if (attrs.inner == 1) attrs.loops = window_loops_of(op, attrs.types.element, attrs.types.held);
+  if (attrs.inner == 1) attrs.loops = window_loops_of(op, attrs.op.element, attrs.op.held);
   KernelDescriptor kernel;
   const std::int64_t length = attrs.inner * attrs.out_dims.back();
   kernel.units = in.shape.element_count() == 0 ? 0 : in.shape.element_count() / length;
@@ -520,7 +478,7 @@ KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
   operation.one_op = op.has_value();
   operation.scans = running.has_value();
   // What is exact may be done in any type, and where rows are gone along, many at a time.
-  operation.rounds = op == Opcode::add || op == Opcode::multiply;
+  operation.rounds = op && rounds(*op);
   operation.runs = along.dim >= 0;
   operation.in_rows = along.dim + 1 == in.operand(0)->shape.rank();
   const bool may_be_lanes = !op || (running && !operation.rounds && operation.in_rows);

@@ -10,6 +10,7 @@
 
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/moves/composed_view.h"
 #include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/reductions/window_offsets.h"
@@ -68,17 +69,14 @@ std::vector<std::byte*> at(const LaneReducer& r, const std::vector<std::byte*>& 
 void fill(const LaneReducer& r, const KernelCall& call, const std::vector<std::byte*>& to,
           std::int64_t lanes) {
   for (std::size_t k = 0; k < r.arrays(); ++k) {
-    copy_box(to[k], call.inputs[r.arrays() + k], {lanes}, {r.bytes[k]}, {0},
-             std::size_t(r.bytes[k]));
+    copy_strided(call.inputs[r.arrays() + k], 0, lanes, int(r.bytes[k]), to[k]);
   }
 }
 
 // -- Running reductions -------------------------------------------------------------------------
 
-struct RunningAttrs {
+struct RunningAttrs : RunningArray {
   LaneReducer reducer;
-  std::int64_t a = 1, n = 1, b = 1;  ///< the arrays are [a, n, b], gone along n
-  bool backward = false;
   std::int64_t stretches = 1;  ///< of each sequence, side by side
   std::int64_t lanes = 1;      ///< sequences of a unit
 };
@@ -219,11 +217,8 @@ void run_running(const KernelCall& call) {
 
 // -- Other windows ------------------------------------------------------------------------------
 
-struct ReducerWindowAttrs {
+struct ReducerWindowAttrs : WindowedArray {
   LaneReducer reducer;
-  Dims dims, out_dims, strides;
-  std::vector<WindowDim> window;
-  std::int64_t inner = 1;  ///< elements of each position: of dims without windows behind these
 };
 
 /// Units are the rows of the result. Each offset in the window adds an element to each position
@@ -249,7 +244,7 @@ class ReducerWindowRow {
       for_each_offset(w_.window[last_], w_.dims[last_], w_.out_dims[last_],
                       [&](const PositionsSeen& s) { add(base + s.from * w_.inner, s); });
     };
-    for_each_row_seen(w_.window, w_.dims, w_.out_dims, w_.strides, row, &places_, take);
+    for_each_row_seen(w_, row, &places_, take);
   }
 
  private:
@@ -310,11 +305,7 @@ KernelDescriptor kernel_of(Attrs attrs, runtime::KernelFunction function, std::s
 
 KernelDescriptor running(const Shape& array, const RunningDim& along, LaneReducer reducer,
                          double each) {
-  RunningAttrs s;
-  s.n = array.dim(along.dim);
-  s.backward = along.backward;
-  for (std::int64_t d = 0; d < along.dim; ++d) s.a *= array.dim(d);
-  for (std::int64_t d = along.dim + 1; d < array.rank(); ++d) s.b *= array.dim(d);
+  RunningAttrs s{RunningArray(array.dims, along), {}};
   constexpr std::int64_t kFewLanes = 64, kTile = 1 << 18;
   std::int64_t widest = 1;
   for (const std::int64_t bytes : reducer.bytes) widest = std::max(widest, bytes);
@@ -341,18 +332,10 @@ KernelDescriptor running(const Shape& array, const RunningDim& along, LaneReduce
 
 KernelDescriptor windows(const Shape& array, const Dims& out, const std::vector<WindowDim>& window,
                          LaneReducer reducer, double each) {
-  ReducerWindowAttrs w;
   // Dims without windows that come last are done as one.
   std::size_t rank = window.size();
   while (rank > 1 && window[rank - 1] == WindowDim{}) --rank;
-  for (std::size_t d = rank; d < window.size(); ++d) w.inner *= array.dims[d];
-  const auto taken = std::ptrdiff_t(rank);
-  w.dims.assign(array.dims.begin(), array.dims.begin() + taken);
-  w.out_dims.assign(out.begin(), out.begin() + taken);
-  const Dims strides = row_major_strides(array.dims);
-  w.strides.assign(strides.begin(), strides.begin() + taken);
-  w.window.assign(window.begin(), window.begin() + taken);
-  w.reducer = std::move(reducer);
+  ReducerWindowAttrs w{WindowedArray(array.dims, out, window, rank), std::move(reducer)};
   double taps = 1;
   for (const WindowDim& d : window) taps *= double(d.size);
   const std::int64_t units = element_count(out) / (w.inner * w.out_dims.back());

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -45,6 +46,24 @@ inline bool advance(Dims* index, const Dims& begin, const Dims& end) {
   return false;
 }
 
+/// An array with windows, and what they make of it. Dims without windows that come last may be done
+/// as one.
+struct WindowedArray {
+  WindowedArray(const Dims& array, const Dims& result, const std::vector<ir::WindowDim>& windows,
+                std::size_t rank)
+      : dims(array.begin(), array.begin() + std::ptrdiff_t(rank)),
+        out_dims(result.begin(), result.begin() + std::ptrdiff_t(rank)),
+        strides(row_major_strides(array)),
+        window(windows.begin(), windows.begin() + std::ptrdiff_t(rank)),
+        inner(element_count(std::span(array).subspan(rank))) {
+    strides.resize(rank);
+  }
+
+  Dims dims, out_dims, strides;
+  std::vector<ir::WindowDim> window;
+  std::int64_t inner = 1;  ///< elements of each position: of dims without windows behind these
+};
+
 /// What for_each_row_seen counts by, kept from row to row.
 struct RowPlaces {
   Dims position, begins, ends, offset;
@@ -53,16 +72,14 @@ struct RowPlaces {
 /// Calls f with the first element of each row of the array that row `row` of the result sees, in
 /// their order; rows go along the last dim.
 template <class F>
-void for_each_row_seen(const std::vector<ir::WindowDim>& window, const Dims& dims,
-                       const Dims& out_dims, const Dims& strides, std::int64_t row,
-                       RowPlaces* places, F&& f) {
-  const std::size_t last = dims.size() - 1;
+void for_each_row_seen(const WindowedArray& w, std::int64_t row, RowPlaces* places, F&& f) {
+  const std::size_t last = w.dims.size() - 1;
   auto& [position, begins, ends, offset] = *places;
   for (Dims* d : {&position, &begins, &ends}) d->resize(last);
   for (std::size_t d = last; d-- > 0;) {
-    position[d] = row % out_dims[d];
-    row /= out_dims[d];
-    std::tie(begins[d], ends[d]) = window_offsets(window[d], dims[d], position[d], position[d]);
+    position[d] = row % w.out_dims[d];
+    row /= w.out_dims[d];
+    std::tie(begins[d], ends[d]) = window_offsets(w.window[d], w.dims[d], position[d], position[d]);
     if (begins[d] >= ends[d]) return;
   }
   offset = begins;
@@ -70,9 +87,9 @@ void for_each_row_seen(const std::vector<ir::WindowDim>& window, const Dims& dim
     std::int64_t base = 0;
     bool inside = true;
     for (std::size_t d = 0; d < last && inside; ++d) {
-      const std::int64_t at = window_source(window[d], dims[d], position[d], offset[d]);
+      const std::int64_t at = window_source(w.window[d], w.dims[d], position[d], offset[d]);
       inside = at >= 0;
-      base += at * strides[d];
+      base += at * w.strides[d];
     }
     if (inside) f(base);
   }
@@ -123,5 +140,17 @@ inline RunningDim running_dim(const Shape& array, const Dims& result,
   out.backward = !(w == forward);
   return out;
 }
+
+/// An array as [a, n, b], gone through along n.
+struct RunningArray {
+  RunningArray(const Dims& dims, const RunningDim& along)
+      : a(element_count(std::span(dims).first(std::size_t(along.dim)))),
+        n(dims[std::size_t(along.dim)]),
+        b(element_count(std::span(dims).subspan(std::size_t(along.dim) + 1))),
+        backward(along.backward) {}
+
+  std::int64_t a, n, b;
+  bool backward;
+};
 
 }  // namespace tessera::codegen
