@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include "src/base/arrays/literal_util.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/loop_expr.h"
+#include "src/codegen/kernels/moves/composed_view.h"
 #include "src/codegen/kernels/moves/transpose.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/type_dispatch.h"
@@ -87,6 +89,18 @@ struct Loop {
   std::int64_t size, to, from;
 };
 
+/// Rows [begin, end) of a box, along its first dim.
+void copy_rows(std::byte* to, const std::byte* from, Dims dims, const Dims& to_strides,
+               const Dims& from_strides, std::int64_t begin, std::int64_t end,
+               std::size_t element_bytes) {
+  if (!dims.empty()) {
+    dims[0] = end - begin;
+    to += begin * to_strides[0];
+    from += begin * from_strides[0];
+  }
+  copy_box(to, from, dims, to_strides, from_strides, element_bytes);
+}
+
 struct CopyAttrs {
   std::vector<Box> boxes;
   std::size_t element_bytes;
@@ -102,15 +116,8 @@ void run_copy(const KernelCall& call) {
     const std::int64_t end = std::min(call.end, first + rows) - first;
     first += rows;
     if (begin >= end) continue;
-    Dims dims = box.dims;
-    std::int64_t to = box.to, from = box.from;
-    if (!dims.empty()) {
-      dims[0] = end - begin;
-      to += begin * box.to_strides[0];
-      from += begin * box.from_strides[0];
-    }
-    copy_box(call.outputs[0] + to, call.inputs[box.input] + from, dims, box.to_strides,
-             box.from_strides, attrs.element_bytes);
+    copy_rows(call.outputs[0] + box.to, call.inputs[box.input] + box.from, box.dims, box.to_strides,
+              box.from_strides, begin, end, attrs.element_bytes);
   }
 }
 
@@ -121,15 +128,6 @@ struct PadAttrs {
   std::size_t element_bytes;
 };
 
-void fill(std::byte* to, const std::byte* value, std::int64_t n, std::size_t element) {
-  for_size(kOfEachSize, element, [&](auto tag) {
-    typename decltype(tag)::type v;
-    std::memcpy(&v, value, sizeof v);
-    std::fill_n(reinterpret_cast<decltype(v)*>(to), n, v);
-    return true;
-  });
-}
-
 void run_pad(const KernelCall& call) {
   const auto& attrs = *static_cast<const PadAttrs*>(call.attributes);
   const Box& box = attrs.box;
@@ -137,11 +135,10 @@ void run_pad(const KernelCall& call) {
     std::memcpy(call.outputs[0], call.inputs[0], attrs.element_bytes);
     return;
   }
-  std::int64_t row = 1;
-  for (std::size_t d = 1; d < attrs.out_dims.size(); ++d) row *= attrs.out_dims[d];
+  const std::int64_t row = element_count(std::span(attrs.out_dims).subspan(1));
   std::byte* out = call.outputs[0];
-  fill(out + call.begin * row * std::int64_t(attrs.element_bytes), call.inputs[1],
-       (call.end - call.begin) * row, attrs.element_bytes);
+  copy_strided(call.inputs[1], 0, (call.end - call.begin) * row, int(attrs.element_bytes),
+               out + call.begin * row * std::int64_t(attrs.element_bytes));
   // Rows of the box that land in [begin, end).
   const std::int64_t begin = std::max<std::int64_t>(
       0, ceil_div(std::max<std::int64_t>(0, call.begin - attrs.low), attrs.step));
@@ -149,11 +146,8 @@ void run_pad(const KernelCall& call) {
                                ? 0
                                : std::min(box.dims[0], (call.end - attrs.low - 1) / attrs.step + 1);
   if (begin >= end) return;
-  Dims dims = box.dims;
-  dims[0] = end - begin;
-  copy_box(out + box.to + begin * box.to_strides[0],
-           call.inputs[0] + box.from + begin * box.from_strides[0], dims, box.to_strides,
-           box.from_strides, attrs.element_bytes);
+  copy_rows(out + box.to, call.inputs[0] + box.from, box.dims, box.to_strides, box.from_strides,
+            begin, end, attrs.element_bytes);
 }
 
 struct DynamicAttrs {
@@ -172,13 +166,8 @@ struct DynamicAttrs {
   }
   void copy(const KernelCall& call, std::byte* to, const Dims& to_strides, const std::byte* from,
             const Dims& from_strides) const {
-    Dims dims = starts.sizes;
-    if (!dims.empty()) {
-      dims[0] = call.end - call.begin;
-      to += call.begin * to_strides[0];
-      from += call.begin * from_strides[0];
-    }
-    copy_box(to, from, dims, to_strides, from_strides, element_bytes);
+    copy_rows(to, from, starts.sizes, to_strides, from_strides, call.begin, call.end,
+              element_bytes);
   }
 };
 
