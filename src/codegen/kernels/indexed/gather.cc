@@ -161,7 +161,7 @@ class GatheredRows final : public ElementSource {
   /// From vector `at` on, in memory that begins at element `first`.
   RowIndices indices_from(const std::byte* indices, std::int64_t at, std::int64_t first) const {
     RowIndices out{};
-    out.step = w_.index_strides.empty() ? 0 : w_.index_strides.back();
+    out.step = w_.index_step();
     out.number_step = w_.vector_step;
     out.first = indices + (at * out.step - first) * std::int64_t(byte_size(w_.index_type));
     for (std::size_t k = 0; k < w_.mapped.size(); ++k) {
@@ -217,10 +217,6 @@ void run_rows(const KernelCall& call) {
   k.rows->generate(call.inputs, begin, call.end * k.row - begin,
                    call.outputs[0] + std::size_t(begin) * k.element);
 }
-
-}  // namespace
-
-namespace {
 
 struct GatherOperation {
   bool by_rows = false;  ///< each index vector gives one run of the array and of the result

@@ -31,6 +31,8 @@ struct IndexWindows {
   std::string key() const;
   /// Whether the index vectors, in their order, are equally far apart.
   bool indices_in_a_row() const;
+  /// Elements from one index vector to the next, if so.
+  std::int64_t index_step() const { return index_strides.empty() ? 0 : index_strides.back(); }
 };
 
 /// Of a gather, or of a scatter to one array.

@@ -169,7 +169,7 @@ void scatter_rows(const KernelCall& call, const ScatterAttrs& a, const F& update
   const auto d = std::size_t(w.mapped[0]);
   const std::int64_t stride = w.strides[d];
   const std::int64_t run = length == 0 ? a.row : length;
-  const std::int64_t step = w.index_strides.empty() ? 0 : w.index_strides.back();
+  const std::int64_t step = w.index_step();
   const std::int64_t bytes = run * std::int64_t(w.element);
   const std::int64_t first = w.dims[d] * call.begin / a.ranges;
   const std::int64_t last = w.dims[d] * call.end / a.ranges;
@@ -222,7 +222,7 @@ void scatter_made_rows(const KernelCall& call, const ScatterAttrs& a, const F& u
   };
   const IndexWindows& w = a.windows;
   const auto d = std::size_t(w.mapped[0]);
-  const std::int64_t step = w.index_strides.empty() ? 0 : w.index_strides.back();
+  const std::int64_t step = w.index_step();
   const std::int64_t bytes = a.row * std::int64_t(w.element);
   const std::int64_t first = w.dims[d] * call.begin / a.ranges;
   const std::int64_t last = w.dims[d] * call.end / a.ranges;
@@ -316,18 +316,8 @@ void run_assign(const KernelCall& call) {
   scatter(call, *static_cast<const ScatterAttrs*>(call.attributes), AssignTo<size>());
 }
 runtime::KernelFunction assign_function(std::size_t element) {
-  switch (element) {
-    case 1:
-      return run_assign<1>;
-    case 2:
-      return run_assign<2>;
-    case 4:
-      return run_assign<4>;
-    case 8:
-      return run_assign<8>;
-    default:
-      return run_assign<16>;
-  }
+  return for_constant<1, 2, 4, 8, 16>(
+      element, [](auto size) -> runtime::KernelFunction { return run_assign<size()>; });
 }
 void run_combine(const KernelCall& call) {
   const auto& a = *static_cast<const ScatterAttrs*>(call.attributes);
@@ -375,7 +365,7 @@ void divide(ScatterAttrs* a) {
   const std::int64_t rows = rank == 0 ? 1 : w.dims[a->split];
   constexpr std::int64_t kShortRow = 64, kFewWorkers = 8;
   const bool is_short = a->row > 0 && a->row * std::int64_t(w.element) < kShortRow;
-  const std::int64_t step = w.index_strides.empty() ? 0 : w.index_strides.back();
+  const std::int64_t step = w.index_step();
   const std::int64_t ranges = !is_short                 ? 4 * element_count(w.sizes)
                               : lists_places_fast(step) ? kFewWorkers
                                                         : 1;
