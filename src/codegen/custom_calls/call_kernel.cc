@@ -2,12 +2,12 @@
 // Emits a custom call as one kernel, parallel over its batch units.
 #include "src/codegen/custom_calls/call_kernel.h"
 
-#include <complex>
 #include <limits>
 
 #include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/codegen/kernels/evaluator_call.h"
+#include "src/codegen/kernels/type_dispatch.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -71,9 +71,7 @@ char letter_of(DType t) {
   return t == DType::f32 ? 's' : t == DType::f64 ? 'd' : t == DType::c64 ? 'c' : 'z';
 }
 
-bool lapack_has(DType t) {
-  return t == DType::f32 || t == DType::f64 || t == DType::c64 || t == DType::c128;
-}
+bool lapack_has(DType t) { return is_one_of(kFloats + kComplex, t); }
 
 /// A routine called on arrays like an op's operands.
 PreparedCall prepare_routine(const ir::Instruction& op, const std::string& routine,
@@ -126,22 +124,11 @@ void run_factor(const runtime::KernelCall& call) {
   const std::int64_t n = s.dims.back();
   for (std::int64_t b = call.begin; b < call.end; ++b) {
     const bool failed = info[std::size_t(b)] != 0;
-    const auto finish = [&](auto* first) {
+    for_type(kFloats + kComplex, s.dtype, [&](auto tag) {
+      auto* const first = reinterpret_cast<typename decltype(tag)::type*>(call.outputs[0]);
       finish_factor(first + b * n * n, n, attrs.lower, failed);
-    };
-    switch (s.dtype) {
-      case DType::f32:
-        finish(reinterpret_cast<float*>(call.outputs[0]));
-        break;
-      case DType::f64:
-        finish(reinterpret_cast<double*>(call.outputs[0]));
-        break;
-      case DType::c64:
-        finish(reinterpret_cast<std::complex<float>*>(call.outputs[0]));
-        break;
-      default:
-        finish(reinterpret_cast<std::complex<double>*>(call.outputs[0]));
-    }
+      return true;
+    });
   }
 }
 

@@ -119,6 +119,45 @@ Int workspace_size(const T& query) {
   return Int(std::max(1.0, v + slack + 0.5));
 }
 
+/// Runs a routine, `routine(work, lwork)`, with a workspace as large as it asks for.
+template <class T, class F>
+Int with_workspace(const Batch& b, F&& routine) {
+  T query(0);
+  routine(&query, Int(-1));
+  const Int lwork = workspace_size(query);
+  return routine(b.work->get<T>(0, lwork), lwork);
+}
+
+/// How calls of older programs give it: with scalars among the operands, and workspaces among the
+/// results.
+struct OlderForm {
+  std::string name{};  ///< empty: without `_ffi`, as the complex one
+  std::string operands, results;
+  std::string complex_results{};
+  decltype(Routine::decode_scalars) decode = nullptr;
+};
+inline void add(std::vector<Routine>* out, Routine r) { out->push_back(std::move(r)); }
+/// Both forms.
+inline void add(std::vector<Routine>* out, const Routine& r, OlderForm form) {
+  add(out, r);
+  Routine older = r;
+  const auto without_ffi = [](const std::string& name) {
+    return name.substr(0, name.find("_ffi"));
+  };
+  older.name = form.name.empty() ? without_ffi(r.name) : std::move(form.name);
+  older.complex_name = without_ffi(r.complex_name);
+  older.operands = std::move(form.operands);
+  older.results = std::move(form.results);
+  older.complex_results = std::move(form.complex_results);
+  older.decode = nullptr;
+  older.decode_scalars = form.decode;
+  add(out, std::move(older));
+}
+
+/// A routine of all types.
+#define TESSERA_FOR_ALL(f) \
+  { f<float>, f<double>, f<C64>, f<C128> }
+
 /// The letter that an attribute gives as the number of its character.
 inline char letter(const CallAttributes& a, const char* name) {
   return char(a.get<std::int64_t>(name, {}));

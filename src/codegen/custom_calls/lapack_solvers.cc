@@ -51,13 +51,9 @@ void run_getrf(Batch& b) {
 template <class T>
 void run_geqrf(Batch& b) {
   b.pass(0, 0);
-  const Int m = b.size('m'), n = b.size('n');
-  T* const a = b.output<T>(0);
-  T* const tau = b.output<T>(1);
-  T query(0);
-  geqrf(m, n, a, tau, &query, -1);
-  const Int lwork = workspace_size(query);
-  put_info(b, 2, geqrf(m, n, a, tau, b.work->get<T>(0, lwork), lwork));
+  put_info(b, 2, with_workspace<T>(b, [&](T* work, Int lwork) {
+             return geqrf(b.size('m'), b.size('n'), b.output<T>(0), b.output<T>(1), work, lwork);
+           }));
 }
 
 template <class T>
@@ -65,26 +61,19 @@ void run_geqp3(Batch& b) {
   b.pass(0, 0);
   const Int m = b.size('m'), n = b.size('n');
   copy_ints(b, 1, 1, n);
-  T* const a = b.output<T>(0);
-  T* const tau = b.output<T>(2);
-  Int* const pivots = b.output<Int>(1);
   auto* const rwork = b.work->get<real_of<T>>(1, 2 * std::int64_t(n));
-  T query(0);
-  geqp3(m, n, a, pivots, tau, &query, -1, rwork);
-  const Int lwork = workspace_size(query);
-  geqp3(m, n, a, pivots, tau, b.work->get<T>(0, lwork), lwork, rwork);
+  with_workspace<T>(b, [&](T* work, Int lwork) {
+    return geqp3(m, n, b.output<T>(0), b.output<Int>(1), b.output<T>(2), work, lwork, rwork);
+  });
 }
 
 template <class T>
 void run_orgqr(Batch& b) {
   b.pass(0, 0);
-  const Int m = b.size('m'), n = b.size('n'), k = b.size('t');
-  T* const a = b.output<T>(0);
-  const T* const tau = b.input<T>(1);
-  T query(0);
-  orgqr(m, n, k, a, tau, &query, -1);
-  const Int lwork = workspace_size(query);
-  put_info(b, 1, orgqr(m, n, k, a, tau, b.work->get<T>(0, lwork), lwork));
+  put_info(b, 1, with_workspace<T>(b, [&](T* work, Int lwork) {
+             return orgqr(b.size('m'), b.size('n'), b.size('t'), b.output<T>(0), b.input<T>(1),
+                          work, lwork);
+           }));
 }
 
 template <class T>
@@ -92,12 +81,10 @@ void run_ormqr(Batch& b) {
   b.pass(2, 0);
   const Int m = b.size('m'), n = b.size('n'), k = b.size('t'), lda = b.size('r');
   const char trans = !b.options.transpose ? 'N' : is_complex_type<T> ? 'C' : 'T';
-  T query(0);
-  ormqr(b.options.side, trans, m, n, k, b.input<T>(0), lda, b.input<T>(1), b.output<T>(0), &query,
-        -1);
-  const Int lwork = workspace_size(query);
-  ormqr(b.options.side, trans, m, n, k, b.input<T>(0), lda, b.input<T>(1), b.output<T>(0),
-        b.work->get<T>(0, lwork), lwork);
+  with_workspace<T>(b, [&](T* work, Int lwork) {
+    return ormqr(b.options.side, trans, m, n, k, b.input<T>(0), lda, b.input<T>(1), b.output<T>(0),
+                 work, lwork);
+  });
 }
 
 template <class T>
@@ -214,109 +201,84 @@ std::string misfit_ormqr(const Batch& b) {
   return "";
 }
 
-#define TESSERA_FOR_ALL(f) \
-  { f<float>, f<double>, f<C64>, f<C128> }
-
 void add_factorizations(std::vector<Routine>* out) {
-  const auto add = [&](Routine r) { out->push_back(std::move(r)); };
-  add({.name = "lapack_?potrf_ffi",
+  add(out,
+      {.name = "lapack_?potrf_ffi",
        .operands = "T0:n,n",
        .results = "T0:n,n i1:",
        .decode = decode_uplo,
        .misfit = misfit_uplo,
        .run = TESSERA_FOR_ALL(run_potrf),
-       .cost = 0.33});
-  add({.name = "lapack_?potrf",
-       .operands = "S S S T0:n,n",
-       .results = "T0:n,n i1:",
-       .decode_scalars = scalars_potrf,
-       .misfit = misfit_uplo,
-       .run = TESSERA_FOR_ALL(run_potrf),
-       .cost = 0.33});
-  add({.name = "lapack_?getrf_ffi",
+       .cost = 0.33},
+      {.operands = "S S S T0:n,n", .results = "T0:n,n i1:", .decode = scalars_potrf});
+  add(out,
+      {.name = "lapack_?getrf_ffi",
        .operands = "T0:m,n",
        .results = "T0:m,n i1:k i2:",
        .decode = decode_nothing,
-       .run = TESSERA_FOR_ALL(run_getrf)});
-  add({.name = "lapack_?getrf",
-       .operands = "S S S T0:m,n",
-       .results = "T0:m,n i1:k i2:",
-       .decode_scalars = scalars_nothing,
-       .run = TESSERA_FOR_ALL(run_getrf)});
-  add({.name = "lapack_?geqrf_ffi",
+       .run = TESSERA_FOR_ALL(run_getrf)},
+      {.operands = "S S S T0:m,n", .results = "T0:m,n i1:k i2:", .decode = scalars_nothing});
+  add(out,
+      {.name = "lapack_?geqrf_ffi",
        .operands = "T0:m,n",
        .results = "T0:m,n T1:k",
        .decode = decode_nothing,
        .run = TESSERA_FOR_ALL(run_geqrf),
-       .cost = 2});
-  add({.name = "lapack_?geqrf",
-       .operands = "S S S S T0:m,n",
-       .results = "T0:m,n T1:k i2: W",
-       .decode_scalars = scalars_nothing,
-       .run = TESSERA_FOR_ALL(run_geqrf),
-       .cost = 2});
-  add({.name = "lapack_?geqp3_ffi",
-       .operands = "T0:m,n i1:n",
-       .results = "T0:m,n i1:n T2:k",
-       .decode = decode_nothing,
-       .run = TESSERA_FOR_ALL(run_geqp3),
-       .cost = 4});
+       .cost = 2},
+      {.operands = "S S S S T0:m,n", .results = "T0:m,n T1:k i2: W", .decode = scalars_nothing});
+  add(out, {.name = "lapack_?geqp3_ffi",
+            .operands = "T0:m,n i1:n",
+            .results = "T0:m,n i1:n T2:k",
+            .decode = decode_nothing,
+            .run = TESSERA_FOR_ALL(run_geqp3),
+            .cost = 4});
 }
 
 void add_products_of_reflectors(std::vector<Routine>* out) {
-  const auto add = [&](Routine r) { out->push_back(std::move(r)); };
-  add({.name = "lapack_?orgqr_ffi",
+  add(out,
+      {.name = "lapack_?orgqr_ffi",
        .complex_name = "lapack_?ungqr_ffi",
        .operands = "T0:m,n T1:t",
        .results = "T0:m,n",
        .decode = decode_nothing,
        .misfit = misfit_orgqr,
        .run = TESSERA_FOR_ALL(run_orgqr),
-       .cost = 2});
-  add({.name = "lapack_?orgqr",
-       .complex_name = "lapack_?ungqr",
-       .operands = "S S S S S T0:m,n T1:t",
-       .results = "T0:m,n i1: W",
-       .decode_scalars = scalars_nothing,
-       .misfit = misfit_orgqr,
-       .run = TESSERA_FOR_ALL(run_orgqr),
-       .cost = 2});
-  add({.name = "lapack_?ormqr_ffi",
-       .complex_name = "lapack_?unmqr_ffi",
-       .operands = "T0:r,q T1:t T2:m,n",
-       .results = "T0:m,n",
-       .decode = decode_ormqr,
-       .misfit = misfit_ormqr,
-       .run = TESSERA_FOR_ALL(run_ormqr),
-       .cost = 4});
+       .cost = 2},
+      {.operands = "S S S S S T0:m,n T1:t", .results = "T0:m,n i1: W", .decode = scalars_nothing});
+  add(out, {.name = "lapack_?ormqr_ffi",
+            .complex_name = "lapack_?unmqr_ffi",
+            .operands = "T0:r,q T1:t T2:m,n",
+            .results = "T0:m,n",
+            .decode = decode_ormqr,
+            .misfit = misfit_ormqr,
+            .run = TESSERA_FOR_ALL(run_ormqr),
+            .cost = 4});
 }
 
 void add_substitutions(std::vector<Routine>* out) {
-  const auto add = [&](Routine r) { out->push_back(std::move(r)); };
-  add({.name = "lapack_?trsm_ffi",
+  add(out,
+      {.name = "lapack_?trsm_ffi",
        .operands = "T0:a,a T1:m,n",
        .results = "T0:m,n",
        .decode = decode_trsm,
        .misfit = misfit_trsm,
-       .run = TESSERA_FOR_ALL(run_trsm)});
-  add({.name = "blas_?trsm",
+       .run = TESSERA_FOR_ALL(run_trsm)},
+      {.name = "blas_?trsm",
        .operands = "S S S S S S S A T0:a,a T1:m,n",
        .results = "T0:m,n",
-       .decode_scalars = scalars_trsm,
-       .misfit = misfit_trsm,
-       .run = TESSERA_FOR_ALL(run_trsm)});
-  add({.name = "lapack_?gtsv_ffi",
-       .operands = "T0:n T1:n T2:n T3:n,*c",
-       .results = "T0:n T1:n T2:n T3:n,*c i4:",
-       .decode = decode_nothing,
-       .run = TESSERA_FOR_ALL(run_gtsv),
-       .cost = 0.1});
-  add({.name = "tridiagonal_solve_perturbed_ffi",
-       .operands = "T0:n T1:n T2:n T3:n,*c",
-       .results = "T0:n,*c",
-       .decode = decode_nothing,
-       .run = {run_perturbed<float>, run_perturbed<double>, nullptr, nullptr},
-       .cost = 0.1});
+       .decode = scalars_trsm});
+  add(out, {.name = "lapack_?gtsv_ffi",
+            .operands = "T0:n T1:n T2:n T3:n,*c",
+            .results = "T0:n T1:n T2:n T3:n,*c i4:",
+            .decode = decode_nothing,
+            .run = TESSERA_FOR_ALL(run_gtsv),
+            .cost = 0.1});
+  add(out, {.name = "tridiagonal_solve_perturbed_ffi",
+            .operands = "T0:n T1:n T2:n T3:n,*c",
+            .results = "T0:n,*c",
+            .decode = decode_nothing,
+            .run = {run_perturbed<float>, run_perturbed<double>, nullptr, nullptr},
+            .cost = 0.1});
 }
 
 }  // namespace

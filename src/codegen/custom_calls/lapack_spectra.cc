@@ -35,19 +35,13 @@ void run_svd(Batch& b) {
   real_of<T>* rwork = nullptr;
   if constexpr (is_complex_type<T>) rwork = b.work->get<real_of<T>>(1, reals);
   Int* const iwork = b.work->get<Int>(2, 8 * small);
-  T query(0);
-  Int info = 0;
-  auto call = [&](T* work, Int lwork) {
+  *b.output<Int>(4) = with_workspace<T>(b, [&](T* work, Int lwork) {
     if constexpr (by_parts) {
-      info = gesdd(mode, m, n, a, s, u, vt, ldvt, work, lwork, rwork, iwork);
+      return gesdd(mode, m, n, a, s, u, vt, ldvt, work, lwork, rwork, iwork);
     } else {
-      info = gesvd(mode, m, n, a, s, u, vt, ldvt, work, lwork, rwork);
+      return gesvd(mode, m, n, a, s, u, vt, ldvt, work, lwork, rwork);
     }
-  };
-  call(&query, -1);
-  const Int lwork = workspace_size(query);
-  call(b.work->get<T>(0, lwork), lwork);
-  *b.output<Int>(4) = info;
+  });
   b.pass(0, 0);
 }
 template <class T>
@@ -124,17 +118,15 @@ void run_geev(Batch& b) {
     *b.output<Int>(4) = kNotFinite;
     return;
   }
-  T query(0);
   if constexpr (is_complex_type<T>) {
     T* const vl = b.output<T>(2);
     T* const vr = b.output<T>(3);
     R* const rwork = b.work->get<R>(1, 2 * std::int64_t(n));
     if (left == 'N') std::fill_n(vl, all, T(0));
     if (right == 'N') std::fill_n(vr, all, T(0));
-    geev(left, right, n, a, b.output<T>(0), vl, vr, &query, -1, rwork);
-    const Int lwork = workspace_size(query);
-    *b.output<Int>(4) =
-        geev(left, right, n, a, b.output<T>(0), vl, vr, b.work->get<T>(0, lwork), lwork, rwork);
+    *b.output<Int>(4) = with_workspace<T>(b, [&](T* work, Int lwork) {
+      return geev(left, right, n, a, b.output<T>(0), vl, vr, work, lwork, rwork);
+    });
   } else {
     T* const vl = b.work->get<T>(1, all);
     T* const vr = b.work->get<T>(2, all);
@@ -142,9 +134,9 @@ void run_geev(Batch& b) {
     std::fill_n(vr, all, T(0));
     T* const wr = b.output<T>(0);
     T* const wi = b.output<T>(1);
-    geev(left, right, n, a, wr, wi, vl, vr, &query, -1);
-    const Int lwork = workspace_size(query);
-    *b.output<Int>(4) = geev(left, right, n, a, wr, wi, vl, vr, b.work->get<T>(0, lwork), lwork);
+    *b.output<Int>(4) = with_workspace<T>(b, [&](T* work, Int lwork) {
+      return geev(left, right, n, a, wr, wi, vl, vr, work, lwork);
+    });
     unpack(n, wi, vl, b.output<std::complex<R>>(2));
     unpack(n, wi, vr, b.output<std::complex<R>>(3));
   }
@@ -165,11 +157,9 @@ void run_gees(Batch& b) {
   Int* const selected = b.output<Int>(4);
   real_of<T>* rwork = nullptr;
   if constexpr (is_complex_type<T>) rwork = b.work->get<real_of<T>>(1, n);
-  T query(0);
-  gees(b.options.mode, n, a, selected, w, wi, vs, &query, -1, rwork);
-  const Int lwork = workspace_size(query);
-  *b.output<Int>(5) =
-      gees(b.options.mode, n, a, selected, w, wi, vs, b.work->get<T>(0, lwork), lwork, rwork);
+  *b.output<Int>(5) = with_workspace<T>(b, [&](T* work, Int lwork) {
+    return gees(b.options.mode, n, a, selected, w, wi, vs, work, lwork, rwork);
+  });
   *selected = 0;
 }
 
@@ -178,27 +168,19 @@ void run_gehrd(Batch& b) {
   b.pass(0, 0);
   const Int n = b.size('n'), low = Int(b.options.low);
   const Int high = b.options.high > 0 ? Int(b.options.high) : n;
-  T* const a = b.output<T>(0);
-  T* const tau = b.output<T>(1);
-  T query(0);
-  gehrd(n, low, high, a, tau, &query, -1);
-  const Int lwork = workspace_size(query);
-  *b.output<Int>(2) = gehrd(n, low, high, a, tau, b.work->get<T>(0, lwork), lwork);
+  *b.output<Int>(2) = with_workspace<T>(b, [&](T* work, Int lwork) {
+    return gehrd(n, low, high, b.output<T>(0), b.output<T>(1), work, lwork);
+  });
 }
 
 template <class T>
 void run_sytrd(Batch& b) {
   b.pass(0, 0);
   using R = real_of<T>;
-  const Int n = b.size('n');
-  T* const a = b.output<T>(0);
-  R* const d = b.output<R>(1);
-  R* const e = b.output<R>(2);
-  T* const tau = b.output<T>(3);
-  T query(0);
-  sytrd(b.options.uplo, n, a, d, e, tau, &query, -1);
-  const Int lwork = workspace_size(query);
-  *b.output<Int>(4) = sytrd(b.options.uplo, n, a, d, e, tau, b.work->get<T>(0, lwork), lwork);
+  *b.output<Int>(4) = with_workspace<T>(b, [&](T* work, Int lwork) {
+    return sytrd(b.options.uplo, b.size('n'), b.output<T>(0), b.output<R>(1), b.output<R>(2),
+                 b.output<T>(3), work, lwork);
+  });
 }
 
 // -- What calls say ------------------------------------------------------------------------------
@@ -253,7 +235,7 @@ std::string misfit_svd(const Batch& b) {
 }
 std::string misfit_eigh(const Batch& b) {
   if (!one_of(b.options.mode, "VN")) return "mode must be 'V' or 'N'";
-  return one_of(b.options.uplo, "LU") ? "" : "uplo must be 'L' or 'U'";
+  return misfit_uplo(b);
 }
 std::string misfit_geev(const Batch& b) {
   if (one_of(b.options.left, "VN") && one_of(b.options.right, "VN")) return "";
@@ -271,117 +253,88 @@ std::string misfit_gehrd(const Batch& b) {
   return "low and high must be in 1.." + std::to_string(n);
 }
 
-#define TESSERA_FOR_ALL(f) \
-  { f<float>, f<double>, f<C64>, f<C128> }
-
 void add_singular_values(std::vector<Routine>* out) {
-  const auto add = [&](Routine r) { out->push_back(std::move(r)); };
-  for (const char* name : {"lapack_?gesdd_ffi", "lapack_?gesvd_ffi"}) {
-    Routine r{.name = name,
+  Routine svd{.name = "lapack_?gesdd_ffi",
               .operands = "T0:m,n",
               .results = "T0:m,n R1:k T2:m,u T3:v,n i4:",
               .decode = decode_mode,
               .misfit = misfit_svd,
               .run = TESSERA_FOR_ALL(run_gesdd),
               .cost = 20};
-    if (std::string(name) == "lapack_?gesvd_ffi") r.run = TESSERA_FOR_ALL(run_gesvd);
-    add(std::move(r));
-  }
-  add({.name = "lapack_?gesdd",
-       .operands = "S S S S S S T0:m,n",
+  add(out, svd,
+      {.operands = "S S S S S S T0:m,n",
        .results = "T0:m,n R1:k T2:m,u T3:v,n i4: W W",
        .complex_results = "T0:m,n R1:k T2:m,u T3:v,n i4: W W W",
-       .decode_scalars = scalars_svd,
-       .misfit = misfit_svd,
-       .run = TESSERA_FOR_ALL(run_gesdd),
-       .cost = 20});
+       .decode = scalars_svd});
+  svd.name = "lapack_?gesvd_ffi";
+  svd.run = TESSERA_FOR_ALL(run_gesvd);
+  add(out, std::move(svd));
 }
 
 void add_eigenvalues(std::vector<Routine>* out) {
-  const auto add = [&](Routine r) { out->push_back(std::move(r)); };
-  add({.name = "lapack_?syevd_ffi",
+  add(out,
+      {.name = "lapack_?syevd_ffi",
        .complex_name = "lapack_?heevd_ffi",
        .operands = "T0:n,n",
        .results = "T0:n,n R1:n i2:",
        .decode = decode_eigh,
        .misfit = misfit_eigh,
        .run = TESSERA_FOR_ALL(run_syevd),
-       .cost = 9});
-  add({.name = "lapack_?syevd",
-       .complex_name = "lapack_?heevd",
-       .operands = "S S S T0:n,n",
+       .cost = 9},
+      {.operands = "S S S T0:n,n",
        .results = "T0:n,n R1:n i2: W W",
        .complex_results = "T0:n,n R1:n i2: W W W",
-       .decode_scalars = scalars_eigh,
-       .misfit = misfit_eigh,
-       .run = TESSERA_FOR_ALL(run_syevd),
-       .cost = 9});
-  add({.name = "lapack_?geev_ffi",
+       .decode = scalars_eigh});
+  add(out,
+      {.name = "lapack_?geev_ffi",
        .operands = "T0:n,n",
        .results = "T0:n T1:n C2:n,n C3:n,n i4:",
        .complex_results = "T0:n C2:n,n C3:n,n i4:",
        .decode = decode_geev,
        .misfit = misfit_geev,
        .run = TESSERA_FOR_ALL(run_geev),
-       .cost = 25});
-  add({.name = "lapack_?geev",
-       .operands = "S S S S T0:n,n",
+       .cost = 25},
+      {.operands = "S S S S T0:n,n",
        .results = "W W W T0:n T1:n C2:n,n C3:n,n i4:",
        .complex_results = "W W T0:n C2:n,n C3:n,n i4:",
-       .decode_scalars = scalars_geev,
-       .misfit = misfit_geev,
-       .run = TESSERA_FOR_ALL(run_geev),
-       .cost = 25});
+       .decode = scalars_geev});
 }
 
 void add_schur_forms(std::vector<Routine>* out) {
-  const auto add = [&](Routine r) { out->push_back(std::move(r)); };
-  add({.name = "lapack_?gees_ffi",
+  add(out,
+      {.name = "lapack_?gees_ffi",
        .operands = "T0:n,n",
        .results = "T0:n,n T1:n,n T2:n T3:n i4: i5:",
        .complex_results = "T0:n,n T1:n,n T2:n i4: i5:",
        .decode = decode_gees,
        .misfit = misfit_gees,
        .run = TESSERA_FOR_ALL(run_gees),
-       .cost = 25});
-  add({.name = "lapack_?gees",
-       .operands = "S S S S T0:n,n",
+       .cost = 25},
+      {.operands = "S S S S T0:n,n",
        .results = "T0:n,n T2:n T3:n T1:n,n i4: i5:",
        .complex_results = "T0:n,n W T2:n T1:n,n i4: i5:",
-       .decode_scalars = scalars_gees,
-       .misfit = misfit_gees,
-       .run = TESSERA_FOR_ALL(run_gees),
-       .cost = 25});
-  add({.name = "lapack_?gehrd_ffi",
+       .decode = scalars_gees});
+  add(out,
+      {.name = "lapack_?gehrd_ffi",
        .operands = "T0:n,n",
        .results = "T0:n,n T1:h i2:",
        .decode = decode_gehrd,
        .misfit = misfit_gehrd,
        .run = TESSERA_FOR_ALL(run_gehrd),
-       .cost = 4});
-  add({.name = "lapack_?gehrd",
-       .operands = "S S S S S S T0:n,n",
-       .results = "T0:n,n T1:h i2: W",
-       .decode_scalars = scalars_gehrd,
-       .misfit = misfit_gehrd,
-       .run = TESSERA_FOR_ALL(run_gehrd),
-       .cost = 4});
-  add({.name = "lapack_?sytrd_ffi",
+       .cost = 4},
+      {.operands = "S S S S S S T0:n,n", .results = "T0:n,n T1:h i2: W", .decode = scalars_gehrd});
+  add(out,
+      {.name = "lapack_?sytrd_ffi",
        .complex_name = "lapack_?hetrd_ffi",
        .operands = "T0:n,n",
        .results = "T0:n,n R1:n R2:h T3:h i4:",
        .decode = decode_uplo,
        .misfit = misfit_uplo,
        .run = TESSERA_FOR_ALL(run_sytrd),
-       .cost = 3});
-  add({.name = "lapack_?sytrd",
-       .complex_name = "lapack_?hetrd",
-       .operands = "S S S S S T0:n,n",
+       .cost = 3},
+      {.operands = "S S S S S T0:n,n",
        .results = "T0:n,n R1:n R2:h T3:h i4: W",
-       .decode_scalars = scalars_sytrd,
-       .misfit = misfit_uplo,
-       .run = TESSERA_FOR_ALL(run_sytrd),
-       .cost = 3});
+       .decode = scalars_sytrd});
 }
 
 }  // namespace
