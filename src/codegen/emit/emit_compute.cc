@@ -14,17 +14,16 @@ namespace {
 
 /// Whether the loops can turn one type into the other.
 bool converts(const Shape& shape, DType to) {
-  if (shape.dtype == to) return true;
-  ir::Instruction convert;
-  convert.opcode = ir::Opcode::convert;
-  convert.shape = Shape(to, shape.dims);
-  LoopBuilder probe;
-  return probe.apply(convert, {probe.contiguous(shape.dtype)}).has_value();
+  return shape.dtype == to || conversion(shape, to) != nullptr;
 }
 
-/// An operand that is made in the order in which the kernel takes it.
-SlotId made_in_order(Emitter& e, const ir::Instruction& i, std::size_t k) {
+/// An operand in the type and the order in which the kernel takes it.
+SlotId operand(Emitter& e, const ir::Instruction& i, std::size_t k, DType t, const Dims& order) {
   const ir::Instruction& o = *i.operand(k);
+  if (!e.inlined(o)) {
+    const SlotId s = e.converted(i, e.slot(o), o.shape, t);
+    return e.transposed(i, s, Shape(t, o.shape.dims), order);
+  }
   const SlotId out = e.temporary(o.shape.byte_count(), e.facts(o).classes);
   emit_in_order(e, i, o, e.operand_order(i, k), out);
   return out;
@@ -52,16 +51,8 @@ bool emit_dot(Emitter& e, const ir::Instruction& i) {
   }
   DotPlan plan = dot_kernel(same);
   if (!plan.kernel) return false;
-  std::vector<SlotId> inputs;
-  for (int k = 0; k < 2; ++k) {
-    const ir::Instruction& o = *i.operand(std::size_t(k));
-    if (e.inlined(o)) {
-      inputs.push_back(made_in_order(e, i, std::size_t(k)));
-      continue;
-    }
-    const SlotId s = e.converted(i, e.slot(o), o.shape, sides[k].shape.dtype);
-    inputs.push_back(e.transposed(i, s, sides[k].shape, (k == 0 ? plan.lhs : plan.rhs).transpose));
-  }
+  std::vector<SlotId> inputs = {operand(e, i, 0, sides[0].shape.dtype, plan.lhs.transpose),
+                                operand(e, i, 1, sides[1].shape.dtype, plan.rhs.transpose)};
   e.task(i, std::move(plan.kernel), std::move(inputs), {e.result(i)});
   return true;
 }
@@ -77,16 +68,7 @@ bool emit_convolution(Emitter& e, const ir::Instruction& i) {
   if (!converts(made_type, i.shape.dtype)) return false;
   ConvolutionPlan plan = convolution_kernel(i, t);
   if (!plan.kernel) return false;
-  std::vector<SlotId> inputs;
-  for (std::size_t k = 0; k < 2; ++k) {
-    const ir::Instruction& o = *i.operand(k);
-    if (e.inlined(o)) {
-      inputs.push_back(made_in_order(e, i, k));
-      continue;
-    }
-    const SlotId s = e.converted(i, e.slot(o), o.shape, t);
-    inputs.push_back(e.transposed(i, s, Shape(t, o.shape.dims), k == 0 ? plan.input : plan.filter));
-  }
+  std::vector<SlotId> inputs = {operand(e, i, 0, t, plan.input), operand(e, i, 1, t, plan.filter)};
   if (plan.result.empty() && t == i.shape.dtype) {
     e.task(i, std::move(plan.kernel), std::move(inputs), {e.result(i)});
     return true;
@@ -100,14 +82,7 @@ bool emit_convolution(Emitter& e, const ir::Instruction& i) {
 }
 
 bool emit_reduce(Emitter& e, const ir::Instruction& i) {
-  if (i.is(ir::Opcode::map)) {
-    KernelDescriptor kernel = map_kernel(i);
-    if (!kernel) return false;
-    std::vector<SlotId> inputs;
-    for (const ir::Instruction* o : i.operands()) inputs.push_back(e.slot(*o));
-    e.task(i, std::move(kernel), std::move(inputs), {e.result(i)});
-    return true;
-  }
+  if (i.is(ir::Opcode::map)) return emit_operands_to_results(e, i, map_kernel(i));
   std::vector<SlotId> inputs;
   std::vector<ReduceOperand> operands;
   const std::size_t k = i.operands().size() / 2;
@@ -116,8 +91,7 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i) {
     const ir::Instruction& o = *i.operand(n);
     operands.push_back({int(inputs.size()), nullptr});
     if (!order.empty()) {
-      inputs.push_back(e.inlined(o) ? made_in_order(e, i, n)
-                                    : e.transposed(i, e.slot(o), o.shape, order));
+      inputs.push_back(operand(e, i, n, o.shape.dtype, order));
     } else if (e.inlined(o)) {
       Loop loop(e, o.shape.dims);
       operands.back().program = loop.program(loop.value(o));

@@ -11,8 +11,7 @@ namespace tessera::codegen {
 
 bool emit_operands_to_results(Emitter& e, const ir::Instruction& i, KernelDescriptor kernel) {
   if (!kernel) return false;
-  std::vector<SlotId> inputs;
-  for (const ir::Instruction* o : i.operands()) inputs.push_back(e.slot(*o));
+  std::vector<SlotId> inputs = e.operand_slots(i);
   std::vector<runtime::KernelTask::Reuse> reuse = kernel.reuse;
   e.task(i, std::move(kernel), std::move(inputs), e.results(i), std::move(reuse));
   return true;

@@ -60,8 +60,7 @@ bool emit_movement(Emitter& e, const ir::Instruction& i) {
   const auto element = byte_size(operand.dtype);
   const Dims from = byte_strides(operand.dims, byte_size(operand.dtype)),
              to = byte_strides(i.shape.dims, byte_size(i.shape.dtype));
-  std::vector<SlotId> inputs;
-  for (const ir::Instruction* o : i.operands()) inputs.push_back(e.slot(*o));
+  std::vector<SlotId> inputs = e.operand_slots(i);
   if (i.is(Opcode::pad)) {
     e.task(i, pad_kernel(operand.dims, i.get<ir::PadAttrs>().dims, element), std::move(inputs),
            {e.result(i)});

@@ -146,6 +146,15 @@ bool Loop::can_select(const ir::Instruction& concatenate, int stack) {
   return nanoseconds * time_of_code(true) <= kMostNanoseconds;
 }
 
+/// The parts of a concatenation share no values: in a fused program each has its own.
+Value Loop::value_of_part(const ir::Instruction& part, int frame) {
+  auto others = std::exchange(values_, {});
+  const Value made =
+      with_part(&e_, part, [&](const ir::Instruction& root) { return value(root, frame); });
+  values_ = std::move(others);
+  return made;
+}
+
 Value Loop::selected(const ir::Instruction& concatenate, int stack) {
   const std::int64_t dim = concatenate.get<ir::DimensionsAttrs>().dims.at(0);
   const Dims order = order_in(concatenate, stack);
@@ -156,11 +165,7 @@ Value Loop::selected(const ir::Instruction& concatenate, int stack) {
   for (std::size_t k = concatenate.operands().size(); k-- > 0;) {
     const ir::Instruction& o = *concatenate.operand(k);
     const int frame = push(stack, concatenate, k);
-    // The parts of a concatenation share no values: in a fused program each has its own.
-    auto others = std::exchange(values_, {});
-    const Value made =
-        with_part(&e_, o, [&](const ir::Instruction& root) { return value(root, frame); });
-    values_ = std::move(others);
+    const Value made = value_of_part(o, frame);
     out = out.reg < 0 ? made : builder_.select(builder_.below(column, end), made, out);
     end -= o.shape.dims[std::size_t(dim)];
   }
@@ -190,12 +195,7 @@ Value Loop::part_in_segment(const ir::Instruction& concatenate) {
     const bool whole = segment_->size() == size;
     const int frame =
         whole ? 0 : push(Segment{segment_->dim, segment_->begin - begin, segment_->end - begin});
-    // As in `selected`.
-    auto others = std::exchange(values_, {});
-    const Value made =
-        with_part(&e_, *o, [&](const ir::Instruction& root) { return value(root, frame); });
-    values_ = std::move(others);
-    return made;
+    return value_of_part(*o, frame);
   }
   return nothing(concatenate.shape.dtype);
 }

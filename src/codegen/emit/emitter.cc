@@ -9,6 +9,7 @@
 #include "src/codegen/kernel_families.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/moves/composed_view.h"
 #include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/owned.h"
 #include "src/ir/custom_calls/custom_call.h"
@@ -148,6 +149,14 @@ std::vector<SlotId> Emitter::results(const ir::Instruction& i) {
   return mine;
 }
 
+std::vector<SlotId> Emitter::operand_slots(const ir::Instruction& i) {
+  std::vector<SlotId> out;
+  for (const ir::Instruction* o : i.operands()) {
+    for (std::size_t k = 0; k < leaf_count(o->shape); ++k) out.push_back(slot(*o, k));
+  }
+  return out;
+}
+
 void Emitter::alias(const ir::Instruction& i, std::vector<SlotId> slots) {
   slots_[std::size_t(i.index)] = std::move(slots);
 }
@@ -209,30 +218,32 @@ SlotId Emitter::transposed(const ir::Instruction& i, SlotId from, const Shape& s
   if (perm.empty()) return from;
   const auto element = byte_size(shape.dtype);
   Box box;
-  const Dims strides = row_major_strides(shape.dims);
-  for (const std::int64_t d : perm) {
-    box.dims.push_back(shape.dim(d));
-    box.from_strides.push_back(strides[std::size_t(d)] * std::int64_t(element));
-  }
-  box.to_strides = row_major_strides(box.dims);
-  for (std::int64_t& s : box.to_strides) s *= std::int64_t(element);
+  box.dims = reordered(shape.dims, perm);
+  box.from_strides = reordered(byte_strides(shape.dims, element), perm);
+  box.to_strides = byte_strides(box.dims, element);
   const SlotId out = temporary(shape.byte_count(), state_->plan().slots[std::size_t(from)].classes);
   task(i, copy_kernel({std::move(box)}, element), {from}, {out});
   return out;
 }
 
-SlotId Emitter::converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to) {
-  if (shape.dtype == to) return from;
+std::shared_ptr<const LoopExpr> conversion(const Shape& from, DType to) {
   ir::Instruction convert;
   convert.opcode = Opcode::convert;
-  convert.shape = Shape(to, shape.dims);
+  convert.shape = Shape(to, from.dims);
   LoopBuilder builder;
-  const auto v = builder.apply(convert, {builder.contiguous(shape.dtype)});
-  TESSERA_CHECK(v.has_value(), "no conversion for an operand of " + i.name);
+  const auto v = builder.apply(convert, {builder.contiguous(from.dtype)});
+  if (!v) return nullptr;
   builder.output(*v);
-  const SlotId out =
-      temporary(convert.shape.byte_count(), state_->plan().slots[std::size_t(from)].classes);
-  KernelDescriptor kernel = loop_kernel(builder.finish(), shape.element_count());
+  return builder.finish();
+}
+
+SlotId Emitter::converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to) {
+  if (shape.dtype == to) return from;
+  auto program = conversion(shape, to);
+  TESSERA_CHECK(program != nullptr, "no conversion for an operand of " + i.name);
+  const SlotId out = temporary(Shape(to, shape.dims).byte_count(),
+                               state_->plan().slots[std::size_t(from)].classes);
+  KernelDescriptor kernel = loop_kernel(std::move(program), shape.element_count());
   kernel.access = Accesses::by_units({true});
   task(i, std::move(kernel), {from}, {out});
   return out;
@@ -252,15 +263,9 @@ std::vector<SlotId> Emitter::run(const std::vector<std::vector<SlotId>>& paramet
 
 bool Emitter::emit_structure(const ir::Instruction& i) {
   switch (i.opcode) {
-    case Opcode::tuple: {
-      std::vector<SlotId> all;
-      for (const ir::Instruction* o : i.operands()) {
-        const auto s = slots(*o);
-        all.insert(all.end(), s.begin(), s.end());
-      }
-      alias(i, std::move(all));
+    case Opcode::tuple:
+      alias(i, operand_slots(i));
       return true;
-    }
     case Opcode::get_tuple_element: {
       const Shape& tuple = i.operand(0)->shape;
       std::size_t first = 0;
@@ -367,11 +372,7 @@ void Emitter::emit(const ir::Instruction& i) {
         std::string(ir::name(i.opcode)) + " (" + i.describe() + ") can't run here yet",
         i.location());
   }
-  std::vector<SlotId> inputs;
-  for (const ir::Instruction* o : i.operands()) {
-    const auto s = slots(*o);
-    inputs.insert(inputs.end(), s.begin(), s.end());
-  }
+  std::vector<SlotId> inputs = operand_slots(i);
   // What partitioning leaves none of, or a call that lacks its body.
   const bool calls = i.is(Opcode::custom_partitioning) || i.is(Opcode::manual_computation);
   if (calls) ir::need_custom_call(i);

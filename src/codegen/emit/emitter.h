@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -59,6 +60,8 @@ class Emitter {
   /// The slot that holds an operand's leaf.
   SlotId slot(const ir::Instruction& i, std::size_t leaf = 0);
   std::vector<SlotId> slots(const ir::Instruction& i);
+  /// Those of all leaves of all operands.
+  std::vector<SlotId> operand_slots(const ir::Instruction& i);
   std::vector<std::int64_t> byte_counts(const std::vector<SlotId>& slots) const;
   /// A slot for a leaf of the instruction's result, entered as such.
   SlotId result(const ir::Instruction& i, std::size_t leaf = 0);
@@ -123,6 +126,8 @@ class Emitter {
   Body body_ = Body::loop;
 };
 
+/// A loop that turns one type into another; null if there is none.
+std::shared_ptr<const LoopExpr> conversion(const Shape& from, DType to);
 /// One step, from the operands to the results; false if there is no kernel.
 bool emit_operands_to_results(Emitter& e, const ir::Instruction& i, KernelDescriptor kernel);
 // Each emits the instruction, or returns false if it has no kernel for it.

@@ -88,6 +88,7 @@ class Loop : private ViewScalars {
   Value with_producers(const ir::Instruction& i, int stack);
   Value with_parts(const ir::Instruction& concatenate, int stack);
   Value part_in_segment(const ir::Instruction& concatenate);
+  Value value_of_part(const ir::Instruction& part, int frame);
   Value concatenated(const ir::Instruction& concatenate, int stack);
   Value selected(const ir::Instruction& concatenate, int stack);
   bool can_select(const ir::Instruction& concatenate, int stack);
