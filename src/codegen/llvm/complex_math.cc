@@ -233,12 +233,13 @@ class ComplexMath {
   /// Where a quotient came out as NaN + i NaN, but one of its operands is infinite or y zero.
   Parts repaired(const Parts& q, const Parts& x, const Parts& y, Value* square) {
     Value* lost = b_.CreateAnd(is_nan(q.re), is_nan(q.im));
-    llvm::BasicBlock* before = b_.GetInsertBlock();
-    llvm::Function* function = before->getParent();
-    llvm::BasicBlock* repair = llvm::BasicBlock::Create(b_.getContext(), "repair", function);
-    llvm::BasicBlock* after = llvm::BasicBlock::Create(b_.getContext(), "after", function);
-    b_.CreateCondBr(b_.CreateOrReduce(lost), repair, after);
-    b_.SetInsertPoint(repair);
+    const std::vector<Value*> out = emit_unless_any(b_, lost, {q.re, q.im}, [&] {
+      const Parts made = repair(q, x, y, square);
+      return std::vector<Value*>{v_.select(lost, made.re, q.re), v_.select(lost, made.im, q.im)};
+    });
+    return {out[0], out[1]};
+  }
+  Parts repair(const Parts& q, const Parts& x, const Parts& y, Value* square) const {
     const auto unit = [&](Value* a) { return with_sign(v_.select(is_infinite(a), c(1), c(0)), a); };
     const auto product = [&](double by, const Parts& a, const Parts& d) {
       return Parts{mul(c(by), add(mul(a.re, d.re), mul(a.im, d.im))),
@@ -257,19 +258,8 @@ class ComplexMath {
     const Parts small = product(0, x, {unit(y.re), unit(y.im)});
     Parts out = {v_.select(below, small.re, q.re), v_.select(below, small.im, q.im)};
     out = {v_.select(above, large.re, out.re), v_.select(above, large.im, out.im)};
-    out = {v_.select(by_zero, mul(infinity, x.re), out.re),
-           v_.select(by_zero, mul(infinity, x.im), out.im)};
-    out = {v_.select(lost, out.re, q.re), v_.select(lost, out.im, q.im)};
-    b_.CreateBr(after);
-    b_.SetInsertPoint(after);
-    const auto join = [&](Value* whole, Value* made) {
-      llvm::PHINode* phi = b_.CreatePHI(type_, 2);
-      phi->addIncoming(whole, before);
-      phi->addIncoming(made, repair);
-      return phi;
-    };
-    Value* re = join(q.re, out.re);
-    return {re, join(q.im, out.im)};
+    return {v_.select(by_zero, mul(infinity, x.re), out.re),
+            v_.select(by_zero, mul(infinity, x.im), out.im)};
   }
 
   /// log |z|.

@@ -163,20 +163,11 @@ void LoopBody::store(unsigned width, Value* at) {
       v.store(output(k), bytes, to);
       continue;
     }
-    Function* f = b_.GetInsertBlock()->getParent();
-    BasicBlock* past = BasicBlock::Create(b_.getContext(), "past_caches", f);
-    BasicBlock* plain = BasicBlock::Create(b_.getContext(), "plain", f);
-    BasicBlock* stored = BasicBlock::Create(b_.getContext(), "stored", f);
     Value* into = b_.CreateAnd(b_.CreatePtrToInt(to, b_.getInt64Ty()),
                                b_.getInt64(std::uint64_t(width * bytes - 1)));
-    b_.CreateCondBr(b_.CreateAnd(streams_, b_.CreateIsNull(into)), past, plain);
-    b_.SetInsertPoint(past);
-    v.store_past_caches(output(k), bytes, to);
-    b_.CreateBr(stored);
-    b_.SetInsertPoint(plain);
-    v.store(output(k), bytes, to);
-    b_.CreateBr(stored);
-    b_.SetInsertPoint(stored);
+    emit_if(
+        b_, b_.CreateAnd(streams_, b_.CreateIsNull(into)),
+        [&] { v.store_past_caches(output(k), bytes, to); }, [&] { v.store(output(k), bytes, to); });
   }
 }
 
@@ -191,14 +182,7 @@ void LoopBody::may_stream(Value* condition) {
 /// Such stores come in no order: others may read them behind a fence.
 void LoopBody::finish_streams() {
 #if defined(__x86_64__)
-  Function* f = b_.GetInsertBlock()->getParent();
-  BasicBlock* fence = BasicBlock::Create(b_.getContext(), "fence", f);
-  BasicBlock* end = BasicBlock::Create(b_.getContext(), "end", f);
-  b_.CreateCondBr(streams_, fence, end);
-  b_.SetInsertPoint(fence);
-  b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
-  b_.CreateBr(end);
-  b_.SetInsertPoint(end);
+  emit_if(b_, streams_, [&] { b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {}); });
 #endif
 }
 
@@ -285,19 +269,13 @@ class Periods {
     const std::int64_t count = period_.row / period_.elements;
     Value* begins = b_.CreateICmpEQ(rest, begin_of(number(count)));
     Value* is_whole = b_.CreateAnd(begins, b_.CreateICmpEQ(to, stop));
-    Function* f = b_.GetInsertBlock()->getParent();
-    BasicBlock* short_period = BasicBlock::Create(b_.getContext(), "short_period", f);
-    BasicBlock* part = BasicBlock::Create(b_.getContext(), "part", f);
-    BasicBlock* done = BasicBlock::Create(b_.getContext(), "row_done", f);
-    b_.CreateCondBr(is_whole, short_period, part);
-    b_.SetInsertPoint(short_period);
-    body_.enter_period(row, number(count));
-    vectors(rest, period_.row % period_.elements);
-    b_.CreateBr(done);
-    b_.SetInsertPoint(part);
-    one_by_one(rest, to);
-    b_.CreateBr(done);
-    b_.SetInsertPoint(done);
+    emit_if(
+        b_, is_whole,
+        [&] {
+          body_.enter_period(row, number(count));
+          vectors(rest, period_.row % period_.elements);
+        },
+        [&] { one_by_one(rest, to); });
   }
 
   llvm::IRBuilder<>& b_;

@@ -382,7 +382,7 @@ class ReduceEmitter {
       Value* first = b_.CreateMul(row, number(source_.reduced));
       if (interleaved) {
         Value* any = interleaved_row(first, sums, nans);
-        if (any != nullptr) emit_if(any, [&] { ordered_row(first, sums); });
+        if (any != nullptr) emit_if(b_, any, [&] { ordered_row(first, sums); });
       } else {
         ordered_row(first, sums);
       }
@@ -466,17 +466,6 @@ class ReduceEmitter {
     Value* magnitude = b_.CreateAnd(v.as_bits(values, held_bytes_[k]),
                                     v.integer(integers, (std::uint64_t(1) << (bits - 1)) - 1));
     return b_.CreateICmpUGT(magnitude, v.integer(integers, infinity));
-  }
-
-  void emit_if(Value* condition, const std::function<void()>& then) {
-    llvm::Function* f = b_.GetInsertBlock()->getParent();
-    llvm::BasicBlock* yes = llvm::BasicBlock::Create(b_.getContext(), "", f);
-    llvm::BasicBlock* after = llvm::BasicBlock::Create(b_.getContext(), "", f);
-    b_.CreateCondBr(condition, yes, after);
-    b_.SetInsertPoint(yes);
-    then();
-    b_.CreateBr(after);
-    b_.SetInsertPoint(after);
   }
 
   /// Planes, and the columns of plane `a`, that units [begin, end) are.

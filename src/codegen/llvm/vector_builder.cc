@@ -143,4 +143,40 @@ Value* VectorBuilder::multiply_add(Value* x, Value* y, Value* z) const {
   return b.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
 }
 
+void emit_if(llvm::IRBuilder<>& b, Value* condition, const std::function<void()>& yes,
+             const std::function<void()>& no) {
+  llvm::Function* f = b.GetInsertBlock()->getParent();
+  const auto block = [&] { return llvm::BasicBlock::Create(b.getContext(), "", f); };
+  llvm::BasicBlock *then = block(), *otherwise = no ? block() : nullptr, *after = block();
+  b.CreateCondBr(condition, then, no ? otherwise : after);
+  b.SetInsertPoint(then);
+  yes();
+  b.CreateBr(after);
+  if (no) {
+    b.SetInsertPoint(otherwise);
+    no();
+    b.CreateBr(after);
+  }
+  b.SetInsertPoint(after);
+}
+
+std::vector<Value*> emit_unless_any(llvm::IRBuilder<>& b, Value* mask,
+                                    const std::vector<Value*>& usual,
+                                    const std::function<std::vector<Value*>()>& rare) {
+  llvm::BasicBlock *before = b.GetInsertBlock(), *last = nullptr;
+  std::vector<Value*> made;
+  emit_if(b, b.CreateOrReduce(mask), [&] {
+    made = rare();
+    last = b.GetInsertBlock();
+  });
+  std::vector<Value*> out;
+  for (std::size_t k = 0; k < usual.size(); ++k) {
+    llvm::PHINode* phi = b.CreatePHI(usual[k]->getType(), 2);
+    phi->addIncoming(usual[k], before);
+    phi->addIncoming(made[k], last);
+    out.push_back(phi);
+  }
+  return out;
+}
+
 }  // namespace tessera::codegen

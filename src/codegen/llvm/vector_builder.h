@@ -6,6 +6,7 @@
 #include <llvm/IR/Module.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -84,5 +85,14 @@ class VectorBuilder {
     return b.CreateSelect(mask, yes, no);
   }
 };
+
+/// Emits what is done if a condition holds, and else, if that is given. Leaves the builder behind
+/// both.
+void emit_if(llvm::IRBuilder<>& b, llvm::Value* condition, const std::function<void()>& yes,
+             const std::function<void()>& no = nullptr);
+/// The usual values, or those that `rare` makes if any lane of the mask is set.
+std::vector<llvm::Value*> emit_unless_any(llvm::IRBuilder<>& b, llvm::Value* mask,
+                                          const std::vector<llvm::Value*>& usual,
+                                          const std::function<std::vector<llvm::Value*>()>& rare);
 
 }  // namespace tessera::codegen

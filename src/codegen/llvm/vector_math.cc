@@ -186,20 +186,10 @@ Value* sine_f32(const VectorBuilder& v, Value* x, bool cosine) {
   constexpr double kMost = 1099511627776;                           // 2^40
   Value* far =
       b.CreateFCmpUGT(v.intrinsic(llvm::Intrinsic::fabs, x), v.constant(x->getType(), kMost));
-  llvm::Function* f = b.GetInsertBlock()->getParent();
-  llvm::BasicBlock* before = b.GetInsertBlock();
-  auto* many = llvm::BasicBlock::Create(b.getContext(), "many_turns", f);
-  auto* after = llvm::BasicBlock::Create(b.getContext(), "after_turns", f);
-  b.CreateCondBr(b.CreateOrReduce(far), many, after);
-  b.SetInsertPoint(many);
-  Value* mixed = v.select(far, library(v, cosine ? "cos" : "sin", DType::f32, {x}), near);
-  many = b.GetInsertBlock();
-  b.CreateBr(after);
-  b.SetInsertPoint(after);
-  llvm::PHINode* out = b.CreatePHI(x->getType(), 2);
-  out->addIncoming(near, before);
-  out->addIncoming(mixed, many);
-  return out;
+  const auto of_many_turns = [&]() -> std::vector<Value*> {
+    return {v.select(far, library(v, cosine ? "cos" : "sin", DType::f32, {x}), near)};
+  };
+  return emit_unless_any(b, far, {near}, of_many_turns)[0];
 }
 
 /// libmvec's is off by up to 4 units in the last place, more on some machines than on others: a
