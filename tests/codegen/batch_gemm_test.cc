@@ -17,6 +17,12 @@
 namespace tessera::codegen {
 namespace {
 
+TEST(BlasSetupTest, OpenBlasHasKernelsForThisMachine) {
+  if (std::getenv("OPENBLAS_CORETYPE") != nullptr) GTEST_SKIP() << "OPENBLAS_CORETYPE is set";
+  if (instruction_set_of_machine() == InstructionSet::baseline) GTEST_SKIP() << "no AVX2";
+  EXPECT_STRNE(openblas_get_corename(), "Prescott");
+}
+
 template <class T>
 class BatchGemmTest : public GemmTest<T> {};
 TYPED_TEST_SUITE(BatchGemmTest, GemmTypes);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registers the targets that there are from the start: calls of the host, and the LAPACK routines
 // under JAX's custom call names.
-#include <cblas.h>
-
 #include <mutex>
 
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/codegen/custom_calls/lapack_target.h"
+#include "src/codegen/kernels/products/blas_setup.h"
 
 namespace tessera::codegen {
 namespace {
@@ -73,8 +72,7 @@ void add(const lapack::Routine& routine) {
 void register_builtin_custom_calls() {
   static std::once_flag once;
   std::call_once(once, [] {
-    // BLAS's threads would fight with ours.
-    openblas_set_num_threads(1);
+    keep_blas_to_one_thread();
     for (const lapack::Routine& r : lapack::solvers()) add(r);
     for (const lapack::Routine& r : lapack::spectra()) add(r);
     register_host_callbacks();

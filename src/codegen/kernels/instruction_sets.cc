@@ -10,7 +10,17 @@
 namespace tessera::codegen {
 namespace {
 
-InstructionSet of_machine() {
+InstructionSet of_environment() {
+  const auto most = env_choice("TESSERA_MAX_ISA");
+  if (most == "baseline") return InstructionSet::baseline;
+  return most == "avx2" ? InstructionSet::avx2 : InstructionSet::avx512;
+}
+
+std::atomic<InstructionSet> limit{InstructionSet::avx512};
+
+}  // namespace
+
+InstructionSet instruction_set_of_machine() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
@@ -24,24 +34,14 @@ InstructionSet of_machine() {
 #endif
 }
 
-InstructionSet of_environment() {
-  const auto most = env_choice("TESSERA_MAX_ISA");
-  if (most == "baseline") return InstructionSet::baseline;
-  return most == "avx2" ? InstructionSet::avx2 : InstructionSet::avx512;
-}
-
-std::atomic<InstructionSet> limit{InstructionSet::avx512};
-
-}  // namespace
-
 InstructionSet instruction_set() {
-  static const InstructionSet machine = std::min(of_machine(), of_environment());
+  static const InstructionSet machine = std::min(instruction_set_of_machine(), of_environment());
   return std::min(machine, limit.load(std::memory_order_relaxed));
 }
 
 const char* level_of_environment() {
   const InstructionSet most = of_environment();
-  if (most >= of_machine()) return "";
+  if (most >= instruction_set_of_machine()) return "";
   return most == InstructionSet::avx2 ? "x86-64-v3" : "x86-64";
 }
 

@@ -9,8 +9,9 @@ namespace tessera::codegen {
 
 enum class InstructionSet : std::uint8_t { baseline, avx2, avx512 };
 
-/// The largest set that this machine has, at most those of TESSERA_MAX_ISA, when first asked for,
-/// and of limit_instruction_set.
+/// The largest set that this machine has.
+InstructionSet instruction_set_of_machine();
+/// The same, at most those of TESSERA_MAX_ISA, when first asked for, and of limit_instruction_set.
 InstructionSet instruction_set();
 /// The level of the x86-64 ABI for which code is compiled if TESSERA_MAX_ISA is less than what this
 /// machine has; else empty.

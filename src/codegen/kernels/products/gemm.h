@@ -7,23 +7,17 @@
 #include <algorithm>
 #include <complex>
 #include <cstdint>
-#include <mutex>
 #include <type_traits>
 
 #include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/products/batch_gemm.h"
+#include "src/codegen/kernels/products/blas_setup.h"
 #include "src/codegen/kernels/products/matrix_vector.h"
 #include "src/codegen/kernels/products/packed_gemm.h"
 #include "src/codegen/kernels/products/thin_gemm.h"
 #include "src/codegen/kernels/products/wrapping_gemm.h"
 
 namespace tessera::codegen {
-
-/// BLAS's threads would fight with ours. To be called before the first product.
-inline void keep_blas_to_one_thread() {
-  static std::once_flag once;
-  std::call_once(once, [] { openblas_set_num_threads(1); });
-}
 
 /// Whether our own product without packing is the faster one where packed_gemm_pays doesn't hold.
 /// Measured: by 5 to 200 % on Sapphire Rapids, whose OpenBLAS has kernels of its own for small
