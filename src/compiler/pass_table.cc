@@ -51,6 +51,7 @@
 #include "src/passes/reductions/windows_as_reductions.h"
 #include "src/passes/schedule_placements.h"
 #include "src/passes/simplify.h"
+#include "src/passes/strength_reduce_powers.h"
 #include "src/passes/unify_dim_orders.h"
 #include "src/passes/widen_small_types.h"
 #include "src/spmd/collectives/optimize.h"
@@ -190,6 +191,8 @@ constexpr Pass kPasses[] = {
      counted<passes::share_factors>},
     {"strength-reduce-dots", "Make outer products and products of vectors elementwise",
      counted<passes::strength_reduce_dots>},
+    {"strength-reduce-powers", "Multiply instead of raising to a small constant power",
+     counted<passes::strength_reduce_powers>},
     {"strength-reduce-gathers", "Make selects of gathers from a few stacked arrays",
      counted<passes::strength_reduce_gathers>},
     {"separate-gathers", "Gather by rows, then by columns, where all of both are combined",
@@ -296,7 +299,8 @@ constexpr PassGroup kGroups[] = {
      "eliminate-dead,sorts-as-top-k,windows-as-reductions,expand-selections,expand-rare-ops,"
      "widen-small-types,fold-pads,fold-filter-views,clip-windows,drop-unit-windows,channels-last,"
      "convolutions-as-dots,share-factors,separate-gathers,strength-reduce-dots,"
-     "strength-reduce-gathers,simplify<4>,reduce-broadcasts,cancel-transposes,sink-transposes,"
+     "strength-reduce-gathers,strength-reduce-powers,simplify<4>,reduce-broadcasts,cancel-"
+     "transposes,sink-transposes,"
      "fold-transposes,keep-last-dims,swap-transposed-dots,"
      "unify-dim-orders?(simplify<1>,fold-transposes),sink-divisions"},
     {"common", "Compute equal things once, and nothing that nobody needs",
