@@ -12,7 +12,8 @@ using ir::Instruction;
 using ir::Opcode;
 
 /// The arrays of a norm without dims of one, as producers write layer norms: [1, rows, features],
-/// of which rows are the "features".
+/// of which rows are the "features". Norms of inference are of images, one of which keeps its dims,
+/// as the convolutions around have them.
 class Norm {
  public:
   Norm(const Instruction& norm, ir::Builder& b)
@@ -23,7 +24,7 @@ class Norm {
     for (std::int64_t d = 0; d < x.rank(); ++d) {
       if (d == attrs_.feature_index) {
         feature_ = std::int64_t(dims_.size());
-      } else if (x.dim(d) == 1) {
+      } else if (x.dim(d) == 1 && !norm.is(Opcode::batch_norm_inference)) {
         continue;
       } else {
         others_.push_back(std::int64_t(dims_.size()));
