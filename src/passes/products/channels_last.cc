@@ -21,6 +21,8 @@ using ir::Opcode;
 
 /// With fewer output features vectors are of positions, which stand in a row as they are.
 constexpr std::int64_t kFewOutputs = 8;
+/// Positions that fill several vectors.
+constexpr std::int64_t kLongRow = 64;
 
 Dims increasing(std::int64_t begin, std::int64_t end) {
   Dims out(std::size_t(end - begin));
@@ -57,11 +59,36 @@ List before_rotation(const List& of_result, const Dims& perm) {
   return out;
 }
 
+/// Whether what it is computed of has features last, but for a rotation; as far as some ops back.
+bool comes_rotated(const Instruction& x) {
+  constexpr std::size_t kMostOps = 64;
+  std::vector<const Instruction*> seen = {&x};
+  for (std::size_t k = 0; k < seen.size() && k < kMostOps; ++k) {
+    const Instruction& i = *seen[k];
+    if (rotation_of(i) != nullptr) return true;
+    if (!ir::is_elementwise(i.opcode) && !i.is(Opcode::reduce_window) && !i.is(Opcode::pad) &&
+        !i.is(Opcode::slice) && !i.is(Opcode::concatenate)) {
+      continue;
+    }
+    for (const Instruction* o : i.operands()) {
+      if (!contains(seen, o)) seen.push_back(o);
+    }
+  }
+  return false;
+}
+
+/// A convolution of each feature by itself reads and writes long rows of positions as they stand.
+bool has_rows_as_they_stand(const Instruction& conv) {
+  const auto& a = conv.get<ir::ConvolutionAttrs>();
+  return a.feature_group_count == conv.shape.dim(1) &&
+         conv.shape.dim(conv.shape.rank() - 1) >= kLongRow && !comes_rotated(*conv.operand(0));
+}
+
 Instruction* features_last(const Instruction& conv, ir::Builder& b) {
   const auto& a = conv.get<ir::ConvolutionAttrs>();
   const std::int64_t rank = conv.shape.rank();
   if (!may_rotate(conv) || a.window.empty() || a.output_batch != 0 || a.output_feature != 1 ||
-      a.batch_group_count != 1 || conv.shape.dim(1) < kFewOutputs) {
+      a.batch_group_count != 1 || conv.shape.dim(1) < kFewOutputs || has_rows_as_they_stand(conv)) {
     return nullptr;
   }
   const Dims to_result = rotation(rank, rank - 1);
