@@ -3,10 +3,14 @@
 // batch, each by a stride. If one of the numbers is outside, so is the sum that takes its place.
 #include "src/passes/indexed/flatten_scatters.h"
 
+#include <algorithm>
 #include <limits>
+#include <type_traits>
+#include <vector>
 
 #include "src/base/contains.h"
 #include "src/ir/rewrite/patterns.h"
+#include "src/passes/indexed/drop_invariant_dims.h"
 #include "src/passes/indexed/index_components.h"
 
 namespace tessera::passes {
@@ -117,11 +121,82 @@ Instruction* turned_rows(const Instruction& scatter, ir::Builder& b) {
   return b.transpose(out, back);
 }
 
+/// Whether a vector is 0, 1, 2, ...
+bool counts_up(const Instruction* x) {
+  while (x->is(Opcode::convert) || (x->is(Opcode::reshape) && x->operand(0)->shape.rank() == 1)) {
+    x = x->operand(0);
+  }
+  if (x->is(Opcode::iota)) return x->shape.rank() == 1;
+  if (!x->is(Opcode::constant) || x->get<ir::ConstantAttrs>().elided) return false;
+  const Literal& numbers = x->get<ir::ConstantAttrs>().value;
+  return dispatch_dtype(numbers.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T>) {
+      std::int64_t next = 0;
+      const auto all = numbers.data<T>();
+      return std::all_of(all.begin(), all.end(), [&](T n) { return std::int64_t(n) == next++; });
+    }
+    return false;
+  });
+}
+
+/// Elements of whole rows, whose last numbers count up, are rows, as in sums by an index that
+/// PyTorch expands to all elements.
+Instruction* whole_rows(const Instruction& scatter, ir::Builder& b) {
+  if (scatter.operands().size() != 3 || !scatter.control_predecessors().empty()) return nullptr;
+  const auto& s = scatter.get<ir::ScatterAttrs>();
+  const Shape &array = scatter.operand(0)->shape, &updates = scatter.operand(2)->shape;
+  const ir::IndexedDims dims = ir::indexed_dims(scatter);
+  const std::int64_t rank = array.rank(), batch = updates.rank();
+  if (!s.update_window_dims.empty() || std::int64_t(dims.mapped.size()) != rank ||
+      updates.element_count() == 0) {
+    return nullptr;
+  }
+  InvariantDims invariant;
+  const auto numbers_of = [&](std::int64_t d, const Dims& kept) {
+    const auto k = std::find(dims.mapped.begin(), dims.mapped.end(), d) - dims.mapped.begin();
+    return invariant.dropped(b, index_component(b, scatter.operand(1), dims, k), kept);
+  };
+  std::int64_t in_row = 0;
+  while (in_row + 1 < std::min(rank, batch)) {
+    const std::int64_t d = rank - 1 - in_row, along = batch - 1 - in_row;
+    if (array.dim(d) != updates.dim(along)) break;
+    const Instruction* numbers = numbers_of(d, {along});
+    if (numbers == nullptr || !counts_up(numbers)) break;
+    ++in_row;
+  }
+  if (in_row == 0) return nullptr;
+  ir::ScatterAttrs rows;
+  rows.indices_are_sorted = s.indices_are_sorted;
+  rows.unique_indices = s.unique_indices;
+  rows.index_vector_dim = batch - in_row;
+  Dims kept, sizes;
+  for (std::int64_t d = 0; d < batch - in_row; ++d) {
+    kept.push_back(d);
+    sizes.push_back(updates.dim(d));
+  }
+  for (std::int64_t d = batch - in_row; d < batch; ++d) rows.update_window_dims.push_back(d);
+  sizes.push_back(1);
+  std::vector<Instruction*> numbers;
+  for (std::int64_t d = 0; d < rank - in_row; ++d) {
+    Instruction* of_rows = numbers_of(d, kept);
+    if (of_rows == nullptr) return nullptr;
+    numbers.push_back(b.reshape(of_rows, sizes));
+    rows.inserted_window_dims.push_back(d);
+  }
+  rows.scatter_dims_to_operand_dims = rows.inserted_window_dims;
+  Instruction* indices =
+      numbers.size() == 1 ? numbers[0] : b.concatenate(numbers, rows.index_vector_dim);
+  return b.emit(Opcode::scatter, {scatter.operand(0), indices, scatter.operand(2)}, rows,
+                {scatter.called().front()});
+}
+
 }  // namespace
 
 std::size_t flatten_scatters(ir::Module* module) {
   // Rows with one index each, whoever made them, are turned.
   static const auto& patterns = ir::keep(ir::PatternSet("flatten-scatters")
+                                             .add(Opcode::scatter, whole_rows, 3)
                                              .add(Opcode::scatter, turned_rows, 2)
                                              .add(Opcode::scatter, one_index_each));
   return ir::apply_patterns_greedily(module, patterns);
