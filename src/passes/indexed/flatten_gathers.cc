@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "src/base/contains.h"
 #include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/patterns.h"
+#include "src/passes/indexed/drop_invariant_dims.h"
 #include "src/passes/indexed/index_components.h"
 
 namespace tessera::passes {
@@ -87,11 +91,20 @@ class Flattener {
 
   /// Where windows start, in so many elements; null: all at the first one.
   Instruction* first_of_windows(std::int64_t unit) {
-    Instruction* at = nullptr;
+    // By the dims of the batch along which they vary.
+    std::map<Dims, Instruction*> sums;
     for (std::size_t k = 0; k < dims_.mapped.size(); ++k) {
       const std::int64_t d = dims_.mapped[k];
-      if (dims_.sizes[std::size_t(d)] == array_.dim(d)) continue;
-      add_to(b_, &at, times(b_, start(k, d), strides_[std::size_t(d)] / unit));
+      const std::int64_t last = array_.dim(d) - dims_.sizes[std::size_t(d)];
+      if (last == 0) continue;
+      Dims kept;
+      Instruction* first = inside_start(b_, number(k, &kept), last);
+      add_to(b_, &sums[kept], times(b_, first, strides_[std::size_t(d)] / unit));
+    }
+    Instruction* at = nullptr;
+    for (const auto& [kept, sum] : sums) {
+      const bool all = kept.size() == dims_.batch_sizes.size();
+      add_to(b_, &at, all ? sum : b_.broadcast(sum, dims_.batch_sizes, kept));
     }
     return at;
   }
@@ -129,9 +142,30 @@ class Flattener {
     return index_component(b_, gather_.operand(1), dims_, std::int64_t(k));
   }
 
-  /// Where windows start in a dim, of s32.
-  Instruction* start(std::size_t k, std::int64_t dim) {
-    return inside_start(b_, number(k), array_.dim(dim) - dims_.sizes[std::size_t(dim)]);
+  /// The same along some dims of the batch, if it is the same along others, where that is much less
+  /// to compute: places to sample an image at don't depend on its features.
+  Instruction* number(std::size_t k, Dims* kept) {
+    constexpr std::int64_t kMuchLess = 4, kMany = 4096;
+    Instruction* all = number(k);
+    Dims dims;
+    for (std::int64_t d = 0; d < all->shape.rank(); ++d) dims.push_back(d);
+    *kept = dims;
+    if (all->shape.element_count() < kMany) return all;
+    std::int64_t count = all->shape.element_count();
+    Instruction* out = all;
+    for (const std::int64_t d : dims) {
+      Dims fewer = *kept;
+      std::erase(fewer, d);
+      Instruction* part =
+          all->shape.dim(d) == 1 ? nullptr : invariant_dims_.dropped(b_, all, fewer);
+      if (part == nullptr) continue;
+      *kept = std::move(fewer);
+      count /= all->shape.dim(d);
+      out = part;
+    }
+    if (count * kMuchLess <= all->shape.element_count()) return out;
+    *kept = std::move(dims);
+    return all;
   }
 
   Instruction* coordinate(std::int64_t dim, std::int64_t stride) {
@@ -158,6 +192,7 @@ class Flattener {
   ir::Builder& b_;
   const ir::IndexedDims dims_;
   const Dims strides_;
+  InvariantDims invariant_dims_;
 };
 
 Instruction* flattened(const Instruction& gather, ir::Builder& builder) {
