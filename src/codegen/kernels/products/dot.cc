@@ -21,6 +21,7 @@
 #include "src/codegen/kernels/products/matrix_vector.h"
 #include "src/codegen/kernels/products/narrow_gemm.h"
 #include "src/codegen/kernels/products/packed_gemm.h"
+#include "src/codegen/kernels/products/small_gemm.h"
 #include "src/codegen/kernels/reductions/row_sums.h"
 #include "src/codegen/kernels/type_dispatch.h"
 
@@ -96,22 +97,80 @@ void multiply_block(const DotAttrs& a, const Block& block, const KernelCall& cal
        reinterpret_cast<T*>(call.outputs[0]) + a.first(block), int(a.n));
 }
 
-/// A call for each of many small products would take longer than they do.
+/// Vectors by the lines of small matrices, all of a batch in one go.
 template <class T>
-void run_small(const KernelCall& call) {
+void run_lines(const KernelCall& call) {
   const auto& a = *static_cast<const DotAttrs*>(call.attributes);
   const T* lhs = reinterpret_cast<const T*>(call.inputs[0]);
   const T* rhs = reinterpret_cast<const T*>(call.inputs[1]);
-  T* out = reinterpret_cast<T*>(call.outputs[0]);
-  if (a.n == 1) {
-    const bool transposed = a.lhs_transposed;
-    return multiply_small<T>({lhs, rhs, out, call.begin, call.end, a.m, a.k, transposed ? 1 : a.k,
-                              transposed ? a.m : 1});
+  const T *lhs_end = lhs + a.batch * a.m * a.k, *rhs_end = rhs + a.batch * a.n * a.k;
+  SmallLines<T> job;
+  job.k = a.k;
+  job.y = reinterpret_cast<T*>(call.outputs[0]);
+  const bool column = a.n == 1 && !a.lhs_transposed;
+  job.of_each = column ? a.m : a.n;
+  job.lines = column ? lhs : rhs;
+  job.lines_end = column ? lhs_end : rhs_end;
+  job.x = column ? rhs : lhs;
+  job.x_end = column ? rhs_end : lhs_end;
+  const std::int64_t of_unit = column || a.split_columns ? 1 : a.n;
+  job.begin = call.begin * of_unit;
+  job.end = call.end * of_unit;
+  small_lines(job);
+}
+
+/// The same block of so many matrices, one after the other.
+template <class T>
+void multiply_small(const DotAttrs& a, const Block& b, std::int64_t count, const KernelCall& call) {
+  const T* const lhs = reinterpret_cast<const T*>(call.inputs[0]);
+  const T* const rhs = reinterpret_cast<const T*>(call.inputs[1]);
+  SmallGemm<T> job;
+  job.count = count;
+  job.k = a.k;
+  job.c = reinterpret_cast<T*>(call.outputs[0]) + a.first(b);
+  job.c_matrix = a.m * a.n;
+  if (a.n == 1) {  // a row by the other matrix
+    job.m = 1;
+    job.n = job.c_row = b.m;
+    job.a = rhs + b.batch * a.k;
+    job.a_matrix = a.k;
+    job.b = lhs + b.batch * a.m * a.k + b.m0;
+    job.b_matrix = a.m * a.k;
+    job.b_row = a.m;
+    job.b_end = lhs + a.batch * a.m * a.k;
+    return small_gemm(job);
   }
-  const bool transposed = !a.rhs_transposed;
-  const std::int64_t of_unit = a.split_columns ? 1 : a.n;
-  multiply_small<T>({rhs, lhs, out, call.begin * of_unit, call.end * of_unit, a.n, a.k,
-                     transposed ? 1 : a.k, transposed ? a.n : 1});
+  job.m = b.m;
+  job.n = b.n;
+  job.c_row = a.n;
+  job.a_matrix = a.m * a.k;
+  (a.lhs_transposed ? job.a_column : job.a_row) = a.lhs.line;
+  (a.lhs_transposed ? job.a_row : job.a_column) = 1;
+  job.a = lhs + b.batch * job.a_matrix + b.m0 * job.a_row;
+  job.b_matrix = a.k * a.n;
+  (a.rhs_transposed ? job.b_column : job.b_row) = a.rhs.line;
+  (a.rhs_transposed ? job.b_row : job.b_column) = 1;
+  job.b = rhs + b.batch * job.b_matrix + b.n0 * job.b_column;
+  job.b_end = rhs + a.batch * job.b_matrix;
+  small_gemm(job);
+}
+template <class T>
+void run_small(const KernelCall& call) {
+  const auto& a = *static_cast<const DotAttrs*>(call.attributes);
+  const std::int64_t per_batch = a.split_columns ? a.n : a.m;
+  const auto part = [&](std::int64_t begin, std::int64_t end) {
+    KernelCall blocks = call;
+    blocks.begin = begin;
+    blocks.end = end;
+    for_each_block(
+        blocks, [&](const DotAttrs& dot, const Block& b) { multiply_small<T>(dot, b, 1, call); });
+  };
+  // Whole matrices, and what there is of others in front of them and behind.
+  const std::int64_t first = (call.begin + per_batch - 1) / per_batch, last = call.end / per_batch;
+  if (first >= last) return part(call.begin, call.end);
+  part(call.begin, first * per_batch);
+  multiply_small<T>(a, Block{first, 0, a.m, 0, a.n, 0, a.k}, last - first, call);
+  part(last * per_batch, call.end);
 }
 
 /// What is there already isn't cleared once more.
@@ -391,6 +450,7 @@ runtime::KernelFunction zeros_function(std::size_t bytes) {
 
 /// Of a line of the table.
 runtime::KernelFunction function_of(DotKernel kernel, const DotOperation& d) {
+  const bool single = d.result == DType::f32;
   switch (kernel) {
     case DotKernel::none:
       return nullptr;
@@ -409,8 +469,10 @@ runtime::KernelFunction function_of(DotKernel kernel, const DotOperation& d) {
                                     : run_blocks<multiply_halves<DType::bf16>>;
     case DotKernel::predicates:
       return run_blocks<multiply_predicates>;
+    case DotKernel::lines:
+      return single ? run_lines<float> : run_lines<double>;
     case DotKernel::small:
-      return d.result == DType::f32 ? run_small<float> : run_small<double>;
+      return single ? run_small<float> : run_small<double>;
     default:
       return gemm_function(d.result);
   }

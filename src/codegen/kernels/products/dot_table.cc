@@ -5,6 +5,7 @@
 #include "src/codegen/kernels/products/dot.h"
 #include "src/codegen/kernels/products/gemm.h"
 #include "src/codegen/kernels/products/narrow_gemm.h"
+#include "src/codegen/kernels/products/small_gemm.h"
 #include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
@@ -27,10 +28,21 @@ bool is_multiplied_by(Gemm gemm, const DotOperation& d) {
                   d.k) == gemm;
 }
 
+bool is_of_floats(const DotOperation& d) {
+  return (d.result == DType::f32 || d.result == DType::f64) && !d.interleaved;
+}
+bool are_short_lines(const DotOperation& d) {
+  const auto bytes = std::int64_t(byte_size(d.result));
+  const bool by_lines = (d.n == 1 && !d.lhs_transposed) || (d.m == 1 && d.rhs_transposed);
+  return is_of_floats(d) && by_lines && small_lines_pay(d.k, bytes) &&
+         small_gemm_pays(d.m, d.n, d.k, bytes);
+}
 bool are_small_matrices(const DotOperation& d) {
-  return (d.result == DType::f32 || d.result == DType::f64) && !d.interleaved &&
-         d.k <= kSmallDepth &&
-         ((d.n == 1 && d.m <= kSmallDepth) || (d.m == 1 && d.n <= kSmallDepth));
+  // A column is a row that the other matrix is multiplied by.
+  const bool column = d.n == 1 && d.lhs_transposed, row = d.m == 1 && d.rhs_transposed;
+  return is_of_floats(d) && !row && (d.n > 1 || column) &&
+         small_gemm_pays(column ? 1 : d.m, column ? d.m : d.n, d.k,
+                         std::int64_t(byte_size(d.result)));
 }
 
 constexpr Line kDots[] = {
@@ -59,7 +71,10 @@ constexpr Line kDots[] = {
       "integers with sums of their own type: tiles of our own, as no library has them"},
      [](const DotOperation& d) { return !is_floating(d.result) && !is_complex(d.result); },
      DotKernel::integers},
-    {{"dot/small", "small matrices, each by one vector: a call for each would take longer"},
+    {{"dot/lines", "a vector by a small matrix that sums go along: no lanes are left empty"},
+     are_short_lines,
+     DotKernel::lines},
+    {{"dot/small", "small matrices: to pack one, or a call for each, would take as long"},
      are_small_matrices,
      DotKernel::small},
     {{"dot/thin",

@@ -28,6 +28,7 @@ enum class DotKernel : std::uint8_t {
   halves,
   predicates,
   integers,
+  lines,
   small,
   thin,
   vectors,

@@ -125,48 +125,6 @@ TESSERA_INLINE void by_vectors(const Job<T>& job) {
 }
 TESSERA_VERSIONS(multiply, by_vectors, Job<T>)
 
-template <class T, int depth>
-TESSERA_INLINE void small_products(const SmallProducts<T>& a, std::int64_t element) {
-  for (std::int64_t r = a.begin; r < a.end;) {
-    const std::int64_t matrix = r / a.of_each;
-    const std::int64_t end = std::min(a.end, (matrix + 1) * a.of_each);
-    T x[depth];
-    for (int k = 0; k < depth; ++k) x[k] = a.x[matrix * depth + k];
-    for (; r < end; ++r) {
-      const T* row = a.rows + matrix * a.of_each * depth + (r - matrix * a.of_each) * a.row;
-      T sum = 0;  // of negative zeros, too
-      for (int k = 0; k < depth; ++k) sum += row[k * element] * x[k];
-      a.y[r] = sum;
-    }
-  }
-}
-template <class T, int depth>
-TESSERA_INLINE void small_products(const SmallProducts<T>& a) {
-  a.element == 1 ? small_products<T, depth>(a, 1) : small_products<T, depth>(a, a.element);
-}
-template <class T, int bytes>
-TESSERA_INLINE void by_depth(const SmallProducts<T>& a) {
-  switch (a.depth) {
-    case 1:
-      return small_products<T, 1>(a);
-    case 2:
-      return small_products<T, 2>(a);
-    case 3:
-      return small_products<T, 3>(a);
-    case 4:
-      return small_products<T, 4>(a);
-    case 5:
-      return small_products<T, 5>(a);
-    case 6:
-      return small_products<T, 6>(a);
-    case 7:
-      return small_products<T, 7>(a);
-    default:
-      return small_products<T, 8>(a);
-  }
-}
-TESSERA_VERSIONS(multiply_by_depth, by_depth, SmallProducts<T>)
-
 }  // namespace
 
 template <class T>
@@ -211,12 +169,5 @@ void multiply(const MatrixVectors<T>& given) {
 
 template void multiply(const MatrixVectors<float>&);
 template void multiply(const MatrixVectors<double>&);
-
-template <class T>
-void multiply_small(const SmallProducts<T>& job) {
-  multiply_by_depth<T>()(job);
-}
-template void multiply_small(const SmallProducts<float>&);
-template void multiply_small(const SmallProducts<double>&);
 
 }  // namespace tessera::codegen

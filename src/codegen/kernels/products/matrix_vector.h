@@ -27,19 +27,4 @@ struct MatrixVectors {
 template <class T>
 void multiply(const MatrixVectors<T>& job);
 
-/// Many small matrices, each by a vector of its own: y[r] = row r * x[r / of_each], where rows have
-/// `depth` elements. Bits don't depend on how a matrix lies.
-template <class T>
-struct SmallProducts {
-  const T *rows, *x;
-  T* y;
-  std::int64_t begin, end;  ///< rows
-  std::int64_t of_each, depth;
-  std::int64_t row, element;  ///< strides in a matrix
-};
-inline constexpr std::int64_t kSmallDepth = 8;
-/// Of a depth up to that; float and double.
-template <class T>
-void multiply_small(const SmallProducts<T>& job);
-
 }  // namespace tessera::codegen

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled alone: versions of it for several instruction sets.
+#include "src/codegen/kernels/products/small_gemm.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
+#include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/vectors.h"
+
+namespace tessera::codegen {
+namespace {
+
+/// Of a matrix b: all tiles of a matrix read it from the first cache.
+constexpr std::int64_t kMostBytes = 16 << 10;
+/// Products of one matrix: of more of them others make as much, or more, of the machine.
+constexpr double kMostProducts = 2e5;
+
+/// Of a line at most.
+constexpr int kVectorsOfLine = 8;
+
+/// A tile's operands. Vectors are written whole up to `whole_end`: what is behind is written later.
+template <class T>
+struct TileJob {
+  const T *a, *b;
+  std::int64_t k, a_row, a_column, b_row;
+  T* c;
+  std::int64_t c_row, columns;
+  const T* whole_end;
+};
+
+template <class T, int bytes>
+struct SmallTiles {
+  using Simd = Vectors<T, bytes>;
+  using V = typename Simd::V;
+  static constexpr int kLanes = Simd::kLanes;
+  /// Sums take most of the registers, of which AVX-512 has twice as many.
+  static constexpr int most_rows(int vectors, bool many_registers) {
+    return many_registers ? (vectors <= 3 ? 8 : 6) : (vectors == 1 ? 8 : vectors == 2 ? 5 : 3);
+  }
+
+  template <int rows, int vectors>
+  static TESSERA_INLINE void tile(const TileJob<T>& t) {
+    V sum[rows][vectors] = {};
+    const T *a = t.a, *b = t.b;
+    for (std::int64_t k = 0; k < t.k; ++k, a += t.a_column, b += t.b_row) {
+      V of_b[vectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) of_b[v] = Simd::load(b + v * kLanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; ++r) {
+        const T x = a[r * t.a_row];
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) sum[r][v] += x * of_b[v];
+      }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+      T* const row = t.c + r * t.c_row;
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        T* const to = row + v * kLanes;
+        const std::int64_t left = t.columns - v * kLanes;
+        if (left >= kLanes || to + kLanes <= t.whole_end) {
+          Simd::store(to, sum[r][v]);
+        } else {
+          T part[kLanes];
+          Simd::store(part, sum[r][v]);
+          for (std::int64_t n = 0; n < left; ++n) to[n] = part[n];
+        }
+      }
+    }
+  }
+
+  /// All rows: of the highest tiles, then of those that are left.
+  template <int vectors, bool many_registers>
+  static TESSERA_INLINE void rows(TileJob<T> t, std::int64_t m) {
+    constexpr int kMost = most_rows(vectors, many_registers);
+    const auto next = [&](int rows) __attribute__((always_inline)) {
+      t.a += rows * t.a_row;
+      t.c += rows * t.c_row;
+      m -= rows;
+    };
+    for (; m >= kMost; next(kMost)) tile<kMost, vectors>(t);
+    if constexpr (kMost > 4) {
+      if (m >= 4) tile<4, vectors>(t), next(4);
+    }
+    if (m >= 2) tile<2, vectors>(t), next(2);
+    if (m >= 1) tile<1, vectors>(t);
+  }
+
+  /// Columns [from, from + columns) of b as rows of whole vectors.
+  static TESSERA_INLINE void pack(const SmallGemm<T>& g, const T* b, std::int64_t columns,
+                                  std::int64_t width, T* to) {
+    std::int64_t n = 0;
+    if (g.b_row == 1 && g.b_column != 1 &&
+        b + (columns - 1) * g.b_column + (g.k + kLanes - 1) / kLanes * kLanes <= g.b_end) {
+      for (; n < columns; n += kLanes) {
+        for (std::int64_t k = 0; k < g.k; k += kLanes) {
+          V square[kLanes];
+#pragma GCC unroll 16
+          for (int i = 0; i < kLanes; ++i) {
+            square[i] = Simd::load(b + std::min(n + i, columns - 1) * g.b_column + k);
+          }
+          Simd::transpose(square);
+#pragma GCC unroll 16
+          for (int i = 0; i < kLanes; ++i) Simd::store(to + (k + i) * width + n, square[i]);
+        }
+      }
+      return;
+    }
+    for (std::int64_t k = 0; k < g.k; ++k) {
+      for (n = 0; n < columns; ++n) to[k * width + n] = b[k * g.b_row + n * g.b_column];
+    }
+  }
+
+  /// Strips of so many vectors, one after the other.
+  template <int vectors, bool many_registers>
+  static TESSERA_INLINE void run(const SmallGemm<T>& g, T* packed) {
+    constexpr std::int64_t kWidth = vectors * kLanes;
+    const bool one_strip = g.n <= kWidth;
+    // All of c is written row by row then.
+    const bool ascending = one_strip && g.c_row == g.n && (g.count == 1 || g.c_matrix == g.m * g.n);
+    const T* const whole_end = ascending ? g.c + (g.count - 1) * g.c_matrix + g.m * g.n : nullptr;
+    for (std::int64_t i = 0; i < g.count; ++i) {
+      const T* const matrix = g.b + i * g.b_matrix;
+      for (std::int64_t n = 0; n < g.n; n += kWidth) {
+        TileJob<T> t;
+        t.columns = std::min(kWidth, g.n - n);
+        t.b = matrix + n * g.b_column;
+        t.b_row = g.b_row;
+        if (g.b_column != 1 || t.b + (g.k - 1) * g.b_row + kWidth > g.b_end) {
+          pack(g, t.b, t.columns, kWidth, packed);
+          t.b = packed;
+          t.b_row = kWidth;
+        }
+        t.a = g.a + i * g.a_matrix;
+        t.k = g.k;
+        t.a_row = g.a_row;
+        t.a_column = g.a_column;
+        t.c = g.c + i * g.c_matrix + n;
+        t.c_row = g.c_row;
+        t.whole_end = whole_end;
+        rows<vectors, many_registers>(t, g.m);
+      }
+    }
+  }
+};
+
+template <class T>
+struct GemmCall {
+  const SmallGemm<T>* job;
+  T* packed;
+};
+/// The narrowest vectors that a row of c fits into, or strips of the widest.
+template <class T, int bytes>
+TESSERA_INLINE void run_gemm(const GemmCall<T>& call) {
+  const SmallGemm<T>& g = *call.job;
+  constexpr bool kMany = bytes == 64;
+  const std::int64_t row = g.n * std::int64_t(sizeof(T));
+  if (row <= 16) return SmallTiles<T, 16>::template run<1, kMany>(g, call.packed);
+  if constexpr (bytes > 32) {
+    if (row <= 32) return SmallTiles<T, 32>::template run<1, kMany>(g, call.packed);
+  }
+  using Widest = SmallTiles<T, bytes>;
+  const std::int64_t vectors = (row + bytes - 1) / bytes;
+  // Strips of nearly the same width.
+  const std::int64_t most = (vectors + 3) / 4, each = (vectors + most - 1) / most;
+  if (each == 1) return Widest::template run<1, kMany>(g, call.packed);
+  if (each == 2) return Widest::template run<2, kMany>(g, call.packed);
+  if (each == 3) return Widest::template run<3, kMany>(g, call.packed);
+  Widest::template run<4, kMany>(g, call.packed);
+}
+TESSERA_VERSIONS(gemm_version, run_gemm, GemmCall<T>)
+
+template <class T, int bytes>
+struct Lines {
+  using Simd = Vectors<T, bytes>;
+  using V = typename Simd::V;
+  static constexpr int kLanes = Simd::kLanes;
+  using Bits = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  using Mask = typename Vectors<Bits, bytes>::V;
+  static constexpr int kTogether = 4;
+
+  /// The lanes of the last vector of a line.
+  static TESSERA_INLINE Mask last_lanes(std::int64_t k) {
+    const std::int64_t lanes = (k - 1) % kLanes + 1;
+    Bits mask[kLanes];
+    for (int i = 0; i < kLanes; ++i) mask[i] = i < lanes ? Bits(-1) : Bits(0);
+    return Vectors<Bits, bytes>::load(mask);
+  }
+  /// A vector of a line, `left` of which are its own.
+  static TESSERA_INLINE V load(const T* from, std::int64_t left, const T* end, Mask mask) {
+    if (left > kLanes) return Simd::load(from);
+    if (left <= 0) return V{};
+    if (from + kLanes <= end) return V(Mask(Simd::load(from)) & mask);
+    T part[kLanes] = {};
+    for (std::int64_t i = 0; i < left; ++i) part[i] = from[i];
+    return Simd::load(part);
+  }
+
+  template <int vectors>
+  static TESSERA_INLINE void run(const SmallLines<T>& g) {
+    const Mask mask = last_lanes(g.k);
+    std::int64_t matrix = g.begin / g.of_each;
+    for (std::int64_t r = g.begin; r < g.end; ++matrix) {
+      const std::int64_t end = std::min(g.end, (matrix + 1) * g.of_each);
+      V x[vectors];
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; ++v) {
+        x[v] = load(g.x + matrix * g.k + v * kLanes, g.k - v * kLanes, g.x_end, mask);
+      }
+      for (; r < end; r += kTogether) {
+        const std::int64_t rows = std::min<std::int64_t>(kTogether, end - r);
+        V sum[kTogether];
+#pragma GCC unroll 4
+        for (int i = 0; i < kTogether; ++i) {
+          const T* const line = g.lines + (r + std::min<std::int64_t>(i, rows - 1)) * g.k;
+          sum[i] = V{};
+#pragma GCC unroll 8
+          for (int v = 0; v < vectors; ++v) {
+            sum[i] += load(line + v * kLanes, g.k - v * kLanes, g.lines_end, mask) * x[v];
+          }
+        }
+        T total[kTogether];
+        Simd::sums(sum, total);
+        if (rows == kTogether) {
+          std::memcpy(g.y + r, total, sizeof total);
+        } else {
+          for (std::int64_t i = 0; i < rows; ++i) g.y[r + i] = total[i];
+        }
+      }
+      r = end;
+    }
+  }
+  static TESSERA_INLINE void run_by_length(const SmallLines<T>& g) {
+    const std::int64_t vectors = (g.k + kLanes - 1) / kLanes;
+    if (vectors == 1) return run<1>(g);
+    if (vectors == 2) return run<2>(g);
+    if (vectors <= 4) return run<4>(g);
+    run<kVectorsOfLine>(g);
+  }
+};
+
+/// The narrowest vectors that a line fits into, or several of the widest.
+template <class T, int bytes>
+TESSERA_INLINE void run_lines(const SmallLines<T>& g) {
+  const std::int64_t line = g.k * std::int64_t(sizeof(T));
+  if (line <= 16) return Lines<T, 16>::run_by_length(g);
+  if constexpr (bytes > 32) {
+    if (line <= 32) return Lines<T, 32>::run_by_length(g);
+  }
+  Lines<T, bytes>::run_by_length(g);
+}
+TESSERA_VERSIONS(lines_version, run_lines, SmallLines<T>)
+
+}  // namespace
+
+template <class T>
+void small_gemm(const SmallGemm<T>& job) {
+  // Columns that are packed fill vectors, and squares of them.
+  constexpr std::int64_t kWidest = 4 * 64 / std::int64_t(sizeof(T));
+  constexpr std::int64_t kLanes = 64 / std::int64_t(sizeof(T));
+  const std::int64_t depth = (job.k + kLanes - 1) / kLanes * kLanes;
+  const ScratchMemory packed(std::size_t(depth * kWidest) * sizeof(T));
+  gemm_version<T>()({&job, reinterpret_cast<T*>(packed.data())});
+}
+template void small_gemm(const SmallGemm<float>&);
+template void small_gemm(const SmallGemm<double>&);
+
+template <class T>
+void small_lines(const SmallLines<T>& job) {
+  lines_version<T>()(job);
+}
+template void small_lines(const SmallLines<float>&);
+template void small_lines(const SmallLines<double>&);
+
+bool small_gemm_pays(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t element_bytes) {
+  return n * k * element_bytes <= kMostBytes && double(m) * double(n) * double(k) <= kMostProducts;
+}
+bool small_lines_pay(std::int64_t k, std::int64_t element_bytes) {
+  return k * element_bytes <= kVectorsOfLine * version_for_machine(16, 32, 32);
+}
+
+}  // namespace tessera::codegen
