@@ -18,44 +18,29 @@ constexpr std::int64_t kDeep = 16, kRows = 256, kColumns = 1024;
 
 /// On vectors one side of integers is signed and the other isn't. With a' and b' for what they
 /// are moved to, a = a' + p and b = b' - q, the sum of a b is that of a' b' and
-/// p sum(b') - q sum(a') - k p q.
+/// p sum(b) - q sum(a) + k p q.
 struct Moved {
   std::uint32_t p = 0, q = 0;
   bool any() const { return p != 0 || q != 0; }
 };
 
-template <class T>
-std::uint32_t sum(const std::byte* from, std::int64_t count, std::int64_t stride) {
-  const T* numbers = reinterpret_cast<const T*>(from);
-  std::uint32_t out = 0;
-  for (std::int64_t i = 0; i < count; ++i) out += std::uint32_t(std::int32_t(numbers[i * stride]));
-  return out;
-}
-std::uint32_t sum(DType t, const std::byte* from, std::int64_t count, std::int64_t stride) {
-  return t == DType::s8 ? sum<std::int8_t>(from, count, stride)
-                        : sum<std::uint8_t>(from, count, stride);
-}
-
-void correct(const NarrowGemm& job, const Moved& moved) {
+/// What the sums of rows and of columns begin with.
+struct Starts {
+  std::vector<std::uint32_t> rows, columns;
+};
+Starts starts_of(const NarrowGemm& job, const Moved& moved) {
   const auto k = std::uint32_t(job.k);
-  std::vector<std::uint32_t> columns(std::size_t(job.n));
-  for (std::int64_t j = 0; j < job.n; ++j) {
-    // Of b', which is b + q.
-    columns[std::size_t(j)] =
-        moved.p == 0
-            ? 0
-            : moved.p * (sum(job.b_type, job.b + j * job.b_column, job.k, job.b_row) + k * moved.q);
+  Starts out{std::vector<std::uint32_t>(std::size_t(job.m)),
+             std::vector<std::uint32_t>(std::size_t(job.n))};
+  if (moved.q != 0) {
+    sum_lines({job.a_type, job.a, job.m, job.k, job.a_row, job.a_column}, out.rows.data());
+    for (std::uint32_t& x : out.rows) x = moved.q * (k * moved.p - x);
   }
-  for (std::int64_t i = 0; i < job.m; ++i) {
-    auto* row = reinterpret_cast<std::uint32_t*>(job.c) + i * job.c_row;
-    // Of a', which is a - p.
-    const std::uint32_t of_row =
-        moved.q == 0
-            ? 0
-            : moved.q * (sum(job.a_type, job.a + i * job.a_row, job.k, job.a_column) - k * moved.p);
-    const std::uint32_t all = of_row + k * moved.p * moved.q;
-    for (std::int64_t j = 0; j < job.n; ++j) row[j] += columns[std::size_t(j)] - all;
+  if (moved.p != 0) {
+    sum_lines({job.b_type, job.b, job.n, job.k, job.b_column, job.b_row}, out.columns.data());
+    for (std::uint32_t& x : out.columns) x *= moved.p;
   }
+  return out;
 }
 
 /// The panel of a's rows from m0 on and products from k0 on, or those rows as they stand.
@@ -122,6 +107,7 @@ void narrow_gemm(const NarrowGemm& job) {
     moved.p = job.a_type == DType::u8 ? 128 : 0;
     moved.q = job.b_type == DType::s8 ? 128 : 0;
   }
+  const Starts starts = moved.any() ? starts_of(job, moved) : Starts();
   const int bytes = floats ? 2 : 1;
   const std::int64_t deep = kDeep * tile_depth(bytes);
   const auto panel_of_a = [&](std::int64_t m0, std::int64_t k0) {
@@ -164,11 +150,12 @@ void narrow_gemm(const NarrowGemm& job) {
         const RowsOfA rows = rows_of_a(a, of_a.data());
         multiply({rows.at, columns, a.across, b.across, along,
                   job.c + (job.c_is_bf16 ? 2 : 4) * (m0 * job.c_row + n0), job.c_row,
-                  job.accumulate || k0 > 0, job.c_is_bf16, rows.row, rows.tile, rows.line, b_line});
+                  job.accumulate || k0 > 0, job.c_is_bf16, rows.row, rows.tile, rows.line, b_line,
+                  moved.any() ? starts.rows.data() + m0 : nullptr,
+                  moved.any() ? starts.columns.data() + n0 : nullptr});
       }
     }
   }
-  if (moved.any()) correct(job, moved);
 }
 
 }  // namespace tessera::codegen

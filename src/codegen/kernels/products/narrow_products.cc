@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/products/narrow_panels.h"
@@ -164,6 +165,12 @@ void on_tiles(const TileProducts& job) {
 struct IntegerLanes {
   using V = __m512i;
   TESSERA_FOR_VNNI static TESSERA_INLINE V zero() { return _mm512_setzero_si512(); }
+  TESSERA_FOR_VNNI static TESSERA_INLINE V start(const TileProducts& job, std::int64_t row,
+                                                 std::int64_t column, __mmask16 lanes) {
+    if (job.row_starts == nullptr) return zero();
+    return _mm512_add_epi32(_mm512_set1_epi32(int(job.row_starts[row])),
+                            load(job.column_starts + column, lanes));
+  }
   TESSERA_FOR_VNNI static TESSERA_INLINE V load(const void* p, __mmask16 lanes) {
     return _mm512_maskz_loadu_epi32(lanes, p);
   }
@@ -178,6 +185,10 @@ struct IntegerLanes {
 struct Bf16Lanes {
   using V = __m512;
   TESSERA_FOR_BF16 static TESSERA_INLINE V zero() { return _mm512_setzero_ps(); }
+  TESSERA_FOR_BF16 static TESSERA_INLINE V start(const TileProducts&, std::int64_t, std::int64_t,
+                                                 __mmask16) {
+    return zero();
+  }
   TESSERA_FOR_BF16 static TESSERA_INLINE V load(const void* p, __mmask16 lanes) {
     return _mm512_maskz_loadu_ps(lanes, p);
   }
@@ -193,54 +204,90 @@ struct Bf16Lanes {
 };
 
 // Half a tile of rows by one or two of columns: the sums stay in registers.
-#define TESSERA_VECTOR_PRODUCTS(name, Lanes, TARGET)                                            \
-  template <int across>                                                                         \
-  TARGET void name##_block(const TileProducts& job, std::int64_t row, std::int64_t column) {    \
-    constexpr int kRows = 8;                                                                    \
-    const std::int64_t line = job.b_line;                                                       \
-    const std::byte* a = job.a + row / kTileRows * job.a_line + row % kTileRows * job.a_row;    \
-    const std::byte* b = job.b + column / kTileRows * line;                                     \
-    const std::int64_t rows = std::min<std::int64_t>(kRows, job.rows - row);                    \
-    __mmask16 lanes[across];                                                                    \
-    for (int s = 0; s < across; ++s) {                                                          \
-      const std::int64_t left = job.columns - column - s * kTileRows;                           \
-      lanes[s] = __mmask16(left >= kTileRows ? 0xffff : (1 << left) - 1);                       \
-    }                                                                                           \
-    typename Lanes::V sum[kRows][across];                                                       \
-    for (int r = 0; r < kRows; ++r) {                                                           \
-      for (int s = 0; s < across; ++s) {                                                        \
-        sum[r][s] = job.accumulate && r < rows                                                  \
-                        ? Lanes::load(place_in(job, row + r, column + s * kTileRows), lanes[s]) \
-                        : Lanes::zero();                                                        \
-      }                                                                                         \
-    }                                                                                           \
-    for (std::int64_t k = 0; k < job.tiles; ++k, a += job.a_tile) {                             \
-      for (std::int64_t g = 0; g < kTileRows; ++g, b += kTileRowBytes) {                        \
-        __m512i of_b[across];                                                                   \
-        for (int s = 0; s < across; ++s) of_b[s] = _mm512_loadu_si512(b + s * line);            \
-        _Pragma("GCC unroll 8") for (int r = 0; r < kRows; ++r) {                               \
-          int group;                                                                            \
-          std::memcpy(&group, a + r * job.a_row + 4 * g, sizeof group);                         \
-          for (int s = 0; s < across; ++s) sum[r][s] = Lanes::add(sum[r][s], group, of_b[s]);   \
-        }                                                                                       \
-      }                                                                                         \
-    }                                                                                           \
-    for (int r = 0; r < rows; ++r) {                                                            \
-      for (int s = 0; s < across; ++s) {                                                        \
-        Lanes::store(job, row + r, column + s * kTileRows, lanes[s], sum[r][s]);                \
-      }                                                                                         \
-    }                                                                                           \
-  }                                                                                             \
-  void name(const TileProducts& job) {                                                          \
-    for (std::int64_t n = 0; n < job.columns; n += 2 * kTileRows) {                             \
-      const bool wide = n + kTileRows < job.columns;                                            \
-      for (std::int64_t m = 0; m < job.rows; m += 8) {                                          \
-        (wide ? name##_block<2> : name##_block<1>)(job, m, n);                                  \
-      }                                                                                         \
-    }                                                                                           \
+#define TESSERA_VECTOR_PRODUCTS(name, Lanes, TARGET)                                          \
+  template <int across>                                                                       \
+  TARGET void name##_block(const TileProducts& job, std::int64_t row, std::int64_t column) {  \
+    constexpr int kRows = 8;                                                                  \
+    const std::int64_t line = job.b_line;                                                     \
+    const std::byte* a = job.a + row / kTileRows * job.a_line + row % kTileRows * job.a_row;  \
+    const std::byte* b = job.b + column / kTileRows * line;                                   \
+    const std::int64_t rows = std::min<std::int64_t>(kRows, job.rows - row);                  \
+    __mmask16 lanes[across];                                                                  \
+    for (int s = 0; s < across; ++s) {                                                        \
+      const std::int64_t left = job.columns - column - s * kTileRows;                         \
+      lanes[s] = __mmask16(left >= kTileRows ? 0xffff : (1 << left) - 1);                     \
+    }                                                                                         \
+    typename Lanes::V sum[kRows][across];                                                     \
+    for (int r = 0; r < kRows; ++r) {                                                         \
+      for (int s = 0; s < across; ++s) {                                                      \
+        const std::int64_t at = column + s * kTileRows;                                       \
+        sum[r][s] = r >= rows        ? Lanes::zero()                                          \
+                    : job.accumulate ? Lanes::load(place_in(job, row + r, at), lanes[s])      \
+                                     : Lanes::start(job, row + r, at, lanes[s]);              \
+      }                                                                                       \
+    }                                                                                         \
+    for (std::int64_t k = 0; k < job.tiles; ++k, a += job.a_tile) {                           \
+      for (std::int64_t g = 0; g < kTileRows; ++g, b += kTileRowBytes) {                      \
+        __m512i of_b[across];                                                                 \
+        for (int s = 0; s < across; ++s) of_b[s] = _mm512_loadu_si512(b + s * line);          \
+        _Pragma("GCC unroll 8") for (int r = 0; r < kRows; ++r) {                             \
+          int group;                                                                          \
+          std::memcpy(&group, a + r * job.a_row + 4 * g, sizeof group);                       \
+          for (int s = 0; s < across; ++s) sum[r][s] = Lanes::add(sum[r][s], group, of_b[s]); \
+        }                                                                                     \
+      }                                                                                       \
+    }                                                                                         \
+    for (int r = 0; r < rows; ++r) {                                                          \
+      for (int s = 0; s < across; ++s) {                                                      \
+        Lanes::store(job, row + r, column + s * kTileRows, lanes[s], sum[r][s]);              \
+      }                                                                                       \
+    }                                                                                         \
+  }                                                                                           \
+  void name(const TileProducts& job) {                                                        \
+    for (std::int64_t n = 0; n < job.columns; n += 2 * kTileRows) {                           \
+      const bool wide = n + kTileRows < job.columns;                                          \
+      for (std::int64_t m = 0; m < job.rows; m += 8) {                                        \
+        (wide ? name##_block<2> : name##_block<1>)(job, m, n);                                \
+      }                                                                                       \
+    }                                                                                         \
   }
 TESSERA_VECTOR_PRODUCTS(integers_on_vectors, IntegerLanes, TESSERA_FOR_VNNI)
 TESSERA_VECTOR_PRODUCTS(bf16_on_vectors, Bf16Lanes, TESSERA_FOR_BF16)
+
+/// Products by ones are sums.
+TESSERA_FOR_VNNI std::uint32_t sum_line(const ByteLines& l, const std::byte* from) {
+  const __m512i ones = _mm512_set1_epi8(1);
+  __m512i sums = _mm512_setzero_si512();
+  for (std::int64_t i = 0; i < l.count; i += 64) {
+    const std::int64_t left = l.count - i;
+    const __mmask64 lanes = left >= 64 ? ~__mmask64(0) : (__mmask64(1) << left) - 1;
+    const __m512i v = _mm512_maskz_loadu_epi8(lanes, from + i);
+    sums = l.type == DType::s8 ? _mm512_dpbusd_epi32(sums, ones, v)
+                               : _mm512_dpbusd_epi32(sums, v, ones);
+  }
+  std::uint32_t parts[16];
+  std::memcpy(parts, &sums, sizeof parts);
+  return std::accumulate(parts, parts + 16, 0u);
+}
+
+/// Of at most 64 lines that stand side by side.
+TESSERA_FOR_VNNI void sum_lines_across(const ByteLines& l, std::int64_t first, std::uint32_t* to) {
+  const std::int64_t lines = std::min<std::int64_t>(64, l.lines - first);
+  const __mmask64 lanes = lines == 64 ? ~__mmask64(0) : (__mmask64(1) << lines) - 1;
+  __m512i sums[4] = {};
+  for (std::int64_t i = 0; i < l.count; ++i) {
+    alignas(64) std::int8_t bytes[64];
+    _mm512_store_si512(bytes, _mm512_maskz_loadu_epi8(lanes, l.from + first + i * l.stride));
+    for (int part = 0; part < 4; ++part) {
+      // The forms with a mask, as g++ 12 warns of the insides of the others.
+      const __m128i v = _mm_load_si128(reinterpret_cast<const __m128i*>(bytes) + part);
+      sums[part] =
+          _mm512_add_epi32(sums[part], l.type == DType::s8 ? _mm512_maskz_cvtepi8_epi32(0xffff, v)
+                                                           : _mm512_maskz_cvtepu8_epi32(0xffff, v));
+    }
+  }
+  std::memcpy(to + first, sums, std::size_t(4 * lines));
+}
 
 /// All eight tiles are full ones. A constant, as the instruction isn't known to read more of it
 /// than its first bytes.
@@ -273,6 +320,18 @@ TileFunction tile_products(NarrowInstructions instructions, DType a, DType b) {
 #else
 TileFunction tile_products(NarrowInstructions, DType, DType) { return nullptr; }
 #endif
+
+void sum_lines(const ByteLines& l, std::uint32_t* sums) {
+#if defined(__x86_64__)
+  if (l.stride == 1) {
+    for (std::int64_t i = 0; i < l.lines; ++i) sums[i] = sum_line(l, l.from + i * l.line_stride);
+  } else {
+    for (std::int64_t i = 0; i < l.lines; i += 64) sum_lines_across(l, i, sums);
+  }
+#else
+  (void)l, (void)sums;
+#endif
+}
 
 TileScope::TileScope(NarrowInstructions instructions)
     : tiles_(instructions == NarrowInstructions::tiles) {
