@@ -132,8 +132,8 @@ const Choice kChoices[] = {
     {"  a = f32[100,4,4] parameter(0)\n  b = f32[100,4] parameter(1)\n",
      "f32[100,4] dot(a, b), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
      "rhs_contracting_dims={1}",
-     "dot/small"},
-    {"  a = f32[300,64] parameter(0)\n  b = f32[64] parameter(1)\n",
+     "dot/lines"},
+    {"  a = f32[300,640] parameter(0)\n  b = f32[640] parameter(1)\n",
      "f32[300] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "dot/vectors"},
     {"  a = s32[30,64] parameter(0)\n  b = s32[64,9] parameter(1)\n",
      "s32[30,9] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "dot/integers"},
@@ -169,7 +169,7 @@ const Choice kChoices[] = {
      "f32[50,24] scatter(t, i, u), update_window_dims={1}, inserted_window_dims={0}, "
      "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add_f32",
      "scatter/rows"},
-    {kLines, "f32[6,40] sort(v), dimensions={1}, to_apply=less", "sort/radix"},
+    {kLines, "f32[6,40] sort(v), dimensions={1}, to_apply=less", "sort/keys"},
     {kLines, "f32[6,40] sort(v), dimensions={1}, to_apply=odd", "sort/merge"},
     {kLines, "c64[6,40] fft(c), fft_type=FFT, fft_length={40}", "fft/lines"},
     {kLines, "c64[6,1009] fft(p), fft_type=FFT, fft_length={1009}", "fft/chirp"},

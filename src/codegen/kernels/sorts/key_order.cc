@@ -3,6 +3,7 @@
 #include "src/codegen/kernels/sorts/key_order.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "src/base/arrays/literal_util.h"
@@ -49,6 +50,45 @@ std::optional<LoopBuilder::Value> key_value(LoopBuilder& builder, const Instruct
   return builder.apply(i, operands);
 }
 
+/// `select(x == 0, 0, rest)` or `select(x != x, nan, rest)` of a parameter x: sets which one it is,
+/// and returns the rest; null if it is neither.
+const Instruction* without_replacement(const Instruction& i, bool* zeros, bool* nans) {
+  if (!i.is(Opcode::select) || !i.operand(0)->is(Opcode::compare) ||
+      !i.operand(1)->is(Opcode::constant)) {
+    return nullptr;
+  }
+  const Instruction& test = *i.operand(0);
+  const Instruction &x = *test.operand(0), &other = *test.operand(1);
+  const auto& attrs = test.get<ir::CompareAttrs>();
+  const auto number = [](const Instruction& constant) {
+    return to_vector<double>(constant.get<ir::ConstantAttrs>().value).at(0);
+  };
+  const double by = number(*i.operand(1));
+  // Of the parameter, or of what the other replacement made of it, which is the same test.
+  if ((!x.is(Opcode::parameter) && &x != i.operand(2)) ||
+      attrs.type == ir::ComparisonType::total_order) {
+    return nullptr;
+  }
+  if (attrs.direction == ir::Direction::ne && &other == &x && std::isnan(by) && !std::signbit(by)) {
+    *nans = true;
+    return i.operand(2);
+  }
+  if (attrs.direction == ir::Direction::eq && other.is(Opcode::constant) && number(other) == 0 &&
+      by == 0 && !std::signbit(by)) {
+    *zeros = true;
+    return i.operand(2);
+  }
+  return nullptr;
+}
+/// Both of these, in either order.
+bool is_canonical_float(const Instruction& key) {
+  if (!is_floating(key.shape.dtype)) return false;
+  bool zeros = false, nans = false;
+  const Instruction* rest = without_replacement(key, &zeros, &nans);
+  if (rest != nullptr) rest = without_replacement(*rest, &zeros, &nans);
+  return zeros && nans && rest != nullptr && rest->is(Opcode::parameter);
+}
+
 /// The key that a comparison is about: `key(a) < key(b)`, or with > or ==.
 std::optional<SortKey> compared_key(const Instruction& compare) {
   if (!compare.is(Opcode::compare)) return std::nullopt;
@@ -69,7 +109,8 @@ std::optional<SortKey> compared_key(const Instruction& compare) {
   key.type = left->shape.dtype;
   key.descending = (attrs.direction == ir::Direction::gt) != swapped;
   key.total_order = attrs.type == ir::ComparisonType::total_order;
-  if (!left->is(Opcode::parameter)) {
+  key.canonical = key.total_order && is_canonical_float(*left);
+  if (!left->is(Opcode::parameter) && !key.canonical) {
     LoopBuilder builder;
     const auto v = key_value(builder, *left, builder.contiguous(p->shape.dtype));
     if (!v) return std::nullopt;
@@ -86,6 +127,7 @@ bool is_equality(const Instruction& i) {
 /// The same function of the same operand, compared in the same way but for the direction.
 bool same_key(const SortKey& a, const SortKey& b) {
   return a.operand == b.operand && a.type == b.type && a.total_order == b.total_order &&
+         a.canonical == b.canonical &&
          (a.expr ? a.expr->key() : std::string()) == (b.expr ? b.expr->key() : std::string());
 }
 

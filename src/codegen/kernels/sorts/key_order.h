@@ -19,6 +19,9 @@ struct SortKey {
   std::shared_ptr<const LoopExpr> expr;      ///< key of an element; null: the element itself
   std::shared_ptr<const FusedLoop> program;  ///< made of it
   bool descending = false, total_order = false;
+  /// The key is the element, but for one zero in place of both, and one NaN, above all numbers, in
+  /// place of all: as JAX compares floats. There is no expr then.
+  bool canonical = false;
 };
 
 /// A comparator that compares by keys: where the first are equal by the next one, and so on.

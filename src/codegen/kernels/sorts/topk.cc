@@ -87,12 +87,10 @@ inline std::int64_t rank_of_item(const WideItem& item) { return item.rank; }
 inline std::int32_t place_of(std::int64_t item) { return std::int32_t(std::uint32_t(item)); }
 inline std::int32_t place_of(const WideItem& item) { return item.place; }
 
-inline void sort_items(std::int64_t* items, std::size_t n, std::int64_t* scratch) {
-  vector_sort(items, n, SortedPart{0, n}, scratch);
+inline void sort_items(std::int64_t* items, std::size_t n) {
+  vector_sort(items, n, SortedPart{0, n});
 }
-inline void sort_items(WideItem* items, std::size_t n, WideItem* /*scratch*/) {
-  std::sort(items, items + n);
-}
+inline void sort_items(WideItem* items, std::size_t n) { std::sort(items, items + n); }
 
 /// Elements at a time, of which most rows have none that is among the first k so far.
 constexpr std::int64_t kTogether = 64;
@@ -116,8 +114,7 @@ std::size_t room_of(std::int64_t n, std::int64_t k) {
 /// The first k of a row, in order, at the front of `items`. Candidates are those that come before
 /// the last of the first k so far: an element with the same rank comes behind it.
 template <class T, bool largest>
-void first_of_row(const T* x, std::int64_t n, std::int64_t k, ItemOf<T>* items,
-                  ItemOf<T>* scratch) {
+void first_of_row(const T* x, std::int64_t n, std::int64_t k, ItemOf<T>* items) {
   using Item = ItemOf<T>;
   const auto most = std::int64_t(room_of(n, k)) - kTogether;
   std::int64_t count = 0;
@@ -142,17 +139,17 @@ void first_of_row(const T* x, std::int64_t n, std::int64_t k, ItemOf<T>* items,
     if (count > most) cut();
   }
   if (count > k) cut();
-  sort_items(items, std::size_t(k), scratch);
+  sort_items(items, std::size_t(k));
 }
 
 template <class T, bool largest>
 void run_rows(const KernelCall& call, const TopKRun& a) {
-  std::vector<ItemOf<T>> items(room_of(a.n, a.k)), scratch(std::size_t(a.k) + kSortRoom);
+  std::vector<ItemOf<T>> items(room_of(a.n, a.k));
   for (std::int64_t row = call.begin; row < call.end; ++row) {
     const T* const x = reinterpret_cast<const T*>(call.inputs[0]) + row * a.n;
     T* const values = reinterpret_cast<T*>(call.outputs[0]) + row * a.k;
     auto* const places = reinterpret_cast<std::int32_t*>(call.outputs[1]) + row * a.k;
-    first_of_row<T, largest>(x, a.n, a.k, items.data(), scratch.data());
+    first_of_row<T, largest>(x, a.n, a.k, items.data());
     for (std::int64_t i = 0; i < a.k; ++i) {
       places[i] = place_of(items[std::size_t(i)]);
       values[i] = x[places[i]];

@@ -19,19 +19,37 @@ namespace tessera::codegen {
 #if defined(__x86_64__)
 namespace {
 
-#define TESSERA_FOR_SORTS __attribute__((target("avx2,popcnt")))
+/// The pairs of Batcher's merge-exchange network of n wires (Knuth, The Art of Computer
+/// Programming, volume 3, section 5.2.2, algorithm M).
+template <int n>
+struct Exchanges {
+  static_assert(n <= 16);
+  int pairs[63][2] = {};
+  int count = 0;
 
-/// So many numbers are sorted at once, in registers.
-constexpr std::size_t kFew = 64;
-constexpr int kBytes = 32;
+  constexpr Exchanges() {
+    for (int p = 1; p < n; p *= 2) {
+      for (int k = p; k >= 1; k /= 2) {
+        for (int i = k % p; i + k < n; i += 2 * k) {
+          for (int j = i; j < i + k && j + k < n; ++j) {
+            if (j / (2 * p) != (j + k) / (2 * p)) continue;
+            pairs[count][0] = j;
+            pairs[count++][1] = j + k;
+          }
+        }
+      }
+    }
+  }
+};
 
-/// Networks on vectors: of columns, then merges of sorted runs.
-template <class T>
+/// Networks on so many vectors of so many bytes: of columns, then merges of sorted runs.
+template <class T, int bytes, int vectors>
 struct Network {
-  using Simd = Vectors<T, kBytes>;
+  using Simd = Vectors<T, bytes>;
   using V = typename Simd::V;
   static constexpr int kLanes = Simd::kLanes;
-  static constexpr int kCount = int(kFew) / kLanes;  ///< vectors
+  static constexpr std::size_t kNumbers = std::size_t(vectors) * std::size_t(kLanes);
+  static_assert(vectors % kLanes == 0 && vectors <= 16);
   using Lanes = std::make_index_sequence<std::size_t(kLanes)>;
 
   static TESSERA_INLINE V least(V a, V b) { return a < b ? a : b; }
@@ -44,19 +62,10 @@ struct Network {
 
   /// Each column of so many vectors as a vector has lanes.
   static TESSERA_INLINE void sort_columns(V* v) {
-    if constexpr (kLanes == 8) {
-      constexpr int kPairs[][2] = {{0, 2}, {1, 3}, {4, 6}, {5, 7}, {0, 4}, {1, 5}, {2, 6},
-                                   {3, 7}, {0, 1}, {2, 3}, {4, 5}, {6, 7}, {2, 4}, {3, 5},
-                                   {1, 4}, {3, 6}, {1, 2}, {3, 4}, {5, 6}};
-#pragma GCC unroll 32
-      for (int i = 0; i < 19; ++i) order(v[kPairs[i][0]], v[kPairs[i][1]]);
-    } else {
-      static_assert(kLanes == 4);
-      order(v[0], v[2]);
-      order(v[1], v[3]);
-      order(v[0], v[1]);
-      order(v[2], v[3]);
-      order(v[1], v[2]);
+    constexpr Exchanges<kLanes> kExchanges;
+#pragma GCC unroll 64
+    for (int i = 0; i < kExchanges.count; ++i) {
+      order(v[kExchanges.pairs[i][0]], v[kExchanges.pairs[i][1]]);
     }
   }
 
@@ -68,6 +77,7 @@ struct Network {
   }
   /// A vector that goes up and then down, or down and up.
   static TESSERA_INLINE V sort_bitonic(V v) {
+    if constexpr (kLanes > 8) v = step<8>(v, Lanes());
     if constexpr (kLanes > 4) v = step<4>(v, Lanes());
     return step<1>(step<2>(v, Lanes()), Lanes());
   }
@@ -98,25 +108,33 @@ struct Network {
   template <int run>
   static TESSERA_INLINE void merges(V* v) {
 #pragma GCC unroll 16
-    for (int i = 0; i < kCount; i += 2 * run) merge<run>(v + i);
+    for (int i = 0; i < vectors; i += 2 * run) merge<run>(v + i);
   }
 
-  /// kFew numbers.
+  /// kNumbers of them.
   static TESSERA_INLINE void sort(T* numbers) {
-    V v[kCount];
+    V v[vectors];
 #pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) v[i] = Simd::load(numbers + i * kLanes);
-#pragma GCC unroll 4
-    for (int i = 0; i < kCount; i += kLanes) {
+    for (int i = 0; i < vectors; ++i) v[i] = Simd::load(numbers + i * kLanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < vectors; i += kLanes) {
       sort_columns(v + i);
       Simd::transpose(v + i);
     }
     merges<1>(v);
     merges<2>(v);
     merges<4>(v);
-    if constexpr (kCount > 8) merges<8>(v);
+    if constexpr (vectors > 8) merges<8>(v);
 #pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) Simd::store(numbers + i * kLanes, v[i]);
+    for (int i = 0; i < vectors; ++i) Simd::store(numbers + i * kLanes, v[i]);
+  }
+
+  /// At most kNumbers.
+  static TESSERA_INLINE void sort(T* numbers, std::size_t n) {
+    alignas(bytes) T block[kNumbers];
+    std::fill(std::copy_n(numbers, n, block), block + kNumbers, std::numeric_limits<T>::max());
+    sort(block);
+    std::copy_n(block, n, numbers);
   }
 };
 
@@ -139,43 +157,97 @@ constexpr auto front_orders() {
   return out;
 }
 
-/// Puts those above the pivot behind the others; returns how many the others are.
-template <class T>
-TESSERA_FOR_SORTS std::size_t partition(T* numbers, std::size_t n, T pivot, T* scratch) {
-  constexpr int kLanes = kBytes / int(sizeof(T));
-  static constexpr auto kOrders = front_orders<kLanes>();
-  T* end = scratch + n + kLanes;
-  std::size_t left = 0, i = 0;
-  const __m256i by = sizeof(T) == 4 ? _mm256_set1_epi32(int(pivot)) : _mm256_set1_epi64x(pivot);
-  for (; i + kLanes <= n; i += kLanes) {
-    const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(numbers + i));
-    unsigned above;
-    if constexpr (sizeof(T) == 4) {
-      above = unsigned(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(v, by))));
-    } else {
-      above = unsigned(_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(v, by))));
+/// Vectors that are fetched ahead: hardware stops doing so at each page.
+constexpr std::ptrdiff_t kPrefetched = 32;
+
+/// What differs by instruction set. `part` takes so many vectors, the next one `step` numbers from
+/// the last one. It writes the numbers up to the pivot from `low` on, the others in front of
+/// `high`, and what it likes between them, a vector from either; it returns how many are below.
+/// `sort_few` sorts at most kFew numbers.
+#define TESSERA_FOR_SORTS __attribute__((target("avx2,popcnt")))
+struct SortsByAvx2 {
+  static constexpr std::size_t kBytes = 32;
+  template <class T>
+  static constexpr std::size_t kFew = 64;
+
+  template <class T>
+  TESSERA_FOR_SORTS static std::size_t part(const T* from, std::ptrdiff_t step, std::size_t vectors,
+                                            T pivot, T* low, T* high) {
+    constexpr int kLanes = 32 / int(sizeof(T));
+    static constexpr auto kOrders = front_orders<kLanes>();
+    const T* const first = low;
+    const __m256i by = sizeof(T) == 4 ? _mm256_set1_epi32(int(pivot)) : _mm256_set1_epi64x(pivot);
+    for (; vectors > 0; --vectors, from += step) {
+      __builtin_prefetch(from + kPrefetched * step);
+      const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+      unsigned above;
+      if constexpr (sizeof(T) == 4) {
+        above = unsigned(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(v, by))));
+      } else {
+        above = unsigned(_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(v, by))));
+      }
+      const unsigned below = above ^ ((1u << kLanes) - 1);
+      const __m256i order = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(std::int64_t(kOrders[below])));
+      const __m256i parted = _mm256_permutevar8x32_epi32(v, order);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(low), parted);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(high - kLanes), parted);
+      low += _mm_popcnt_u32(below);
+      high -= _mm_popcnt_u32(above);
     }
-    const unsigned below = above ^ ((1u << kLanes) - 1);
-    const __m256i order = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(std::int64_t(kOrders[below])));
-    const __m256i parted = _mm256_permutevar8x32_epi32(v, order);
-    const auto count = std::size_t(_mm_popcnt_u32(below));
-    // Both whole: what is too much is written over by what comes next.
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(numbers + left), parted);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(end - kLanes), parted);
-    left += count;
-    end -= kLanes - std::ptrdiff_t(count);
+    return std::size_t(low - first);
   }
-  for (; i < n; ++i) {
-    const T x = numbers[i];
-    if (x > pivot) {
-      *--end = x;
-    } else {
-      numbers[left++] = x;
+
+  template <class T>
+  TESSERA_FOR_SORTS static void sort_few(T* numbers, std::size_t n) {
+    if (n <= 32) return Network<T, 4 * int(sizeof(T)), 8>::sort(numbers, n);
+    Network<T, 32, 2 * int(sizeof(T))>::sort(numbers, n);
+  }
+};
+#undef TESSERA_FOR_SORTS
+
+#define TESSERA_FOR_SORTS __attribute__((target("avx2,popcnt,avx512f,avx512vl,avx512dq,avx512bw")))
+struct SortsByAvx512 {
+  static constexpr std::size_t kBytes = 64;
+  template <class T>
+  static constexpr std::size_t kFew = 1024 / sizeof(T);
+
+  template <class T>
+  TESSERA_FOR_SORTS static std::size_t part(const T* from, std::ptrdiff_t step, std::size_t vectors,
+                                            T pivot, T* low, T* high) {
+    const T* const first = low;
+    const __m512i by = sizeof(T) == 4 ? _mm512_set1_epi32(int(pivot)) : _mm512_set1_epi64(pivot);
+    for (; vectors > 0; --vectors, from += step) {
+      __builtin_prefetch(from + kPrefetched * step);
+      const __m512i v = _mm512_loadu_si512(from);
+      if constexpr (sizeof(T) == 4) {
+        const __mmask16 above = _mm512_cmpgt_epi32_mask(v, by);
+        const auto count = _mm_popcnt_u32(above);
+        high -= count;
+        _mm512_storeu_si512(low, _mm512_maskz_compress_epi32(__mmask16(~above), v));
+        _mm512_mask_storeu_epi32(high, __mmask16((1u << count) - 1),
+                                 _mm512_maskz_compress_epi32(above, v));
+        low += 16 - count;
+      } else {
+        const __mmask8 above = _mm512_cmpgt_epi64_mask(v, by);
+        const auto count = _mm_popcnt_u32(above);
+        high -= count;
+        _mm512_storeu_si512(low, _mm512_maskz_compress_epi64(__mmask8(~above), v));
+        _mm512_mask_storeu_epi64(high, __mmask8((1u << count) - 1),
+                                 _mm512_maskz_compress_epi64(above, v));
+        low += 8 - count;
+      }
     }
+    return std::size_t(low - first);
   }
-  std::memcpy(numbers + left, end, (n - left) * sizeof(T));
-  return left;
-}
+
+  template <class T>
+  TESSERA_FOR_SORTS static void sort_few(T* numbers, std::size_t n) {
+    if (n <= kFew<T> / 4) return Network<T, 32, 8>::sort(numbers, n);
+    if (n <= kFew<T> / 2) return Network<T, int(256 / sizeof(T)), 16>::sort(numbers, n);
+    Network<T, 64, 16>::sort(numbers, n);
+  }
+};
+#undef TESSERA_FOR_SORTS
 
 template <class T>
 T middle_of(T a, T b, T c) {
@@ -190,52 +262,107 @@ T pivot_of(const T* x, std::size_t n) {
                    middle_of(at(6), at(7), at(8)));
 }
 
-template <class T>
-TESSERA_FOR_SORTS void sort_few(T* numbers, std::size_t n) {
-  if (n == kFew) return Network<T>::sort(numbers);
-  alignas(kBytes) T block[kFew];
-  std::fill(std::copy_n(numbers, n, block), block + kFew, std::numeric_limits<T>::max());
-  Network<T>::sort(block);
-  std::copy_n(block, n, numbers);
-}
-
-/// `depth`: of partitions, more of which go wrong.
-template <class T>
-TESSERA_FOR_SORTS void quicksort(T* numbers, std::size_t n, SortedPart part, T* scratch,
-                                 int depth) {
-  while (n > kFew && part.size() > 0) {
-    if (depth-- == 0) return std::sort(numbers, numbers + n);
-    const T pivot = pivot_of(numbers, n);
-    std::size_t left = partition(numbers, n, pivot, scratch);
-    if (left == n) {
-      // The pivot is the largest: all that equal it belong at the end.
-      if (pivot == std::numeric_limits<T>::min()) return;
-      n = partition(numbers, n, T(pivot - 1), scratch);
-    } else {
-      quicksort(numbers + left, n - left,
-                {std::max(part.begin, left) - left, std::max(part.end, left) - left}, scratch,
-                depth);
-      n = left;
+/// By one version.
+template <class Version, class T>
+class Quicksort {
+ public:
+  /// `depth`: of partitions, more of which go wrong.
+  void sort(T* numbers, std::size_t n, SortedPart part, int depth) {
+    while (n > Version::template kFew<T> && part.size() > 0) {
+      if (depth-- == 0) return std::sort(numbers, numbers + n);
+      const T pivot = pivot_of(numbers, n);
+      const std::size_t left = partition(numbers, n, pivot);
+      if (left == n) {
+        // The pivot is the largest: all that equal it belong at the end.
+        if (pivot == std::numeric_limits<T>::min()) return;
+        n = partition(numbers, n, T(pivot - 1));
+      } else {
+        sort(numbers + left, n - left,
+             {std::max(part.begin, left) - left, std::max(part.end, left) - left}, depth);
+        n = left;
+      }
+      part = part.within(n);
     }
-    part = part.within(n);
+    if (n > 1 && part.size() > 0) Version::sort_few(numbers, n);
   }
-  if (n > 1 && part.size() > 0) sort_few(numbers, n);
+
+ private:
+  static constexpr std::size_t kLanes = Version::kBytes / sizeof(T), kVectors = 8;
+  static constexpr std::size_t kBlock = kVectors * kLanes;
+  static constexpr auto kStep = std::ptrdiff_t(kLanes);
+
+  /// Puts those above the pivot behind the others; returns how many the others are. Blocks are
+  /// taken from the side that has less room for what is parted; a block of each side is held back,
+  /// so that there is some.
+  std::size_t partition(T* numbers, std::size_t n, T pivot) {
+    T *low = numbers, *high = numbers + n, *end = held_;
+    if (n <= 3 * kBlock) {
+      end = std::copy_n(numbers, n, end);
+    } else {
+      const T *from = numbers + kBlock, *to = numbers + n - kBlock;
+      end = std::copy_n(to, kBlock, std::copy_n(numbers, kBlock, end));
+      while (to - from >= std::ptrdiff_t(kBlock)) {
+        std::size_t below;
+        if (from - low <= high - to) {
+          below = Version::part(from, kStep, kVectors, pivot, low, high);
+          from += kBlock;
+        } else {
+          below = Version::part(to - kStep, -kStep, kVectors, pivot, low, high);
+          to -= kBlock;
+        }
+        low += below;
+        high -= kBlock - below;
+      }
+      end = std::copy(from, to, end);
+    }
+    return std::size_t(part_held(end, pivot, low) - numbers);
+  }
+
+  /// Parts what is held back into the place that is left for it; returns where those above begin.
+  T* part_held(const T* end, T pivot, T* low) {
+    const auto vectors = std::size_t(end - held_) / kLanes;
+    T* above = std::end(above_);
+    const std::size_t below = Version::part(held_, kStep, vectors, pivot, low, above);
+    low += below;
+    above -= vectors * kLanes - below;
+    for (const T* x = held_ + vectors * kLanes; x != end; ++x) {
+      const bool is_above = *x > pivot;
+      *low = above[-1] = *x;
+      low += is_above ? 0 : 1;
+      above -= is_above ? 1 : 0;
+    }
+    std::copy(above, std::end(above_), low);
+    return low;
+  }
+
+  T held_[3 * kBlock], above_[3 * kBlock + kLanes];
+};
+
+template <class Version, class T>
+void sort_by(T* numbers, std::size_t n, SortedPart part) {
+  Quicksort<Version, T> sorts;  // its room is left as it is
+  sorts.sort(numbers, n, part, 2 * int(std::bit_width(n)));
 }
 
 }  // namespace
 #endif
 
 template <class T>
-void vector_sort(T* numbers, std::size_t n, SortedPart part, T* scratch) {
+void vector_sort(T* numbers, std::size_t n, SortedPart part) {
 #if defined(__x86_64__)
-  if (instruction_set() != InstructionSet::baseline) {
-    return quicksort(numbers, n, part, scratch, 2 * int(std::bit_width(n)));
+  switch (instruction_set()) {
+    case InstructionSet::baseline:
+      break;
+    case InstructionSet::avx2:
+      return sort_by<SortsByAvx2>(numbers, n, part);
+    case InstructionSet::avx512:
+      return sort_by<SortsByAvx512>(numbers, n, part);
   }
 #endif
   std::sort(numbers, numbers + n);
 }
 
-template void vector_sort(std::int32_t*, std::size_t, SortedPart, std::int32_t*);
-template void vector_sort(std::int64_t*, std::size_t, SortedPart, std::int64_t*);
+template void vector_sort(std::int32_t*, std::size_t, SortedPart);
+template void vector_sort(std::int64_t*, std::size_t, SortedPart);
 
 }  // namespace tessera::codegen

@@ -10,9 +10,6 @@
 
 namespace tessera::codegen {
 
-/// More room than numbers that vector_sort needs.
-inline constexpr std::size_t kSortRoom = 8;
-
 /// Places in the order of a row, from `begin` to before `end`: those that are read.
 struct SortedPart {
   std::size_t begin = 0, end = 0;
@@ -23,9 +20,8 @@ struct SortedPart {
 };
 
 /// Sorts n numbers, of 4 or 8 bytes, as far as the part wants it: what lies outside of it is in no
-/// order. `scratch` has room for kSortRoom more. Equal numbers are the same, so that there is no
-/// order of theirs to be kept.
+/// order. Equal numbers are the same, so that there is no order of theirs to be kept.
 template <class T>
-void vector_sort(T* numbers, std::size_t n, SortedPart part, T* scratch);
+void vector_sort(T* numbers, std::size_t n, SortedPart part);
 
 }  // namespace tessera::codegen
