@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduce-window kernels: running (prefix) reductions and general windows.
+// Reduce-window kernels: the choice of one, and windows that are gone through row by row.
 #include "src/codegen/kernels/reductions/reduce_window.h"
 
 #include <algorithm>
@@ -10,17 +10,17 @@
 
 #include "src/base/arrays/literal_util.h"
 #include "src/codegen/kernels/elementwise/block_ops.h"
-#include "src/codegen/kernels/elementwise/half_conversions.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
-#include "src/codegen/kernels/moves/composed_view.h"
 #include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/reductions/held_op.h"
 #include "src/codegen/kernels/reductions/reduce_table.h"
 #include "src/codegen/kernels/reductions/reducer_windows.h"
+#include "src/codegen/kernels/reductions/running_reductions.h"
 #include "src/codegen/kernels/reductions/window_loops.h"
 #include "src/codegen/kernels/reductions/window_offsets.h"
-#include "src/codegen/kernels/type_dispatch.h"
+#include "src/codegen/kernels/reductions/window_taps.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -30,213 +30,10 @@ using ir::Opcode;
 using ir::WindowDim;
 using runtime::KernelCall;
 
-bool rounds(Opcode op) { return op == Opcode::add || op == Opcode::multiply; }
-
-/// Sums and products are held wider than their elements, and rounded at the end only.
-DType accumulator_type(Opcode op, DType t) {
-  const bool is_half = t == DType::f16 || t == DType::bf16;
-  return rounds(op) && (is_half || t == DType::f32) ? DType::f64 : is_half ? DType::f32 : t;
-}
-
-/// An op on elements between their own type and the held one.
-struct HeldOp {
-  Opcode op;
-  DType element = DType::f32, held = DType::f64;
-  BlockFunction function = nullptr;  ///< null if there is none
-  BlockFunction widen = nullptr, lift = nullptr, narrow = nullptr;
-
-  HeldOp(Opcode o, DType t)
-      : op(o), element(t), held(accumulator_type(o, t)), function(binary_block(o, held)) {
-    if (held == element) return;
-    lift = lift_block(element);  // null for f32
-    widen = convert_block(DType::f32, held);
-    narrow = convert_block(lift != nullptr && held == DType::f64 ? DType::f32 : held, element);
-  }
-  std::size_t element_bytes() const { return byte_size(element); }
-  std::size_t held_bytes() const { return byte_size(held); }
-
-  void load(const std::byte* from, std::byte* to, std::int64_t n) const {
-    const std::byte* in[] = {from};
-    if (held == element) {
-      copy_block(element_bytes())({nullptr, to, in, 0, n});
-      return;
-    }
-    std::vector<float> floats;
-    if (lift != nullptr) {
-      floats.resize(std::size_t(n));
-      lift({nullptr, reinterpret_cast<std::byte*>(floats.data()), in, 0, n});
-      in[0] = reinterpret_cast<const std::byte*>(floats.data());
-    }
-    widen({nullptr, to, in, 0, n});
-  }
-  void store(const std::byte* held_values, std::byte* to, std::int64_t n) const {
-    const std::byte* in[] = {held_values};
-    std::vector<float> floats;
-    if (lift != nullptr && held == DType::f64) {
-      // By way of f32, as there are instructions for these two.
-      floats.resize(std::size_t(n));
-      auto* single = reinterpret_cast<std::byte*>(floats.data());
-      convert_block(held, DType::f32)({nullptr, single, in, 0, n});
-      in[0] = single;
-    }
-    (held == element ? copy_block(element_bytes()) : narrow)({nullptr, to, in, 0, n});
-  }
-  /// The element at `from`, held, n times; `one`: room for it.
-  void fill(const std::byte* from, std::byte* one, std::byte* to, std::int64_t n) const {
-    load(from, one, 1);
-    copy_strided(one, 0, n, int(held_bytes()), to);
-  }
-  void combine(std::byte* acc, const std::byte* value, std::int64_t n) const {
-    const std::byte* in[] = {acc, value};
-    function({nullptr, acc, in, 0, n});
-  }
-};
-
-// -- Running reductions -------------------------------------------------------------------------
-
-struct ScanAttrs : RunningArray {
-  HeldOp op;
-};
-/// Columns of a unit.
-constexpr std::int64_t kScanLanes = 512;
-
-/// Several rows at once, none of which waits for what the others add; `row`: elements from one to
-/// the next.
-template <int rows, bool multiplies, class T, class Held>
-void running(const T* in, T* out, std::int64_t n, std::int64_t step, std::int64_t row, Held* held) {
-  for (std::int64_t i = 0; i < n; ++i, in += step, out += step) {
-    for (int r = 0; r < rows; ++r) {
-      const auto next = convert_element<Held>(in[r * row]);
-      held[r] = multiplies ? Held(held[r] * next) : Held(held[r] + next);
-      out[r * row] = convert_element<T>(held[r]);
-    }
-  }
-}
-
-/// Rows of f16 or bf16, by stretches that are converted before and after.
-template <int rows, bool multiplies>
-void running_halves(const ScanAttrs& s, const std::byte* in, std::byte* out, double init) {
-  constexpr std::int64_t kStretch = 256;
-  float values[rows * kStretch];
-  double held[rows];
-  std::fill_n(held, rows, init);
-  for (std::int64_t done = 0; done < s.n; done += kStretch) {
-    const std::int64_t n = std::min(kStretch, s.n - done);
-    const std::int64_t at = s.backward ? s.n - done - n : done;
-    for (int r = 0; r < rows; ++r) {
-      lift_halves(s.op.element, in + (r * s.n + at) * 2, n, values + r * kStretch);
-    }
-    float* first = values + (s.backward ? n - 1 : 0);
-    running<rows, multiplies>(first, first, n, s.backward ? -1 : 1, kStretch, held);
-    for (int r = 0; r < rows; ++r) {
-      round_to_halves(s.op.element, values + r * kStretch, n, out + (r * s.n + at) * 2);
-    }
-  }
-}
-template <bool multiplies>
-bool run_half_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, std::byte* out,
-                   std::int64_t rows) {
-  float first = 0;
-  lift_halves(s.op.element, init, 1, &first);
-  constexpr int kAtOnce = 4;
-  std::int64_t r = 0;
-  const std::int64_t bytes = s.n * 2;
-  for (; r + kAtOnce <= rows; r += kAtOnce) {
-    running_halves<kAtOnce, multiplies>(s, in + r * bytes, out + r * bytes, double(first));
-  }
-  for (; r < rows; ++r) {
-    running_halves<1, multiplies>(s, in + r * bytes, out + r * bytes, double(first));
-  }
-  return true;
-}
-
-template <bool multiplies, class T>
-bool run_plain_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, std::byte* out,
-                    std::int64_t rows) {
-  using Held = std::conditional_t<std::is_same_v<T, float>, double, T>;
-  constexpr int kAtOnce = 4;
-  const Held first = convert_element<Held>(*reinterpret_cast<const T*>(init));
-  const std::int64_t step = s.backward ? -1 : 1, start = s.backward ? s.n - 1 : 0;
-  const T* from = reinterpret_cast<const T*>(in) + start;
-  T* to = reinterpret_cast<T*>(out) + start;
-  std::int64_t r = 0;
-  for (; r + kAtOnce <= rows; r += kAtOnce) {
-    Held held[kAtOnce] = {first, first, first, first};
-    running<kAtOnce, multiplies>(from + r * s.n, to + r * s.n, s.n, step, s.n, held);
-  }
-  for (; r < rows; ++r) {
-    Held held = first;
-    running<1, multiplies>(from + r * s.n, to + r * s.n, s.n, step, s.n, &held);
-  }
-  return true;
-}
-
-/// Contiguous rows of sums or products: a plain loop, as the step from element to element is what
-/// it costs. False for types that it isn't for.
-bool run_rows(const ScanAttrs& s, const std::byte* in, const std::byte* init, std::byte* out,
-              std::int64_t rows) {
-  const bool multiplies = s.op.op == Opcode::multiply;
-  if (s.op.element == DType::f16 || s.op.element == DType::bf16) {
-    return multiplies ? run_half_rows<true>(s, in, init, out, rows)
-                      : run_half_rows<false>(s, in, init, out, rows);
-  }
-  return for_type(kFloats + kUnsigned + kComplex, wrapping_type(s.op.element), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if constexpr (!std::is_integral_v<T> && !std::is_floating_point_v<T>) {
-      return !multiplies && run_plain_rows<false, T>(s, in, init, out, rows);
-    } else {
-      return multiplies ? run_plain_rows<true, T>(s, in, init, out, rows)
-                        : run_plain_rows<false, T>(s, in, init, out, rows);
-    }
-  });
-}
-
-void run_scan(const KernelCall& call) {
-  const auto& s = *static_cast<const ScanAttrs*>(call.attributes);
-  const auto size = std::int64_t(s.op.element_bytes());
-  std::vector<std::byte> acc(std::size_t(kScanLanes) * s.op.held_bytes()), value(acc.size());
-  if (rounds(s.op.op) && s.b == 1) {
-    const std::int64_t base = call.begin * s.n * size;
-    if (run_rows(s, call.inputs[0] + base, call.inputs[1], call.outputs[0] + base,
-                 call.end - call.begin)) {
-      return;
-    }
-  }
-  // Units: stretches of up to kScanLanes of b, row of a by row.
-  const std::int64_t chunks = ceil_div(s.b, kScanLanes);
-  for (std::int64_t unit = call.begin; unit < call.end; ++unit) {
-    const std::int64_t a = unit / chunks, column = unit % chunks * kScanLanes;
-    const std::int64_t lanes = std::min(kScanLanes, s.b - column);
-    const std::int64_t base = (a * s.n * s.b + column) * size;
-    s.op.fill(call.inputs[1], value.data(), acc.data(), lanes);
-    for (std::int64_t k = 0; k < s.n; ++k) {
-      const std::int64_t at = base + (s.backward ? s.n - 1 - k : k) * s.b * size;
-      s.op.load(call.inputs[0] + at, value.data(), lanes);
-      s.op.combine(acc.data(), value.data(), lanes);
-      s.op.store(acc.data(), call.outputs[0] + at, lanes);
-    }
-  }
-}
-
-std::optional<KernelDescriptor> scan(const ir::Instruction& in, Opcode op) {
-  const Shape& shape = in.operand(0)->shape;
-  const RunningDim along = running_dim(shape, in.shape.dims, in.get<ir::WindowAttrs>().dims);
-  if (along.dim < 0 || !(shape == in.shape)) return std::nullopt;
-  ScanAttrs s{RunningArray(shape.dims, along), HeldOp(op, shape.dtype)};
-  KernelDescriptor kernel;
-  kernel.units = shape.element_count() == 0 ? 0 : s.a * ceil_div(s.b, kScanLanes);
-  kernel.nanoseconds =
-      prices::call::kWindows + prices::other::kScanned * double(shape.element_count());
-  kernel.key = kernel_key("scan", shape.dtype, op, s.backward, s.a, s.n, s.b);
-  kernel.make = kernel_maker(run_scan, std::move(s));
-  return kernel;
-}
-
-// -- Other windows ------------------------------------------------------------------------------
-
 struct WindowAttrs : WindowedArray {
   HeldOp op;
   const WindowLoops* loops = nullptr;                  ///< where positions are single elements
+  WindowTapsFunction taps = nullptr;                   ///< where windows see few places
   std::shared_ptr<const FusedLoop> program = nullptr;  ///< that makes the array
   std::size_t init = 1;                                ///< the input
 };
@@ -259,6 +56,7 @@ class WindowRows {
     if (w_.program) made_.resize(std::size_t(row_ * size_));
     for_each_offset(w_.window[last_], w_.dims[last_], w_.out_dims[last_],
                     [&](const PositionsSeen& s) { seen_.push_back(s); });
+    if (w_.taps != nullptr) find_stretches();
     if (doubles()) {
       at_once_ = std::max<std::int64_t>(1024, 4 * w_.window[last_].size);
       runs_.resize(std::size_t(at_once_ + w_.window[last_].size) * held_);
@@ -267,6 +65,7 @@ class WindowRows {
   }
 
   void run(std::int64_t row) {
+    if (w_.taps != nullptr) return run_taps(row);
     w_.op.fill(call_.inputs[w_.init], value_.data(), acc_.data(), length_);
     if (combine_rows(row)) combine_columns();
     std::byte* to = call_.outputs[0] + row * length_ * size_;
@@ -299,6 +98,67 @@ class WindowRows {
     };
     for_each_row_seen(w_, row, &places_, take);
     return any;
+  }
+
+  /// Positions [begin, end) whose windows see offsets [first, last) of them along a row.
+  struct Stretch {
+    std::int64_t begin, end, first, last;
+  };
+  void find_stretches() {
+    const WindowDim& w = w_.window[last_];
+    for (std::int64_t p = 0; p < w_.out_dims[last_]; ++p) {
+      auto [first, last] = window_offsets(w, w_.dims[last_], p, p);
+      if (first >= last) first = last = 0;
+      if (stretches_.empty() || stretches_.back().first != first ||
+          stretches_.back().last != last) {
+        stretches_.push_back({p, p, first, last});
+      }
+      stretches_.back().end = p + 1;
+    }
+  }
+
+  /// The rows of the array that a row of the result sees; what is made of them is `made_`.
+  void find_rows(std::int64_t row) {
+    lines_.clear();
+    const auto add = [&](std::int64_t base) {
+      lines_.push_back(call_.inputs[0] + (w_.program ? 0 : base * size_));
+      if (!w_.program) return;
+      const std::size_t at = (lines_.size() - 1) * std::size_t(row_ * size_);
+      if (made_.size() < at + std::size_t(row_ * size_))
+        made_.resize(at + std::size_t(row_ * size_));
+      std::byte* outputs[] = {made_.data() + at};
+      w_.program->run(call_.inputs, outputs, base, base + row_, base);
+    };
+    for_each_row_seen(w_, row, &places_, add);
+    for (std::size_t i = 0; w_.program && i < lines_.size(); ++i) {
+      lines_[i] = made_.data() + i * std::size_t(row_ * size_);
+    }
+  }
+
+  void run_taps(std::int64_t row) {
+    find_rows(row);
+    const WindowDim& w = w_.window[last_];
+    const std::int64_t position = w_.inner * size_;  // bytes
+    std::byte* const out = call_.outputs[0] + row * length_ * size_;
+    for (const Stretch& s : stretches_) {
+      taps_.clear();
+      for (const std::byte* line : lines_) {
+        for (std::int64_t k = s.first; k < s.last; ++k) {
+          taps_.push_back(line + (s.begin * w.stride + k * w.rhs_dilation - w.pad_low) * position);
+        }
+      }
+      WindowTaps job{taps_.data(), std::int64_t(taps_.size()), call_.inputs[w_.init],
+                     out + s.begin * position, w_.inner};
+      if (w.stride == 1) {
+        job.n *= s.end - s.begin;
+        w_.taps(job);
+        continue;
+      }
+      for (std::int64_t p = s.begin; p < s.end; ++p, job.out += position) {
+        w_.taps(job);
+        for (const std::byte*& tap : taps_) tap += w.stride * position;
+      }
+    }
   }
 
   /// Whether windows along a row are combined of runs of 1, 2, 4, ... positions: they are long, one
@@ -382,6 +242,8 @@ class WindowRows {
   std::vector<PositionsSeen> seen_;  ///< through each offset along a row
   std::int64_t at_once_ = 0;         ///< results of runs; 0: there are none
   std::vector<std::byte> runs_, behind_;
+  std::vector<Stretch> stretches_;
+  std::vector<const std::byte*> lines_, taps_;  ///< of one row; of one stretch of it
   RowPlaces places_;
 };
 
@@ -420,10 +282,24 @@ std::optional<Opcode> window_op(const ir::Instruction& in) {
 
 bool reduce_window_takes_programs(const ir::Instruction& in) {
   const auto op = window_op(in);
-  return op && !scan(in, *op) && in.operand(0)->shape.element_count() > 0;
+  return op && !running_reduction(in, *op) && in.operand(0)->shape.element_count() > 0;
 }
 
 namespace {
+
+/// Whether windows are best combined place by place: of larger ones that overlap, rows are combined
+/// first. Results that are next to each other, or lie within a position, fill vectors.
+bool sees_few(const WindowAttrs& w) {
+  constexpr std::int64_t kFew = 16, kFilled = 8;
+  std::int64_t places = 1;
+  for (const WindowDim& d : w.window) {
+    places *= d.size;
+    if (d.lhs_dilation != 1) return false;
+  }
+  const WindowDim& last = w.window.back();
+  return (places <= kFew || last.stride >= last.size * last.rhs_dilation) &&
+         (last.stride == 1 || w.inner >= kFilled);
+}
 
 KernelDescriptor windows_kernel(const ir::Instruction& in, Opcode op,
                                 std::shared_ptr<const LoopExpr> program, int inputs) {
@@ -443,6 +319,7 @@ KernelDescriptor windows_kernel(const ir::Instruction& in, Opcode op,
                     HeldOp(op, shape.dtype)};
   attrs.init = std::size_t(inputs);
   if (attrs.inner == 1) attrs.loops = window_loops_of(op, attrs.op.element, attrs.op.held);
+  if (sees_few(attrs)) attrs.taps = window_taps_of(op, attrs.op.element);
   KernelDescriptor kernel;
   const std::int64_t length = attrs.inner * attrs.out_dims.back();
   kernel.units = in.shape.element_count() == 0 ? 0 : in.shape.element_count() / length;
@@ -471,7 +348,7 @@ KernelDescriptor windows_kernel(const ir::Instruction& in, Opcode op,
 KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
                                       std::shared_ptr<const LoopExpr> program, int inputs) {
   const auto op = window_op(in);
-  auto running = op ? scan(in, *op) : std::nullopt;
+  auto running = op ? running_reduction(in, *op) : std::nullopt;
   const RunningDim along = running_dim(in.operand(0)->shape, flatten(in.shape).at(0).dims,
                                        in.get<ir::WindowAttrs>().dims);
   ReduceWindowOperation operation;
