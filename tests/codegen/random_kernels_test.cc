@@ -515,7 +515,8 @@ TEST(RandomKernels, GatherAndScatter) {
         cb.parameter(0, Shape(t, {}));
         c->set_root(cb.parameter(1, Shape(t, {})));
       } else {
-        c = ir::scalar_computation(&p.module, t == DType::pred ? Opcode::or_ : Opcode::add, t);
+        const Opcode any[] = {Opcode::add, Opcode::add, Opcode::subtract, Opcode::multiply};
+        c = ir::scalar_computation(&p.module, t == DType::pred ? Opcode::or_ : any[seed % 4], t);
       }
       p.check(p.b.emit(Opcode::scatter, {x, i, p.argument(r.literal(t, out))}, s, {c}), seed, 10);
     }

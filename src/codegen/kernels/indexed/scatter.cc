@@ -323,30 +323,54 @@ void run_combine(const KernelCall& call) {
   const auto& a = *static_cast<const ScatterAttrs*>(call.attributes);
   scatter(call, a, CombineInto{a.combine, a.windows.element});
 }
-template <class T>
-void run_add(const KernelCall& call) {
-  // Integers wrap.
-  scatter(call, *static_cast<const ScatterAttrs*>(call.attributes), Elementwise<T, std::plus<T>>());
+template <class T, class F>
+void run_elementwise(const KernelCall& call) {
+  scatter(call, *static_cast<const ScatterAttrs*>(call.attributes), Elementwise<T, F>());
 }
 
-template <class T, bool least>
-void run_extremum(const KernelCall& call) {
-  scatter(call, *static_cast<const ScatterAttrs*>(call.attributes),
-          Elementwise<T, ExtremumOf<T, least>>());
-}
 template <bool least>
 runtime::KernelFunction extremum_function(DType t) {
   return for_type(kFloats + ElementTypes<std::int32_t, std::int64_t>(), t,
                   [](auto tag) -> runtime::KernelFunction {
-                    return run_extremum<typename decltype(tag)::type, least>;
+                    using T = typename decltype(tag)::type;
+                    return run_elementwise<T, ExtremumOf<T, least>>;
                   });
 }
 
-/// Null for types whose sums are rounded in a way of their own.
-runtime::KernelFunction add_function(DType t) {
-  return for_type(
-      kFloats + kComplex + ElementTypes<std::uint32_t, std::uint64_t>(), wrapping_type(t),
-      [](auto tag) -> runtime::KernelFunction { return run_add<typename decltype(tag)::type>; });
+/// By F of the type; integers wrap. Null for types whose results are rounded in a way of their own.
+template <template <class> class F>
+runtime::KernelFunction arithmetic_function(DType t) {
+  return for_type(kFloats + kComplex + ElementTypes<std::uint32_t, std::uint64_t>(),
+                  wrapping_type(t), [](auto tag) -> runtime::KernelFunction {
+                    using T = typename decltype(tag)::type;
+                    return run_elementwise<T, F<T>>;
+                  });
+}
+runtime::KernelFunction function_of(ir::Opcode op, DType t) {
+  switch (op) {
+    case ir::Opcode::add:
+      return arithmetic_function<std::plus>(t);
+    case ir::Opcode::subtract:
+      return arithmetic_function<std::minus>(t);
+    case ir::Opcode::multiply:
+      return is_complex(t) ? nullptr : arithmetic_function<std::multiplies>(t);
+    case ir::Opcode::maximum:
+      return extremum_function<false>(t);
+    case ir::Opcode::minimum:
+      return extremum_function<true>(t);
+    default:
+      return nullptr;
+  }
+}
+
+/// Of an element and its update, in that order.
+std::optional<ir::Opcode> op_of(const ir::Computation& combiner) {
+  const ir::Instruction& root = *combiner.root();
+  if (root.is(ir::Opcode::subtract) && root.operand(0) == combiner.parameter(0) &&
+      root.operand(1) == combiner.parameter(1)) {
+    return ir::Opcode::subtract;
+  }
+  return ir::as_binary_reducer(combiner);
 }
 
 /// Splits the result where that leaves long runs and enough ranges, and finds the runs.
@@ -401,12 +425,9 @@ KernelDescriptor scatter_kernel(const ir::Instruction& scatter) {
   const bool assigns = combiner.root() == combiner.parameter(1);
   const CombineDescriptor combine = assigns ? CombineDescriptor() : combine_function(combiner);
   if (!assigns && !combine) return kernel;
-  const auto op = assigns ? std::nullopt : ir::as_binary_reducer(combiner);
+  const auto op = assigns ? std::nullopt : op_of(combiner);
   const DType type = scatter.shape.dtype;
-  runtime::KernelFunction function = op == ir::Opcode::add       ? add_function(type)
-                                     : op == ir::Opcode::maximum ? extremum_function<false>(type)
-                                     : op == ir::Opcode::minimum ? extremum_function<true>(type)
-                                                                 : nullptr;
+  runtime::KernelFunction function = op ? function_of(*op, type) : nullptr;
   if (function == nullptr) {
     function = assigns ? assign_function(attrs.windows.element) : run_combine;
   }
