@@ -40,6 +40,9 @@ bool are_short_lines(const DotOperation& d) {
 bool are_small_matrices(const DotOperation& d) {
   // A column is a row that the other matrix is multiplied by.
   const bool column = d.n == 1 && d.lhs_transposed, row = d.m == 1 && d.rhs_transposed;
+  // Larger ones in lines are better not put in another order for a few rows.
+  constexpr std::int64_t kLargeLines = 4096;
+  if (d.rhs_transposed && d.n * d.k >= kLargeLines && is_multiplied_by(Gemm::thin, d)) return false;
   return is_of_floats(d) && !row && (d.n > 1 || column) &&
          small_gemm_pays(column ? 1 : d.m, column ? d.m : d.n, d.k,
                          std::int64_t(byte_size(d.result)));
