@@ -62,24 +62,24 @@ int Loop::add_input(SlotId slot) {
 }
 
 Value Loop::make(const ir::Instruction& i, int stack) {
-  if (const auto c = e_->splat(i)) return builder_.constant(*c);
-  if (e_->facts(i).known || !e_->inlined(i)) return leaf(i, stack);
+  if (const auto c = e_.splat(i)) return builder_.constant(*c);
+  if (e_.facts(i).known || !e_.inlined(i)) return leaf(i, stack);
   if (i.is(Opcode::iota)) return stack == 0 ? iota(i) : affine(i, stack);
-  if (e_->fuses_producers(i)) return with_producers(i, stack);
+  if (e_.fuses_producers(i)) return with_producers(i, stack);
   if (is_element_gather(i)) return taken(i, stack);
   if (i.is(Opcode::gather)) return stack == 0 ? gathered(i) : nothing(i.shape.dtype);
   if (!is_view(i)) return operation(i, stack);
   const ir::Instruction& source = *i.operand(0);
   if (i.is(Opcode::reshape) && stack == 0) return value(source, 0);
   if (i.is(Opcode::broadcast)) {
-    if (const auto c = e_->splat(source)) return builder_.constant(*c);
+    if (const auto c = e_.splat(source)) return builder_.constant(*c);
   }
   if (commutes(i) || keeps_count(i)) return value(source, push(stack, i));
   return leaf(i, stack);
 }
 
 Value Loop::operation(const ir::Instruction& i, int stack) {
-  if (e_->fuses_producers(i)) return with_producers(i, stack);
+  if (e_.fuses_producers(i)) return with_producers(i, stack);
   if (is_element_gather(i)) return taken(i, stack);
   std::vector<Value> operands;
   for (const ir::Instruction* o : i.operands()) {
@@ -122,26 +122,20 @@ Value Loop::affine(const ir::Instruction& iota, int stack) {
 Value Loop::taken(const ir::Instruction& gather, int stack) {
   const Value index = value(*gather.operand(1), stack);
   const ir::Instruction& array = *gather.operand(0);
-  add_input(e_->slot(array));
+  add_input(e_.slot(array));
   if (!contains(computed_, gather.opcode)) computed_.push_back(gather.opcode);
   return builder_.take(array.shape.dtype, index, array.shape.element_count());
 }
 
 Value Loop::gathered(const ir::Instruction& gather) {
-  for (const ir::Instruction* o : gather.operands()) add_input(e_->slot(*o));
+  for (const ir::Instruction* o : gather.operands()) add_input(e_.slot(*o));
   return builder_.source(gather.shape.dtype, gathered_rows(gather), 2, finding_rows(gather));
 }
 
-/// The body of a fusion, or what is decided to be made on the fly.
 Loop::Part Loop::part(const ir::Instruction& i, const Dims& order) {
-  const auto in = [&](Emitter& e, const ir::Instruction& root) {
-    Loop loop(e, i.shape.dims);
-    const Value v = order.empty() ? loop.value(root) : loop.transposed(root, order);
-    return Part{loop.program(v), std::move(loop.inputs_)};
-  };
-  if (!e_->is_part(i)) return in(*e_, i);
-  Emitter body(e_, i, Emitter::Body::part);
-  return in(body, *i.called().at(0)->root());
+  Loop loop(e_, i.shape.dims);
+  const Value v = order.empty() ? loop.value(i) : loop.transposed(i, order);
+  return {loop.program(v), std::move(loop.inputs_)};
 }
 
 Value Loop::with_producers(const ir::Instruction& i, int stack) {
@@ -149,7 +143,7 @@ Value Loop::with_producers(const ir::Instruction& i, int stack) {
   if (stack != 0) return nothing(i.shape.dtype);
   const ir::Instruction& of = *i.operand(1);
   Part indices = part(of, {});
-  add_input(e_->slot(*i.operand(0)));
+  add_input(e_.slot(*i.operand(0)));
   for (const SlotId s : indices.inputs) add_input(s);
   const double each = finding_rows(i) + indices.program->nanoseconds *
                                             double(of.shape.element_count()) /
@@ -239,8 +233,8 @@ Value Loop::nothing(DType t) {
 
 /// `made`: this one is not read from memory though it is not inlined.
 ComposedView Loop::composed(const ir::Instruction& i, bool made) {
-  if (!made && (e_->facts(i).known || !e_->inlined(i))) {
-    return ComposedView::identity(e_->slot(i), i.shape.dims);
+  if (!made && (e_.facts(i).known || !e_.inlined(i))) {
+    return ComposedView::identity(e_.slot(i), i.shape.dims);
   }
   TESSERA_CHECK(is_view(i), i.name + " can't be read through");
   ComposedView out;
@@ -286,7 +280,7 @@ Value Loop::read(DType t, ComposedView m) {
     const bool one = m.dims.empty() && count_ == 1;
     const int n = add_input(SlotId(p.input));
     // Element k of the result may go where element k was, if the source ends there too.
-    const std::int64_t bytes = e_->state().plan().slots[std::size_t(p.input)].bytes;
+    const std::int64_t bytes = e_.state().plan().slots[std::size_t(p.input)].bytes;
     if ((dense || one) && fixed && base == first_ && bytes == all_ * std::int64_t(byte_size(t))) {
       contiguous_.push_back(n);
     }
@@ -333,25 +327,24 @@ std::shared_ptr<const LoopExpr> Loop::program(Value v) {
 }
 
 void Loop::finish(const ir::Instruction& root, std::shared_ptr<const LoopExpr> made) {
-  store(root, std::move(made), e_->result(root));
-  e_->name_step(computed_);
+  store(root, std::move(made), e_.result(root));
+  e_.name_step(computed_);
 }
 
 void Loop::store(const ir::Instruction& of, std::shared_ptr<const LoopExpr> made, SlotId to) {
   std::vector<runtime::KernelTask::Reuse> reuse;
   for (const int k : contiguous_) reuse.push_back({k, 0, false, false});
-  const runtime::Plan& plan = e_->state().plan();
+  const runtime::Plan& plan = e_.state().plan();
   // A device's part of what is read next may still be in a cache, a result's parts are not.
   const std::int64_t apart =
-      e_->is_result(of) ? plan.classes[std::size_t(plan.slots[std::size_t(to)].classes)].count()
-                        : 1;
+      e_.is_result(of) ? plan.classes[std::size_t(plan.slots[std::size_t(to)].classes)].count() : 1;
   KernelDescriptor kernel = loop_kernel(made, count_, inputs_.size(), apart);
-  std::vector<bool> shared = shared_inputs(*made, count_, e_->byte_counts(inputs_));
+  std::vector<bool> shared = shared_inputs(*made, count_, e_.byte_counts(inputs_));
   if (made->only_source >= 0) {
     for (const int k : contiguous_) shared[std::size_t(k)] = true;
   }
   kernel.access = Accesses::by_units(std::move(shared));
-  e_->task(of, std::move(kernel), inputs_, {to}, std::move(reuse));
+  e_.task(of, std::move(kernel), inputs_, {to}, std::move(reuse));
 }
 
 namespace {

@@ -87,7 +87,7 @@ double time_of_moved(Emitter& e, const ir::Instruction& i,
                      std::set<const ir::Instruction*>* counted) {
   if (!counted->insert(&i).second) return 0;
   if (e.splat(i) || e.facts(i).known || !e.inlined(i)) return 0;
-  if (i.is(Opcode::iota) || i.is(Opcode::gather) || e.fuses_producers(i) || e.is_part(i)) {
+  if (i.is(Opcode::iota) || i.is(Opcode::gather) || e.fuses_producers(i)) {
     return kNever;
   }
   // What has padding or starts, or is put together, has no one place in a row.
@@ -115,17 +115,6 @@ double time_of_moved(Emitter& e, const ir::Instruction& i,
   return sum;
 }
 
-/// Calls f with what makes a part, and with the root of that.
-template <class F>
-auto with_part(Emitter** e, const ir::Instruction& part, F&& f) {
-  if (!(*e)->is_part(part)) return f(part);
-  Emitter body(*e, part, Emitter::Body::part);
-  Emitter* const outer = std::exchange(*e, &body);
-  auto out = f(*part.called().at(0)->root());
-  *e = outer;
-  return out;
-}
-
 }  // namespace
 
 /// Rows are short, and making every part for each element of one takes less than putting what is
@@ -138,10 +127,8 @@ bool Loop::can_select(const ir::Instruction& concatenate, int stack) {
   if (row_from(dims, place_of(concatenate, order)) >= kLongRow) return false;
   double nanoseconds = 0;
   for (const ir::Instruction* o : concatenate.operands()) {
-    nanoseconds += with_part(&e_, *o, [&](const ir::Instruction& root) {
-      std::set<const ir::Instruction*> counted;
-      return time_of_moved(*e_, root, &counted);
-    });
+    std::set<const ir::Instruction*> counted;
+    nanoseconds += time_of_moved(e_, *o, &counted);
   }
   return nanoseconds * time_of_code(true) <= kMostNanoseconds;
 }
@@ -149,8 +136,7 @@ bool Loop::can_select(const ir::Instruction& concatenate, int stack) {
 /// The parts of a concatenation share no values: in a fused program each has its own.
 Value Loop::value_of_part(const ir::Instruction& part, int frame) {
   auto others = std::exchange(values_, {});
-  const Value made =
-      with_part(&e_, part, [&](const ir::Instruction& root) { return value(root, frame); });
+  const Value made = value(part, frame);
   values_ = std::move(others);
   return made;
 }
@@ -174,7 +160,7 @@ Value Loop::selected(const ir::Instruction& concatenate, int stack) {
 }
 
 Loop::Loop(Emitter& e, const Dims& dims, const Segment& segment)
-    : e_(&e),
+    : e_(e),
       count_(element_count(dims) / dims[segment.dim] * segment.size()),
       first_(row_from(dims, std::int64_t(segment.dim)) / dims[segment.dim] * segment.begin),
       all_(element_count(dims)),
@@ -208,7 +194,7 @@ bool Loop::by_segments(const ir::Instruction& root, std::size_t dim,
   double nanoseconds = 0;
   std::int64_t begin = 0;
   for (const std::int64_t end : ends) {
-    Loop loop(*e_, root.shape.dims, Segment{dim, begin, end});
+    Loop loop(e_, root.shape.dims, Segment{dim, begin, end});
     begin = end;
     const Value v = loop.operation(root);
     if (!loop.fits_) return false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/contains.h"
 #include "src/codegen/custom_calls/call_kernel.h"
 #include "src/codegen/kernel_families.h"
 #include "src/codegen/kernels/kernel_key.h"
@@ -51,29 +52,8 @@ Emitter::Emitter(PlanState* state, const ir::Computation& computation,
       computation_(computation),
       facts_(facts),
       block_(block),
-      slots_(computation.instructions().size()),
-      trial_(state->trial == nullptr ? nullptr : &state->trial->runs.at(&facts)) {}
-
-Emitter::Emitter(Emitter* caller, const ir::Instruction& fusion, Body body)
-    : Emitter(caller->state_, *fusion.called().at(0), caller->called_facts(fusion, 0),
-              caller->block_) {
-  caller_ = caller;
-  fusion_ = &fusion;
-  body_ = body;
-}
-
-bool Emitter::inlined(const ir::Instruction& i) const {
-  if (trial_ != nullptr) return trial_->inlined[std::size_t(i.index)];
-  if (fusion_ == nullptr || i.is(Opcode::parameter)) return false;
-  return body_ == Body::part || &i != computation_.root();
-}
-
-bool Emitter::fuses_producers(const ir::Instruction& i) const {
-  if (trial_ != nullptr) return trial_->fuses_producers[std::size_t(i.index)];
-  if (!i.is(Opcode::concatenate) && !i.is(Opcode::gather)) return false;
-  return std::any_of(i.operands().begin(), i.operands().end(),
-                     [&](const ir::Instruction* o) { return is_part(*o); });
-}
+      fusion_(state->fusions->runs.at(&facts)),
+      slots_(computation.instructions().size()) {}
 
 bool Emitter::is_loop(const ir::Instruction& i) const {
   return is_loop_op(i) || fuses_producers(i);
@@ -84,13 +64,9 @@ const passes::LeafFacts& Emitter::facts(const ir::Instruction& i, std::size_t le
 }
 
 bool Emitter::is_result(const ir::Instruction& i) const {
-  const ir::Computation& in = fusion_ == nullptr ? computation_ : caller_->computation_;
-  const ir::Instruction* made = fusion_ == nullptr ? &i : fusion_;
-  if (&in != state_->module->entry()) return false;
-  const ir::Instruction* root = in.root();
-  if (root == made) return true;
-  return root->is(Opcode::tuple) && std::find(root->operands().begin(), root->operands().end(),
-                                              made) != root->operands().end();
+  if (&computation_ != state_->module->entry()) return false;
+  const ir::Instruction* root = computation_.root();
+  return root == &i || (root->is(Opcode::tuple) && contains(root->operands(), &i));
 }
 
 std::optional<Literal> Emitter::splat(const ir::Instruction& i, std::size_t leaf) const {
@@ -107,9 +83,6 @@ SlotId Emitter::filled(const ir::Instruction& i, const Shape& shape, const Liter
 }
 
 SlotId Emitter::slot(const ir::Instruction& i, std::size_t leaf) {
-  if (fusion_ != nullptr && i.is(Opcode::parameter)) {
-    return caller_->slot(*fusion_->operand(std::size_t(i.get<ir::ParameterAttrs>().number)));
-  }
   auto& mine = slots_[std::size_t(i.index)];
   const passes::LeafFacts& f = facts(i, leaf);
   if (mine.empty()) mine.assign(leaf_count(i.shape), -1);
@@ -282,13 +255,6 @@ bool Emitter::emit_structure(const ir::Instruction& i) {
       alias(i, {state_->constant(0, {Literal(Shape(DType::u8, {0}))})});
       return true;
     case Opcode::fusion:
-      if (state_->trial == nullptr) {
-        Emitter body(this, i, Body::loop);
-        body.emit(*body.computation_.root());
-        alias(i, body.slots(*body.computation_.root()));
-        return true;
-      }
-      [[fallthrough]];
     case Opcode::call: {
       std::vector<std::vector<SlotId>> parameters;
       for (const ir::Instruction* o : i.operands()) parameters.push_back(slots(*o));

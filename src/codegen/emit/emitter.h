@@ -24,9 +24,7 @@ using runtime::SlotId;
 /// What one module's plan shares.
 struct PlanState {
   const ir::Module* module = nullptr;
-  /// Of a trial: what is decided for the module. Otherwise it is fused already, and each `fusion`
-  /// is one loop.
-  const FusionPlan* trial = nullptr;
+  const FusionPlan* fusions = nullptr;
   BuiltPlan* built = nullptr;
   KernelTable* kernels = nullptr;
   std::map<std::pair<ClassesId, std::string>, SlotId> constants;  ///< by bytes
@@ -45,10 +43,6 @@ class Emitter {
  public:
   Emitter(PlanState* state, const ir::Computation& computation,
           const passes::UniformityFacts& facts, runtime::Block* block);
-  /// The body of a fusion: the root's loop computes all else. That of a fusion in another one's
-  /// body is a part of it, which the root of that one has computed.
-  enum class Body { loop, part };
-  Emitter(Emitter* caller, const ir::Instruction& fusion, Body body);
 
   /// `parameters[i]`: slots of the leaves of parameter i. Returns those of the root.
   std::vector<SlotId> run(const std::vector<std::vector<SlotId>>& parameters);
@@ -82,19 +76,17 @@ class Emitter {
   /// A transposed copy of a leaf; the slot itself if `perm` is empty.
   SlotId transposed(const ir::Instruction& i, SlotId from, const Shape& shape, const Dims& perm);
   SlotId converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to);
-  /// Whether what is made here, or by the fusion whose body this is, is a result of the program.
+  /// Whether it is a result of the program.
   bool is_result(const ir::Instruction& i) const;
   /// Computed in the loops of its users.
-  bool inlined(const ir::Instruction& i) const;
-  /// A fusion in the body of another one.
-  bool is_part(const ir::Instruction& i) const {
-    return fusion_ != nullptr && i.is(ir::Opcode::fusion);
-  }
+  bool inlined(const ir::Instruction& i) const { return fusion_.inlined[std::size_t(i.index)]; }
   /// Whether parts of a concatenation, or the indices of a gather, are computed in its loop.
-  bool fuses_producers(const ir::Instruction& i) const;
+  bool fuses_producers(const ir::Instruction& i) const {
+    return fusion_.fuses_producers[std::size_t(i.index)];
+  }
   /// The order in which an operand that is inlined is made.
   const Dims& operand_order(const ir::Instruction& user, std::size_t operand) const {
-    return trial_->operand_orders.at({user.index, operand});
+    return fusion_.operand_orders.at({user.index, operand});
   }
   const passes::UniformityFacts& called_facts(const ir::Instruction& i, std::size_t k) const {
     return facts_.called.at(i.index).at(k);
@@ -118,12 +110,8 @@ class Emitter {
   const ir::Computation& computation_;
   const passes::UniformityFacts& facts_;
   runtime::Block* block_;
+  const Fusion& fusion_;
   std::vector<std::vector<SlotId>> slots_;
-  const Fusion* trial_ = nullptr;
-  // Of the body of a fusion:
-  Emitter* caller_ = nullptr;
-  const ir::Instruction* fusion_ = nullptr;
-  Body body_ = Body::loop;
 };
 
 /// A loop that turns one type into another; null if there is none.

@@ -28,7 +28,7 @@ class Loop : private ViewScalars {
     shifts,  ///< an array by a few rows or columns, with padding or rows of its own at the ends
   };
   Loop(Emitter& e, const Dims& dims, Chosen chosen = Chosen::nothing)
-      : e_(&e), count_(element_count(dims)), all_(count_), chosen_(chosen) {}
+      : e_(e), count_(element_count(dims)), all_(count_), chosen_(chosen) {}
   /// Some places of one dim.
   struct Segment {
     std::size_t dim = 0;
@@ -103,10 +103,10 @@ class Loop : private ViewScalars {
   int push(int parent, const ir::Instruction& view, std::size_t operand = 0);
   int push(const Dims& order);
   int push(const Segment& segment);
-  int input(const ir::Instruction& scalar) override { return e_->slot(scalar); }
+  int input(const ir::Instruction& scalar) override { return e_.slot(scalar); }
   int add_input(SlotId slot);
 
-  Emitter* e_;
+  Emitter& e_;
   std::int64_t count_;
   std::int64_t first_ = 0, all_;  ///< of a segment: where it stands, and in how many elements
   std::optional<Segment> segment_;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies a program, with a computation of its own for what each loop computes.
+// Copies a program, with a computation of its own for what each loop computes, or without.
 #include "src/codegen/fusion/fused_module.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "src/base/check.h"
 #include "src/codegen/fusion/fusion_body.h"
+#include "src/ir/cloner.h"
 #include "src/ir/opcode.h"
 
 namespace tessera::codegen {
@@ -46,58 +46,24 @@ void take_transposed(Instruction* user, std::size_t k, const Dims& order) {
 /// One computation, as it is run from one place.
 class ComputationFuser {
  public:
-  ComputationFuser(FusedProgram* program, const Computation& source, const UniformityFacts& facts,
-                   UniformityFacts* made)
+  ComputationFuser(FusedProgram* program, const Computation& source, const UniformityFacts& facts)
       : program_(*program),
         source_{source, facts, program->plan.runs.at(&facts)},
-        builder_(program->module->add_computation(source.name()), made),
+        target_(program->module->add_computation(source.name())),
         copies_(source.instructions().size()) {}
 
+  /// Bodies have constants of their own: those of the program may be of no more use.
   Computation* run() {
     for (const auto& i : source_.computation.instructions()) {
-      if (source_.inlined(*i)) continue;
-      if (!i->is(Opcode::parameter) && is_compile_time_constant(*i, source_.leaves(*i))) continue;
-      copy_of(*i);
+      if (!source_.inlined(*i)) copies_[std::size_t(i->index)] = make(*i);
     }
-    builder_.target()->set_root(copy_of(*source_.computation.root()));
-    return builder_.target();
+    target_->set_root(copy_of(*source_.computation.root()));
+    target_->remove_dead();
+    return target_;
   }
 
  private:
-  static std::size_t at(const Instruction& i) { return std::size_t(i.index); }
-
-  Instruction* copy_of(const Instruction& i) {
-    Instruction*& copy = copies_[at(i)];
-    if (copy == nullptr) {
-      for (const std::int64_t n : missing(i)) {
-        copies_[std::size_t(n)] = make(*source_.computation.instructions()[std::size_t(n)]);
-      }
-      copy = make(i);
-    }
-    return copy;
-  }
-  /// What is made when used and now is, in order: chains of it may be long. Bodies have constants
-  /// of their own.
-  std::set<std::int64_t> missing(const Instruction& i) const {
-    std::set<std::int64_t> seen, out;
-    const bool fuses = std::any_of(i.operands().begin(), i.operands().end(),
-                                   [&](const Instruction* o) { return source_.inlined(*o); });
-    std::vector<const Instruction*> pending = {&i};
-    while (!pending.empty()) {
-      const Instruction& user = *pending.back();
-      pending.pop_back();
-      for (const Instruction* o : user.operands()) {
-        if (copies_[at(*o)] != nullptr) continue;
-        if ((fuses || &user != &i) && o->shape.is_array() && splat_element(source_.leaves(*o)[0])) {
-          continue;
-        }
-        if (!seen.insert(o->index).second) continue;
-        if (!source_.inlined(*o)) out.insert(o->index);
-        pending.push_back(o);
-      }
-    }
-    return out;
-  }
+  Instruction* copy_of(const Instruction& i) const { return copies_[std::size_t(i.index)]; }
 
   Instruction* make(const Instruction& i) {
     bool fuses = false, reorders = false;
@@ -131,25 +97,21 @@ class ComputationFuser {
 
   Instruction* add_with_called(const Instruction& i, std::unique_ptr<Instruction> copy) {
     const auto called = source_.facts.called.find(i.index);
-    std::vector<UniformityFacts> made;
     for (std::size_t k = 0; k < i.called().size(); ++k) {
-      if (called == source_.facts.called.end()) {
-        copy->add_called(program_.function(*i.called()[k]));
-        continue;
-      }
-      made.emplace_back();
-      ComputationFuser inner(&program_, *i.called()[k], called->second.at(k), &made.back());
-      copy->add_called(inner.run());
+      const Computation& of = *i.called(k);
+      copy->add_called(called == source_.facts.called.end()
+                           ? program_.function(of)
+                           : ComputationFuser(&program_, of, called->second.at(k)).run());
     }
-    Instruction* out = builder_.add(std::move(copy), source_.leaves(i));
-    if (!made.empty()) builder_.facts().called[out->index] = std::move(made);
-    return out;
+    return target_->add(std::move(copy));
   }
 
   Instruction* fusion(const Instruction& root) {
     FusionBody body(&program_, source_, root.opcode);
     body.add(root);
-    return call(&body, root);
+    Instruction* out = call(&body, root.metadata);
+    out->sharding = root.sharding;
+    return out;
   }
 
   Instruction* with_operands_in_order(const Instruction& i) {
@@ -167,15 +129,12 @@ class ComputationFuser {
         FusionBody body(&program_, source_, Opcode::transpose);
         body.add(o);
         body.transpose(*order, i);
-        ir::InstructionData as;
-        as.metadata = i.metadata;
-        operands.push_back(call(&body, as));
+        operands.push_back(call(&body, i.metadata));
       } else {
         operands.push_back(copy_of(o));
         if (all == nullptr || 2 * k >= i.operands().size()) continue;
         order = all;
-        operands.back() = builder_.add(transpose_of(operands.back(), *all, *i.metadata),
-                                       {{source_.leaves(o).at(0).classes, nullptr}});
+        operands.back() = add_transpose(operands.back(), *all, i);
       }
       take_transposed(copy.get(), k, *order);
     }
@@ -183,36 +142,103 @@ class ComputationFuser {
     return add_with_called(i, std::move(copy));
   }
 
-  Instruction* call(FusionBody* body, const ir::InstructionData& as) {
+  Instruction* call(FusionBody* body, const Cow<ir::Metadata>& metadata) {
     std::vector<Instruction*> operands;
     for (const Instruction* o : body->parameters()) operands.push_back(copy_of(*o));
-    return body->call(&builder_, std::move(operands), as);
+    return body->call(target_, std::move(operands), metadata);
   }
 
   FusedProgram& program_;
   const FusionSource source_;
-  FactsBuilder builder_;
+  Computation* target_;
   std::vector<Instruction*> copies_;  ///< by index in the source
+};
+
+/// Without computations.
+std::unique_ptr<ir::Module> empty_copy(const ir::Module& module) {
+  auto out = std::make_unique<ir::Module>(module.name);
+  out->num_partitions = module.num_partitions;
+  out->replica_count = module.replica_count;
+  out->mesh = module.mesh;
+  out->last_channel_id = module.last_channel_id;
+  out->input_output_alias = module.input_output_alias;
+  out->buffer_donor = module.buffer_donor;
+  out->frontend_attributes = module.frontend_attributes;
+  out->other = module.other;
+  return out;
+}
+
+/// Writes out what fusions compute where they stand.
+class Unfuser {
+ public:
+  explicit Unfuser(UnfusedModule* out) : out_(*out) {}
+
+  Computation* copy(const Computation& source) {
+    Computation*& made = copies_[&source];
+    if (made == nullptr) {
+      made = out_.module->add_computation(source.name());
+      made->set_root(append(source, nullptr, made, &out_.fusions[made]));
+    }
+    return made;
+  }
+
+ private:
+  static bool is_fusion(const Instruction* i) { return i->is(ir::Opcode::fusion); }
+
+  /// `arguments`: those of a fusion; null: none called it.
+  Instruction* append(const Computation& source, const std::vector<Instruction*>* arguments,
+                      Computation* target, Fusion* decided) {
+    ir::Cloner cloner(source, target, {.callees = &copies_, .default_metadata = {}});
+    if (arguments != nullptr) cloner.map_parameters(*arguments);
+    for (const auto& i : source.instructions()) {
+      if (cloner.has(i.get())) continue;
+      if (is_fusion(i.get())) {
+        std::vector<Instruction*> operands = i->operands();
+        for (Instruction*& o : operands) o = cloner[o];
+        Instruction* root = append(*i->called(0), &operands, target, decided);
+        root->sharding = i->sharding;
+        decided->inlined[std::size_t(root->index)] = arguments != nullptr;
+        cloner.map(i.get(), root);
+        continue;
+      }
+      for (const Computation* c : i->called()) copy(*c);
+      cloner.clone(*i);
+      decided->inlined.push_back(arguments != nullptr);
+      decided->fuses_producers.push_back(
+          arguments != nullptr &&
+          std::any_of(i->operands().begin(), i->operands().end(), is_fusion));
+    }
+    return cloner[source.root()];
+  }
+
+  UnfusedModule& out_;
+  std::unordered_map<const Computation*, Computation*> copies_;
 };
 
 }  // namespace
 
-FusedModule fuse_module(const ir::Module& module, const UniformityFacts& facts,
-                        const FusionPlan& plan) {
-  FusedModule out;
-  out.module = std::make_unique<ir::Module>(module.name);
-  ir::Module& made = *out.module;
-  made.num_partitions = module.num_partitions;
-  made.replica_count = module.replica_count;
-  made.mesh = module.mesh;
-  made.last_channel_id = module.last_channel_id;
-  made.input_output_alias = module.input_output_alias;
-  made.buffer_donor = module.buffer_donor;
-  made.frontend_attributes = module.frontend_attributes;
-  made.other = module.other;
-  FusedProgram program{&made, plan};
-  made.set_entry(ComputationFuser(&program, *module.entry(), facts, &out.facts).run());
-  made.remove_dead_computations();
+std::unique_ptr<ir::Module> fuse_module(const ir::Module& module, const UniformityFacts& facts,
+                                        const FusionPlan& plan) {
+  std::unique_ptr<ir::Module> made = empty_copy(module);
+  FusedProgram program{made.get(), plan};
+  made->set_entry(ComputationFuser(&program, *module.entry(), facts).run());
+  made->remove_dead_computations();
+  return made;
+}
+
+UnfusedModule unfuse_module(const ir::Module& fused) {
+  UnfusedModule out;
+  out.module = empty_copy(fused);
+  out.module->set_entry(Unfuser(&out).copy(*fused.entry()));
+  return out;
+}
+
+FusionPlan UnfusedModule::plan(const passes::UniformityFacts& facts) const {
+  FusionPlan out;
+  for_each_run(*module->entry(), facts,
+               [&](const Computation& c, const passes::UniformityFacts& run) {
+                 out.runs[&run] = fusions.at(&c);
+               });
   return out;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <unordered_map>
 
 #include "src/codegen/fusion/fusion.h"
 #include "src/ir/module.h"
@@ -30,13 +31,21 @@ namespace tessera::codegen {
 ///
 /// What a dot, convolution or reduction takes in another order is a fusion that ends in a
 /// transpose.
-struct FusedModule {
-  std::unique_ptr<ir::Module> module;
-  passes::UniformityFacts facts;  ///< of its entry
-};
-
+///
 /// Fusions that the module itself has become calls.
-FusedModule fuse_module(const ir::Module& module, const passes::UniformityFacts& facts,
-                        const FusionPlan& plan);
+std::unique_ptr<ir::Module> fuse_module(const ir::Module& module,
+                                        const passes::UniformityFacts& facts,
+                                        const FusionPlan& plan);
+
+/// What a module says that `fuse_module` made: the program, and what is decided for it. What
+/// several bodies compute the program does as often.
+struct UnfusedModule {
+  std::unique_ptr<ir::Module> module;
+  std::unordered_map<const ir::Computation*, Fusion> fusions;  // looked up, never walked
+
+  /// `facts`: of the module's entry.
+  FusionPlan plan(const passes::UniformityFacts& facts) const;
+};
+UnfusedModule unfuse_module(const ir::Module& fused);
 
 }  // namespace tessera::codegen

@@ -484,17 +484,12 @@ std::optional<Literal> splat_element(const passes::LeafFacts& facts) {
 }
 
 FusionPlanner::FusionPlanner(const ir::Module& module, const passes::UniformityFacts& facts) {
-  add(*module.entry(), facts);
+  for_each_run(*module.entry(), facts,
+               [&](const ir::Computation& c, const passes::UniformityFacts& run) {
+                 surveys_.push_back(std::make_unique<Survey>(c, run));
+               });
 }
 FusionPlanner::~FusionPlanner() = default;
-
-void FusionPlanner::add(const ir::Computation& computation, const passes::UniformityFacts& facts) {
-  surveys_.push_back(std::make_unique<Survey>(computation, facts));
-  for (const auto& [index, called] : facts.called) {
-    const Instruction& i = *computation.instructions()[std::size_t(index)];
-    for (std::size_t k = 0; k < called.size(); ++k) add(*i.called().at(k), called[k]);
-  }
-}
 
 FusionPlan FusionPlanner::plan(const FusionOptions& options) {
   FusionPlan out;

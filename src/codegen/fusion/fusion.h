@@ -71,6 +71,16 @@ struct FusionPlan {
   FusionOptions mattered = FusionOptions::none();
 };
 
+/// Calls f with each computation as it is run from one place, and its facts.
+template <class F>
+void for_each_run(const ir::Computation& c, const passes::UniformityFacts& facts, const F& f) {
+  f(c, facts);
+  for (const auto& [index, called] : facts.called) {
+    const ir::Instruction& i = *c.instructions()[std::size_t(index)];
+    for (std::size_t k = 0; k < called.size(); ++k) for_each_run(*i.called(k), called[k], f);
+  }
+}
+
 /// Decides for one program with any options; what they have in common is found once.
 class FusionPlanner {
  public:
@@ -82,8 +92,6 @@ class FusionPlanner {
   struct Survey;  ///< of one computation
 
  private:
-  void add(const ir::Computation& computation, const passes::UniformityFacts& facts);
-
   std::vector<std::unique_ptr<Survey>> surveys_;
 };
 

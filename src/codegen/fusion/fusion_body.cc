@@ -6,15 +6,15 @@
 
 #include "src/base/check.h"
 #include "src/codegen/kernels/loops/loop_expr.h"
-#include "src/codegen/kernels/moves/composed_view.h"
+#include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
 
+using ir::Computation;
 using ir::Instruction;
 using ir::Opcode;
-using passes::LeafFacts;
 
-ir::Computation* FusedProgram::function(const ir::Computation& of) {
+Computation* FusedProgram::function(const Computation& of) {
   auto [it, added] = functions.try_emplace(&of, nullptr);
   if (added) it->second = module->import(of);
   return it->second;
@@ -24,23 +24,16 @@ std::unique_ptr<Instruction> bare_copy(const Instruction& i) {
   return std::make_unique<Instruction>(static_cast<const ir::InstructionData&>(i));
 }
 
-std::unique_ptr<Instruction> transpose_of(Instruction* operand, const Dims& order,
-                                          const ir::Metadata& metadata) {
-  auto out = std::make_unique<Instruction>();
-  out->opcode = Opcode::transpose;
-  out->metadata = metadata;
-  out->shape = transposed(operand->shape, order);
-  out->attrs = ir::DimensionsAttrs{order};
-  out->set_operands({operand});
-  return out;
+Instruction* add_transpose(Instruction* of, const Dims& order, const Instruction& user) {
+  ir::Builder b(of->parent);
+  b.metadata = user.metadata;
+  return b.transpose(of, order);
 }
 
 FusionBody::FusionBody(FusedProgram* program, const FusionSource& source, Opcode root)
     : program_(*program),
       source_(source),
-      facts_(std::make_unique<passes::UniformityFacts>()),
-      builder_(program->module->add_computation("fused_" + std::string(ir::name(root))),
-               facts_.get()) {}
+      target_(program->module->add_computation("fused_" + std::string(ir::name(root)))) {}
 
 Instruction* FusionBody::add(const Instruction& root) {
   std::set<std::int64_t> members = {root.index};
@@ -48,33 +41,26 @@ Instruction* FusionBody::add(const Instruction& root) {
   for (const std::int64_t n : members)
     add_copy(*source_.computation.instructions()[std::size_t(n)]);
   Instruction* made = copies_.at(&root);
-  builder_.target()->set_root(made);
+  target_->set_root(made);
   return made;
 }
 
 void FusionBody::transpose(const Dims& order, const Instruction& user) {
-  Instruction* last = builder_.target()->root();
-  const LeafFacts& leaf = facts_->leaves[std::size_t(last->index)].at(0);
-  std::vector<LeafFacts> made = {{leaf.classes, nullptr}};
-  builder_.target()->set_root(
-      builder_.add(transpose_of(last, order, *user.metadata), std::move(made)));
+  target_->set_root(add_transpose(target_->root(), order, user));
 }
 
-Instruction* FusionBody::call(FactsBuilder* caller, std::vector<Instruction*> operands,
-                              const ir::InstructionData& as) {
-  const Instruction& root = *builder_.target()->root();
+Instruction* FusionBody::call(Computation* caller, std::vector<Instruction*> operands,
+                              const Cow<ir::Metadata>& metadata) const {
+  const Instruction& root = *target_->root();
   const bool folds = root.is(Opcode::reduce) || root.is(Opcode::reduce_window);
   auto made = std::make_unique<Instruction>();
   made->opcode = Opcode::fusion;
   made->shape = root.shape;
-  made->metadata = as.metadata;
-  made->sharding = as.sharding;
+  made->metadata = metadata;
   made->attrs = ir::TextAttrs{{{"kind", folds ? "kInput" : "kLoop"}}};
-  made->add_called(builder_.target());
+  made->add_called(target_);
   made->set_operands(std::move(operands));
-  Instruction* out = caller->add(std::move(made), facts_->leaves[std::size_t(root.index)]);
-  caller->facts().called[out->index].push_back(std::move(*facts_));
-  return out;
+  return caller->add(std::move(made));
 }
 
 void FusionBody::collect(const Instruction& user, std::set<std::int64_t>* members) const {
@@ -96,8 +82,8 @@ void FusionBody::add_copy(const Instruction& i) {
   auto copy = bare_copy(i);
   copy->sharding.clear();
   copy->set_operands(std::move(operands));
-  for (const ir::Computation* c : i.called()) copy->add_called(program_.function(*c));
-  copies_[&i] = builder_.add(std::move(copy), source_.leaves(i));
+  for (const Computation* c : i.called()) copy->add_called(program_.function(*c));
+  copies_[&i] = target_->add(std::move(copy));
 }
 
 Instruction* FusionBody::operand(const Instruction& user, std::size_t k) {
@@ -112,26 +98,15 @@ Instruction* FusionBody::operand(const Instruction& user, std::size_t k) {
 Instruction* FusionBody::splat(const Instruction& of, const Literal& element) {
   auto [it, added] = splats_.try_emplace(&of, nullptr);
   if (!added) return it->second;
-  LeafFacts facts = source_.leaves(of)[0];
-  LeafFacts of_element = facts;
-  of_element.known = std::make_shared<const std::vector<Literal>>(std::vector<Literal>{element});
-  auto constant = std::make_unique<Instruction>();
-  constant->opcode = Opcode::constant;
-  constant->shape = element.shape();
-  constant->attrs = ir::ConstantAttrs{element};
-  auto broadcast = std::make_unique<Instruction>();
-  broadcast->opcode = Opcode::broadcast;
-  broadcast->shape = of.shape;
-  broadcast->attrs = ir::DimensionsAttrs{};
-  broadcast->set_operands({builder_.add(std::move(constant), {of_element})});
-  it->second = builder_.add(std::move(broadcast), {facts});
+  ir::Builder b(target_);
+  it->second = b.splat(b.constant(element), of.shape.dims);
   return it->second;
 }
 
 Instruction* FusionBody::in_memory(const Instruction& o) {
   auto [it, added] = read_.try_emplace(&o, nullptr);
   if (!added) return it->second;
-  const std::vector<LeafFacts>& leaves = source_.leaves(o);
+  const std::vector<passes::LeafFacts>& leaves = source_.leaves(o);
   TESSERA_CHECK(leaves.size() == 1 && o.shape.is_array(), o.name + " is read in a loop");
   auto made = std::make_unique<Instruction>();
   made->shape = o.shape;
@@ -146,7 +121,7 @@ Instruction* FusionBody::in_memory(const Instruction& o) {
     made->attrs = ir::ParameterAttrs{std::int64_t(parameters_.size())};
     parameters_.push_back(&o);
   }
-  it->second = builder_.add(std::move(made), leaves);
+  it->second = target_->add(std::move(made));
   return it->second;
 }
 
@@ -157,11 +132,7 @@ Instruction* FusionBody::part(const Instruction& o) {
   body.add(o);
   std::vector<Instruction*> operands;
   for (const Instruction* p : body.parameters()) operands.push_back(in_memory(*p));
-  ir::InstructionData as;
-  as.metadata = o.metadata;
-  Instruction* made = body.call(&builder_, std::move(operands), as);
-  parts_[&o] = made;
-  return made;
+  return parts_[&o] = body.call(target_, std::move(operands), o.metadata);
 }
 
 }  // namespace tessera::codegen

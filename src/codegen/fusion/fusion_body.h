@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "src/codegen/fusion/fusion.h"
@@ -15,24 +14,6 @@
 #include "src/passes/analysis/uniformity.h"
 
 namespace tessera::codegen {
-
-/// A computation in the making, with what is known of each of its values.
-class FactsBuilder {
- public:
-  FactsBuilder(ir::Computation* target, passes::UniformityFacts* facts)
-      : target_(target), facts_(facts) {}
-
-  ir::Instruction* add(std::unique_ptr<ir::Instruction> i, std::vector<passes::LeafFacts> leaves) {
-    facts_->leaves.push_back(std::move(leaves));
-    return target_->add(std::move(i));
-  }
-  ir::Computation* target() const { return target_; }
-  passes::UniformityFacts& facts() { return *facts_; }
-
- private:
-  ir::Computation* target_;
-  passes::UniformityFacts* facts_;
-};
 
 /// What all computations of one fused module share.
 struct FusedProgram {
@@ -58,8 +39,8 @@ struct FusionSource {
 
 /// Without operands and callees.
 std::unique_ptr<ir::Instruction> bare_copy(const ir::Instruction& i);
-std::unique_ptr<ir::Instruction> transpose_of(ir::Instruction* operand, const Dims& order,
-                                              const ir::Metadata& metadata);
+/// For a user that takes it in that order.
+ir::Instruction* add_transpose(ir::Instruction* of, const Dims& order, const ir::Instruction& user);
 
 class FusionBody {
  public:
@@ -71,9 +52,9 @@ class FusionBody {
   void transpose(const Dims& order, const ir::Instruction& user);
   /// What the fusion's operands are copies of, by parameter.
   const std::vector<const ir::Instruction*>& parameters() const { return parameters_; }
-  /// The fusion, with these operands. Afterwards the body is of no more use.
-  ir::Instruction* call(FactsBuilder* caller, std::vector<ir::Instruction*> operands,
-                        const ir::InstructionData& as);
+  /// The fusion, with these operands.
+  ir::Instruction* call(ir::Computation* caller, std::vector<ir::Instruction*> operands,
+                        const Cow<ir::Metadata>& metadata) const;
 
  private:
   using Copies = std::unordered_map<const ir::Instruction*, ir::Instruction*>;
@@ -90,8 +71,7 @@ class FusionBody {
 
   FusedProgram& program_;
   const FusionSource& source_;
-  std::unique_ptr<passes::UniformityFacts> facts_;
-  FactsBuilder builder_;
+  ir::Computation* target_;
   Copies copies_, read_, splats_, parts_;  // looked up, never walked
   std::vector<const ir::Instruction*> parameters_;
 };

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string>
 
-#include "src/base/check.h"
 #include "src/base/contains.h"
 #include "src/codegen/emit/emitter.h"
 #include "src/codegen/fusion/fused_module.h"
@@ -57,20 +55,27 @@ void tile(BuiltPlan* built, KernelTable* kernels, bool remake) {
   }
 }
 
-/// `trial`: null for a module that is fused already. `remake`: large arrays that chains would
-/// materialise for later steps are rematerialised there.
-BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
-                const passes::ClassesTable& table, KernelTable* kernels, const FusionPlan* trial,
-                bool remake = false) {
+/// What is known of a program before ways to run it are tried.
+struct Analysis {
+  Analysis(const ir::Module& module, std::int64_t devices)
+      : table(devices), facts(passes::analyze_uniformity(module, &table)) {}
+
+  passes::ClassesTable table;
+  const passes::UniformityFacts facts;
+};
+
+/// `remake`: large arrays that chains would materialise for later steps are rematerialised there.
+BuiltPlan build(const ir::Module& module, const Analysis& known, const FusionPlan& fusions,
+                KernelTable* kernels, bool remake) {
   BuiltPlan built;
   PlanState state;
   state.module = &module;
-  state.trial = trial;
+  state.fusions = &fusions;
   state.built = &built;
   state.kernels = kernels;
   runtime::Plan& plan = built.plan;
-  plan.num_devices = table.num_devices();
-  plan.classes = table.list();
+  plan.num_devices = known.table.num_devices();
+  plan.classes = known.table.list();
   const ir::Computation& entry = *module.entry();
   std::vector<std::vector<SlotId>> parameters;
   std::vector<MemoryKind> memory;
@@ -78,14 +83,14 @@ BuiltPlan build(const ir::Module& module, const passes::UniformityFacts& facts,
     std::vector<SlotId> slots;
     const std::vector<Shape> leaves = flatten(p->shape);
     for (std::size_t k = 0; k < leaves.size(); ++k) {
-      slots.push_back(
-          state.add_slot(leaves[k].byte_count(), facts.leaves[std::size_t(p->index)][k].classes));
+      slots.push_back(state.add_slot(leaves[k].byte_count(),
+                                     known.facts.leaves[std::size_t(p->index)][k].classes));
       plan.parameters.push_back(slots.back());
       memory.push_back(ir::memory_of_parameter(*p));
     }
     parameters.push_back(std::move(slots));
   }
-  Emitter emitter(&state, entry, facts, &plan.entry);
+  Emitter emitter(&state, entry, known.facts, &plan.entry);
   plan.results = emitter.run(parameters);
   assign_memory(&plan, memory);
   merge_all_gathers(&plan);
@@ -119,33 +124,6 @@ std::int64_t least_bytes(const runtime::Plan& plan) {
   return out;
 }
 
-/// What is known of a program before ways to run it are tried.
-struct Analysis {
-  Analysis(const ir::Module& module, std::int64_t devices)
-      : table(devices), facts(passes::analyze_uniformity(module, &table)) {}
-
-  passes::ClassesTable table;
-  const passes::UniformityFacts facts;
-};
-
-/// The program with these fusions as instructions, which has the kernels of its plan.
-std::unique_ptr<ir::Module> fused_as_decided(const ir::Module& module, const Analysis& of,
-                                             const FusionPlan& decided) {
-  FusedModule fused = fuse_module(module, of.facts, decided);
-  KernelTable kernels;
-  const BuiltPlan want = build(module, of.facts, of.table, &kernels, &decided),
-                  got = build(*fused.module, fused.facts, of.table, &kernels, nullptr);
-  // What they read of their operands may be known better of the fused program.
-  const auto by_key = [&](const BuiltPlan& built) {
-    std::map<std::string, int> runs;
-    for (const auto& [kernel, count] : built.kernels) runs[kernels.at(kernel).key] += count;
-    return runs;
-  };
-  TESSERA_CHECK(by_key(got) == by_key(want),
-                "the fusions of " + module.name + " are not those of its plan");
-  return std::move(fused.module);
-}
-
 /// Ways to run a program: decided and measured, each without making the module that has its
 /// fusions.
 class Trials {
@@ -161,7 +139,7 @@ class Trials {
     best_.built = build_way(decided_);
     if (decided_.mattered.any() || best_.built.could_rematerialize_rows) compare();
     best_.fused = [module = &module_, known = known_, decided = std::move(decided_)] {
-      return fused_as_decided(*module, *known, decided);
+      return fuse_module(*module, known->facts, decided);
     };
     return std::move(best_);
   }
@@ -182,7 +160,7 @@ class Trials {
   }
 
   BuiltPlan build_way(const FusionPlan& decided, bool remake = false) {
-    return build(module_, known_->facts, known_->table, &best_.kernels, &decided, remake);
+    return build(module_, *known_, decided, &best_.kernels, remake);
   }
 
   bool attempt(const FusionOptions& options, double worth, double most_slower) {
@@ -271,9 +249,9 @@ PlannedProgram plan_program(const ir::Module& module) {
 
 PlannedProgram plan_fused_program(const ir::Module& fused, bool remakes) {
   PlannedProgram out;
-  passes::ClassesTable table(fused.num_partitions);
-  const passes::UniformityFacts facts = passes::analyze_uniformity(fused, &table);
-  out.built = build(fused, facts, table, &out.kernels, nullptr, remakes);
+  const UnfusedModule given = unfuse_module(fused);
+  const Analysis known(*given.module, fused.num_partitions);
+  out.built = build(*given.module, known, given.plan(known.facts), &out.kernels, remakes);
   return out;
 }
 

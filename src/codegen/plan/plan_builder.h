@@ -17,8 +17,7 @@ struct PlannedProgram {
   BuiltPlan built;
   KernelTable kernels;
   /// Makes the program that it is the plan of, with its fusions as instructions, each of them one
-  /// loop; from the module that was planned, which must still be there. Both have the same kernels
-  /// (InternalError if not). Null if fusions were given.
+  /// loop; from the module that was planned, which must still be there. Null if fusions were given.
   std::function<std::unique_ptr<ir::Module>()> fused;
   bool remakes = false;  ///< it makes again what its chains would hold for others
 };
