@@ -17,6 +17,8 @@ namespace {
 constexpr std::int64_t kMostBytes = 16 << 10;
 /// Products of one matrix: of more of them others make as much, or more, of the machine.
 constexpr double kMostProducts = 2e5;
+/// Any number of rows by so small a matrix, whose rows fill half a vector, goes as fast.
+constexpr std::int64_t kAnyRowsBytes = 4 << 10, kAnyRowsLine = 32;
 
 /// Of a line at most.
 constexpr int kVectorsOfLine = 8;
@@ -78,20 +80,22 @@ struct SmallTiles {
   template <int vectors, bool many_registers>
   static TESSERA_INLINE void rows(TileJob<T> t, std::int64_t m) {
     constexpr int kMost = most_rows(vectors, many_registers);
-    const auto next = [&](int rows) __attribute__((always_inline)) {
-      t.a += rows * t.a_row;
-      t.c += rows * t.c_row;
-      m -= rows;
-    };
-    for (; m >= kMost; next(kMost)) tile<kMost, vectors>(t);
-    if constexpr (kMost > 4) {
-      if (m >= 4) tile<4, vectors>(t), next(4);
+    for (; m >= kMost; m -= kMost) tile_and_next<kMost, vectors>(&t);
+    if (kMost > 4 && m >= 4) {
+      tile_and_next<4, vectors>(&t);
+      m -= 4;
     }
-    if (m >= 2) tile<2, vectors>(t), next(2);
-    if (m >= 1) tile<1, vectors>(t);
+    if (m >= 2) tile_and_next<2, vectors>(&t);
+    if (m % 2 == 1) tile<1, vectors>(t);
+  }
+  template <int rows, int vectors>
+  static TESSERA_INLINE void tile_and_next(TileJob<T>* t) {
+    tile<rows, vectors>(*t);
+    t->a += rows * t->a_row;
+    t->c += rows * t->c_row;
   }
 
-  /// Columns [from, from + columns) of b as rows of whole vectors.
+  /// Columns of b from `b` on as rows of whole vectors.
   static TESSERA_INLINE void pack(const SmallGemm<T>& g, const T* b, std::int64_t columns,
                                   std::int64_t width, T* to) {
     std::int64_t n = 0;
@@ -278,7 +282,9 @@ template void small_lines(const SmallLines<float>&);
 template void small_lines(const SmallLines<double>&);
 
 bool small_gemm_pays(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t element_bytes) {
-  return n * k * element_bytes <= kMostBytes && double(m) * double(n) * double(k) <= kMostProducts;
+  const std::int64_t bytes = n * k * element_bytes;
+  return bytes <= kMostBytes && (double(m) * double(n) * double(k) <= kMostProducts ||
+                                 (bytes <= kAnyRowsBytes && n * element_bytes >= kAnyRowsLine));
 }
 bool small_lines_pay(std::int64_t k, std::int64_t element_bytes) {
   return k * element_bytes <= kVectorsOfLine * version_for_machine(16, 32, 32);

@@ -87,6 +87,18 @@ struct Combined {
     for (int v = 0; v < vectors; ++v) H::store(to + v * H::kLanes, held[v]);
   }
 
+  /// One by one.
+  static TESSERA_INLINE void each(const WindowTaps& w, T init) {
+    using One = typename Op::template Held<sizeof(V) / H::kLanes>;
+    for (std::int64_t i = 0; i < w.n; ++i) {
+      auto held = One::load(&init);
+      for (std::int64_t t = 0; t < w.count; ++t) {
+        held = Op::combine(held, One::load(reinterpret_cast<const T*>(w.taps[t]) + i));
+      }
+      One::store(reinterpret_cast<T*>(w.out) + i, held);
+    }
+  }
+
   /// Fewer than a vector has lanes.
   static TESSERA_INLINE void few(const WindowTaps& w, V init) {
     V held = init;
@@ -101,6 +113,8 @@ struct Combined {
   }
 
   static TESSERA_INLINE void run(const WindowTaps& w) {
+    constexpr std::int64_t kFew = 2;  // as at the ends of rows
+    if (w.n <= kFew) return each(w, *reinterpret_cast<const T*>(w.init));
     T first[H::kLanes];
     std::fill_n(first, H::kLanes, *reinterpret_cast<const T*>(w.init));
     const V init = H::load(first);
