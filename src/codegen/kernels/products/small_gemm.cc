@@ -16,7 +16,7 @@ namespace {
 /// Of a matrix b: all tiles of a matrix read it from the first cache.
 constexpr std::int64_t kMostBytes = 16 << 10;
 /// Products of one matrix: of more of them others make as much, or more, of the machine.
-constexpr double kMostProducts = 2e5;
+constexpr double kMostProducts = 3e5;
 /// Any number of rows by so small a matrix, whose rows fill half a vector, goes as fast.
 constexpr std::int64_t kAnyRowsBytes = 4 << 10, kAnyRowsLine = 32;
 
