@@ -50,45 +50,15 @@ void copy_plane(std::byte* to, const std::byte* from, std::int64_t rows, std::in
   }
 }
 
-/// Rows of so many bytes as a part of a T at each end, which overlap.
-template <class T>
-void copy_ends(std::byte* to, const std::byte* from, std::int64_t rows, std::size_t bytes,
-               std::int64_t to_row, std::int64_t from_row) {
-  const std::size_t last = bytes - sizeof(T);
-  for (std::int64_t r = 0; r < rows; ++r, to += to_row, from += from_row) {
-    T front, back;
-    std::memcpy(&front, from, sizeof front);
-    std::memcpy(&back, from + last, sizeof back);
-    std::memcpy(to, &front, sizeof front);
-    std::memcpy(to + last, &back, sizeof back);
-  }
-}
-/// Rows of contiguous bytes; of short ones a call for each would take as long as the copy.
-void copy_rows(std::byte* to, const std::byte* from, std::int64_t rows, std::size_t bytes,
-               std::int64_t to_row, std::int64_t from_row) {
-  struct Bytes32 {
-    Bytes16 low, high;
-  };
-  if (bytes > 64 || bytes < 4) {
-    for (std::int64_t r = 0; r < rows; ++r)
-      std::memcpy(to + r * to_row, from + r * from_row, bytes);
-  } else if (bytes > 32) {
-    copy_ends<Bytes32>(to, from, rows, bytes, to_row, from_row);
-  } else if (bytes > 16) {
-    copy_ends<Bytes16>(to, from, rows, bytes, to_row, from_row);
-  } else if (bytes > 8) {
-    copy_ends<std::uint64_t>(to, from, rows, bytes, to_row, from_row);
-  } else {
-    copy_ends<std::uint32_t>(to, from, rows, bytes, to_row, from_row);
-  }
-}
-
 void plane(std::byte* to, const std::byte* from, std::int64_t rows, std::int64_t columns,
            std::int64_t to_row, std::int64_t to_column, std::int64_t from_row,
            std::int64_t from_column, std::size_t element) {
   const auto e = std::int64_t(element);
   if (to_column == e && from_column == e) {
-    return copy_rows(to, from, rows, std::size_t(columns) * element, to_row, from_row);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::memcpy(to + r * to_row, from + r * from_row, std::size_t(columns) * element);
+    }
+    return;
   }
   if (to_column == e && from_column == -e && columns > 1 &&
       reverse_row({to, from, columns}, element)) {

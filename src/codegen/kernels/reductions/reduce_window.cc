@@ -53,7 +53,9 @@ class WindowRows {
     rows_.resize(std::size_t(row_) * held_);
     acc_.resize(std::size_t(length_) * held_);
     value_.resize(std::size_t(std::max(length_, row_)) * held_);
-    if (w_.program) made_.resize(std::size_t(row_ * size_));
+    std::int64_t rows = 1;  // that are made for one of the result
+    for (std::size_t d = 0; d < last_ && w_.taps != nullptr; ++d) rows *= w_.window[d].size;
+    if (w_.program) made_.resize(std::size_t(rows * row_ * size_));
     for_each_offset(w_.window[last_], w_.dims[last_], w_.out_dims[last_],
                     [&](const PositionsSeen& s) { seen_.push_back(s); });
     if (w_.taps != nullptr) find_stretches();
@@ -117,22 +119,19 @@ class WindowRows {
     }
   }
 
-  /// The rows of the array that a row of the result sees; what is made of them is `made_`.
+  /// The rows of the array that a row of the result sees, or what is made of them.
   void find_rows(std::int64_t row) {
     lines_.clear();
-    const auto add = [&](std::int64_t base) {
-      lines_.push_back(call_.inputs[0] + (w_.program ? 0 : base * size_));
-      if (!w_.program) return;
-      const std::size_t at = (lines_.size() - 1) * std::size_t(row_ * size_);
-      if (made_.size() < at + std::size_t(row_ * size_))
-        made_.resize(at + std::size_t(row_ * size_));
-      std::byte* outputs[] = {made_.data() + at};
-      w_.program->run(call_.inputs, outputs, base, base + row_, base);
-    };
-    for_each_row_seen(w_, row, &places_, add);
-    for (std::size_t i = 0; w_.program && i < lines_.size(); ++i) {
-      lines_[i] = made_.data() + i * std::size_t(row_ * size_);
-    }
+    std::byte* made = made_.data();
+    for_each_row_seen(w_, row, &places_, [&](std::int64_t base) {
+      if (!w_.program) {
+        lines_.push_back(call_.inputs[0] + base * size_);
+        return;
+      }
+      lines_.push_back(made);
+      w_.program->run(call_.inputs, &made, base, base + row_, base);
+      made += row_ * size_;
+    });
   }
 
   void run_taps(std::int64_t row) {
@@ -288,8 +287,9 @@ bool reduce_window_takes_programs(const ir::Instruction& in) {
 namespace {
 
 /// Whether windows are best combined place by place: of larger ones that overlap, rows are combined
-/// first. Results that are next to each other, or lie within a position, fill vectors.
-bool sees_few(const WindowAttrs& w) {
+/// first. Results that are next to each other, or lie within a position, fill vectors. `is_made`:
+/// the rows are, all of a window at once.
+bool sees_few(const WindowAttrs& w, bool is_made) {
   constexpr std::int64_t kFew = 16, kFilled = 8;
   std::int64_t places = 1;
   for (const WindowDim& d : w.window) {
@@ -297,7 +297,7 @@ bool sees_few(const WindowAttrs& w) {
     if (d.lhs_dilation != 1) return false;
   }
   const WindowDim& last = w.window.back();
-  return (places <= kFew || last.stride >= last.size * last.rhs_dilation) &&
+  return (places <= kFew || (!is_made && last.stride >= last.size * last.rhs_dilation)) &&
          (last.stride == 1 || w.inner >= kFilled);
 }
 
@@ -319,7 +319,7 @@ KernelDescriptor windows_kernel(const ir::Instruction& in, Opcode op,
                     HeldOp(op, shape.dtype)};
   attrs.init = std::size_t(inputs);
   if (attrs.inner == 1) attrs.loops = window_loops_of(op, attrs.op.element, attrs.op.held);
-  if (sees_few(attrs)) attrs.taps = window_taps_of(op, attrs.op.element);
+  if (sees_few(attrs, program != nullptr)) attrs.taps = window_taps_of(op, attrs.op.element);
   KernelDescriptor kernel;
   const std::int64_t length = attrs.inner * attrs.out_dims.back();
   kernel.units = in.shape.element_count() == 0 ? 0 : in.shape.element_count() / length;
