@@ -31,12 +31,16 @@ LONG = 3_000_000
 def case_python_goes_on():
   x = jnp.zeros(4)
   count(x, LONG).block_until_ready()
-  begin = time.perf_counter()
-  y = count(x, LONG)
-  returned = time.perf_counter() - begin
-  z = y + 1
-  y.block_until_ready()
-  whole = time.perf_counter() - begin
+  # Another process may take the core just then: once in some calls is enough.
+  for _ in range(5):
+    begin = time.perf_counter()
+    y = count(x, LONG)
+    returned = time.perf_counter() - begin
+    z = y + 1
+    y.block_until_ready()
+    whole = time.perf_counter() - begin
+    if returned < whole / 3:
+      break
   if on_plugin():
     assert returned < whole / 3, (returned, whole)
   return y, z
