@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "src/base/arrays/literal_util.h"
+#include "src/compiler/guarantees.h"
 #include "src/compiler/read_module.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/process_groups.h"
+#include "src/passes/control/flatten_replicas.h"
 #include "tests/compiler/run_executable.h"
 #include "tests/support/against_evaluator.h"
 #include "tests/support/random_program.h"
@@ -274,6 +276,40 @@ TEST(Replicas, WhatJoinsPartsOfReplicasIsRefused) {
     EXPECT_NE(e.message().find("names replica 2 in its replica_groups"), std::string::npos)
         << e.message();
   }
+}
+
+// As of several replicas, no replica-id is left behind: a loop's body has one as well.
+TEST(Replicas, TheOnlyReplicaIsNumberZero) {
+  const std::string text = R"(HloModule m
+body {
+  s = u32[2] parameter(0)
+  id = u32[] replica-id()
+  one = u32[] constant(1)
+  next = u32[] add(id, one)
+  more = u32[2] broadcast(next), dimensions={}
+  ROOT r = u32[2] add(s, more)
+}
+until { s = u32[2] parameter(0)
+  part = u32[1] slice(s), slice={[0:1]}
+  x = u32[] reshape(part)
+  five = u32[] constant(5)
+  ROOT r = pred[] compare(x, five), direction=LT }
+ENTRY e {
+  x = u32[2] parameter(0)
+  w = u32[2] while(x), condition=until, body=body
+  id = u32[] replica-id()
+  ROOT r = (u32[2], u32[]) tuple(w, id)
+}
+)";
+  const auto module = ir::parse_hlo(text);
+  EXPECT_EQ(passes::flatten_replicas(module.get()), 2U);
+  EXPECT_EQ(compiler::broken_guarantee(*module, compiler::kPartitioned), "");
+  const auto x = make_literal(DType::u32, {2}, std::vector<int>{1, 7});
+  const auto [w, id] = std::pair(make_literal(DType::u32, {2}, std::vector<int>{5, 11}),
+                                 Literal::scalar(DType::u32, 0));
+  EXPECT_EQ(leaves_of(evaluator::evaluate(*module, std::vector<Literal>{x})),
+            (std::vector<Literal>{w, id}));
+  check(text);
 }
 
 TEST(Replicas, GroupsOfAllHaveAsManyDevicesAsTheShapesSay) {

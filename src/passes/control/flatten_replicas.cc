@@ -145,10 +145,18 @@ class Flattening {
   std::size_t changed_ = 0;
 };
 
+/// The only replica is number 0.
+std::size_t number_single_replica(ir::Module* module) {
+  ir::PatternSet numbers("flatten-replicas");
+  numbers.add({Opcode::replica_id},
+              [](const Instruction& /*id*/, ir::Builder& b) { return b.scalar(DType::u32, 0); });
+  return ir::walk_and_apply_patterns(module, numbers);
+}
+
 }  // namespace
 
 std::size_t flatten_replicas(ir::Module* module, bool partitioned) {
-  if (module->replica_count <= 1) return 0;
+  if (module->replica_count <= 1) return number_single_replica(module);
   return Flattening(module, partitioned).run();
 }
 

@@ -17,7 +17,7 @@ namespace tessera::passes {
 ///   all-reduce(x), replica_groups={{0,1}}         ->      all-reduce(x), {{0,2},{1,3}}
 ///   replica-id()                                  ->      partition-id() / 2
 /// @endcode
-/// Returns how many instructions changed.
+/// In a program of one replica, replica-id is 0. Returns how many instructions changed.
 std::size_t flatten_replicas(ir::Module* module, bool partitioned = false);
 
 }  // namespace tessera::passes
