@@ -94,8 +94,13 @@ std::string algorithm_text(const Instruction& i, std::string name, const Values&
   bool fast = false;
   const std::string any_f8 = "any_f8_any_f8_";
   if (name.rfind(any_f8, 0) == 0) {
-    lhs = element_type(xs[0].type->dtype);
-    rhs = element_type(xs[1].type->dtype);
+    // The operands may be wider, and say nothing of the kind of f8 then; any stands for all.
+    const auto f8_of = [&](std::size_t k) {
+      const std::string_view type = element_type(xs[k].type->dtype);
+      return type.substr(0, 2) == "f8" ? std::string(type) : "f8E5M2";
+    };
+    lhs = f8_of(0);
+    rhs = f8_of(1);
     const std::string rest = name.substr(any_f8.size());
     fast = rest == "f32_fast_accum";
     sum = rest == "any" ? std::string(element_type(i.shape.dtype)) : "f32";
