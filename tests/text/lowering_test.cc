@@ -2,6 +2,7 @@
 // Operations that HLO doesn't have, as those of chlo and old ones of StableHLO: what they become.
 #include <cmath>
 #include <complex>
+#include <numeric>
 
 #include "src/base/arrays/literal_util.h"
 #include "src/ir/hlo/hlo_text.h"
@@ -27,6 +28,65 @@ TEST(Lowering, OldAndDynamicOperationsWithKnownSizes) {
   std::vector<Literal> x{make_literal<int>(f32, {2, 3}, {1, 2, 3, 4, 5, 6})};
   // [[1, 2], [3, 4]] times x, summed over columns of x: 36 and 78.
   EXPECT_EQ(evaluated<int>(*m, x), (std::vector<int>{78, 36, 78, 78}));
+}
+
+// What only the running program knows, the types of the results say.
+TEST(Lowering, SlicesFromStartsOfTheProgram) {
+  const std::string types =
+      "(tensor<4x5xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<2x2xf32>";
+  const std::string arguments = "(%x: tensor<4x5xf32>, %s: tensor<2xi32>) -> tensor<2x2xf32>";
+  const auto slice = [&](const char* strides) {
+    return "%l = stablehlo.constant dense<[4, 5]> : tensor<2xi32>\n"
+           "%t = stablehlo.constant dense<" +
+           std::string(strides) +
+           "> : tensor<2xi32>\n%0 = stablehlo.real_dynamic_slice %x, %s, %l, %t : " + types +
+           "\nreturn %0 : tensor<2x2xf32>";
+  };
+  std::vector<int> x(20);
+  std::iota(x.begin(), x.end(), 0);
+  const std::vector<Literal> values{make_literal<int>(f32, {4, 5}, x),
+                                    make_literal<int>(s32, {2}, {1, 2})};
+  EXPECT_EQ(evaluated<int>(*read_main(arguments, slice("[1, 1]")), values),
+            (std::vector<int>{7, 8, 12, 13}));
+  EXPECT_EQ(evaluated<int>(*read_main(arguments, slice("[2, 2]")), values),
+            (std::vector<int>{7, 9, 17, 19}));
+  for (const auto& [strides, message] :
+       {std::pair{"[1, 5]", "takes 6 elements of dim 1 of tensor<4x5xf32>"},
+        std::pair{"[0, 1]", "has the stride 0"}}) {
+    try {
+      read_main(arguments, slice(strides));
+      ADD_FAILURE() << strides;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(message), std::string::npos) << e.what();
+    }
+  }
+}
+
+TEST(Lowering, GathersWithSliceSizesOfTheProgram) {
+  const auto gather = [](const char* offset) {
+    return "%0 = \"stablehlo.dynamic_gather\"(%x, %i, %n) <{dimension_numbers = "
+           "#stablehlo.gather<offset_dims = " +
+           std::string(offset) +
+           ", collapsed_slice_dims = [0], start_index_map = [0, 1], index_vector_dim = 1>}> : "
+           "(tensor<3x4xf32>, tensor<2x2xi32>, tensor<2xi64>) -> tensor<2x3xf32>\n"
+           "return %0 : tensor<2x3xf32>";
+  };
+  const std::string arguments =
+      "(%x: tensor<3x4xf32>, %i: tensor<2x2xi32>, %n: tensor<2xi64>) -> tensor<2x3xf32>";
+  std::vector<int> x(12);
+  std::iota(x.begin(), x.end(), 0);
+  EXPECT_EQ(evaluated<int>(
+                *read_main(arguments, gather("[1]")),
+                {make_literal<int>(f32, {3, 4}, x), make_literal<int>(s32, {2, 2}, {2, 0, 0, 1}),
+                 make_literal<int>(s64, {2}, {1, 3})}),
+            (std::vector<int>{8, 9, 10, 1, 2, 3}));
+  try {
+    read_main(arguments, gather("[]"));
+    ADD_FAILURE() << "no dim of the result for dim 1";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("don't name a dim of the result"), std::string::npos)
+        << e.what();
+  }
 }
 
 TEST(Lowering, BroadcastsThatGrowDims) {

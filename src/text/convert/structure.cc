@@ -2,8 +2,11 @@
 // Operations that move elements.
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
+#include "src/base/contains.h"
 #include "src/text/read/conversions.h"
+#include "src/text/read/known_integers.h"
 
 namespace tessera::text {
 
@@ -85,8 +88,48 @@ void Conversions::slice(Operation& op) {
 
 void Conversions::real_dynamic_slice(Operation& op) {
   need_operands(op, 4, 4);
-  ir::SliceAttrs a{constant_integers(op, 1), constant_integers(op, 2), constant_integers(op, 3)};
-  set(op, Opcode::slice, {op.operands[0]}, std::move(a));
+  need_results(op, 1);
+  Dims strides = constant_integers(op, 3);
+  std::optional<Dims> starts = known_integers(*op.operands[1]);
+  if (starts) {
+    if (std::optional<Dims> limits = known_integers(*op.operands[2])) {
+      ir::SliceAttrs a{*std::move(starts), *std::move(limits), std::move(strides)};
+      set(op, Opcode::slice, {op.operands[0]}, std::move(a));
+      return;
+    }
+  }
+  // From starts that are known at run time, as many elements as the result has.
+  const Shape& x = op.operands[0]->shape;
+  Instruction* from = op.operands[1];
+  const Dims& sizes = op.results[0]->dims;
+  if (from->shape.dims != Dims{x.rank()} || sizes.size() != x.dims.size() ||
+      strides.size() != x.dims.size()) {
+    fail(op, "takes " + mlir_type(*op.results[0]) + " of " + mlir_type(x) +
+                 " from starts and by strides that don't have one number for each dim");
+  }
+  Dims window;
+  std::vector<Instruction*> operands{op.operands[0]};
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    const std::int64_t n = std::int64_t(d);
+    if (strides[d] < 1) fail(op, "has the stride " + std::to_string(strides[d]));
+    window.push_back(sizes[d] == 0 ? 0 : (sizes[d] - 1) * strides[d] + 1);
+    if (window[d] > x.dims[d]) {
+      fail(op, "takes " + std::to_string(window[d]) + " elements of dim " + std::to_string(d) +
+                   " of " + mlir_type(x));
+    }
+    Instruction* start = add(op, Opcode::slice, Shape(from->shape.dtype, {1}), {from},
+                             ir::SliceAttrs{{n}, {n + 1}, {1}});
+    operands.push_back(add(op, Opcode::reshape, Shape(from->shape.dtype, {}), {start}));
+  }
+  const bool strided = window != sizes;
+  if (!strided) {
+    set(op, Opcode::dynamic_slice, std::move(operands), ir::DynamicSliceAttrs{std::move(window)});
+    return;
+  }
+  Instruction* part = add(op, Opcode::dynamic_slice, Shape(x.dtype, window), std::move(operands),
+                          ir::DynamicSliceAttrs{window});
+  set(op, Opcode::slice, {part},
+      ir::SliceAttrs{Dims(window.size(), 0), std::move(window), std::move(strides)});
 }
 
 void Conversions::dynamic_slice(Operation& op) {
@@ -128,6 +171,30 @@ void Conversions::dynamic_pad(Operation& op) {
   set(op, Opcode::pad, {op.operands[0], op.operands[1]}, std::move(a));
 }
 
+/// Of a gather whose slice sizes are known only at run time: the result says them all.
+Dims Conversions::slice_sizes_of_result(Operation& op, const ir::GatherAttrs& a) {
+  need_results(op, 1);
+  const std::int64_t rank = op.operands[0]->shape.rank();
+  if (op.operands[2]->shape.dims != Dims{rank}) {
+    fail(op, "has slice sizes of " + mlir_type(op.operands[2]->shape) +
+                 "; valid: one for each dim of " + mlir_type(op.operands[0]->shape));
+  }
+  Dims sizes;
+  std::size_t next = 0;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    if (contains(a.collapsed_slice_dims, d) || contains(a.operand_batching_dims, d)) {
+      sizes.push_back(1);
+      continue;
+    }
+    const std::int64_t at = next < a.offset_dims.size() ? a.offset_dims[next++] : -1;
+    if (at < 0 || at >= op.results[0]->rank()) {
+      fail(op, "has offset_dims that don't name a dim of the result for each dim of a slice");
+    }
+    sizes.push_back(op.results[0]->dim(at));
+  }
+  return sizes;
+}
+
 void Conversions::gather(Operation& op) {
   need_operands(op, 2, 3);
   ir::GatherAttrs a;
@@ -138,7 +205,12 @@ void Conversions::gather(Operation& op) {
   a.operand_batching_dims = integers_or(numbers, "operand_batching_dims", {});
   a.start_indices_batching_dims = integers_or(numbers, "start_indices_batching_dims", {});
   a.index_vector_dim = integer_or(numbers, "index_vector_dim", 0);
-  a.slice_sizes = op.operands.size() == 3 ? constant_integers(op, 2) : integers(op, "slice_sizes");
+  if (op.operands.size() == 3) {
+    const std::optional<Dims> sizes = known_integers(*op.operands[2]);
+    a.slice_sizes = sizes ? *sizes : slice_sizes_of_result(op, a);
+  } else {
+    a.slice_sizes = integers(op, "slice_sizes");
+  }
   a.indices_are_sorted = flag(op, "indices_are_sorted", false);
   set(op, Opcode::gather, {op.operands[0], op.operands[1]}, std::move(a));
 }

@@ -236,6 +236,7 @@ class Conversions : public InstructionBuilder {
   void need_none_captured(const Operation& op);
 
   // helpers of families
+  Dims slice_sizes_of_result(Operation& op, const ir::GatherAttrs& a);
   ir::DeviceGroups groups(const Operation& op);
   ir::DeviceGroups groups_by_axes(const Operation& op, const Attribute& a);
   AxisRef axis_of_group(const Operation& op, std::string_view written);
