@@ -6,6 +6,8 @@
 
 #include <tessera/error.h>
 
+#include "src/base/contains.h"
+
 namespace tessera::ir {
 namespace {
 
@@ -60,6 +62,27 @@ bool text_flag(const Attributes& attrs, std::string_view key) {
   if (!value || *value == "false") return false;
   if (*value != "true") bad(key, *value, "true or false");
   return true;
+}
+
+Dims ragged_prefix_dims(const Attributes& attrs, std::int64_t lhs_rank) {
+  const std::int64_t ragged = text_dims(attrs, "lhs_ragged_dims").at(0);
+  const Dims batch = text_dims(attrs, "lhs_batch_dims"),
+             contracted = text_dims(attrs, "lhs_contracting_dims");
+  Dims out;
+  // Those before the ragged dim; whether it is one of them.
+  const auto add_until_ragged = [&](const Dims& dims) {
+    for (const std::int64_t d : dims) {
+      if (d == ragged) return true;
+      out.push_back(d);
+    }
+    return false;
+  };
+  if (add_until_ragged(batch) || add_until_ragged(contracted)) return out;
+  out = batch;
+  for (std::int64_t d = 0; d < lhs_rank && d != ragged; ++d) {
+    if (!contains(batch, d) && !contains(contracted, d)) out.push_back(d);
+  }
+  return out;
 }
 
 }  // namespace tessera::ir

@@ -16,4 +16,9 @@ Dims text_dims(const Attributes& attrs, std::string_view key);
 std::int64_t text_integer(const Attributes& attrs, std::string_view key, std::int64_t otherwise);
 bool text_flag(const Attributes& attrs, std::string_view key);
 
+/// The dims of the left operand of a ragged dot along which groups may have sizes of their own: its
+/// batches, and what stands before the ragged dim among its like. Sizes have these dims, then the
+/// groups; or the groups alone, for all.
+Dims ragged_prefix_dims(const Attributes& attrs, std::int64_t lhs_rank);
+
 }  // namespace tessera::ir

@@ -51,6 +51,31 @@ ENTRY e {
   EXPECT_EQ(to_vector<float>(out), (std::vector<float>{2, 4, 10, 12}));
 }
 
+// Entries of a batch have groups of their own, and so have contracted entries before the ragged
+// dim.
+TEST(RaggedDot, EntriesHaveGroupsOfTheirOwn) {
+  const Literal rows = run(R"(HloModule m
+ENTRY e {
+  l = f32[2,3,1] parameter(0)
+  r = f32[2,1,1] parameter(1)
+  g = s32[2,2] parameter(2)
+  ROOT d = f32[2,3,1] ragged-dot(l, r, g), lhs_contracting_dims={2}, rhs_contracting_dims={1}, lhs_ragged_dims={1}, rhs_group_dims={0}
+})",
+                           {floats({2, 3, 1}, {1, 2, 3, 4, 5, 6}), floats({2, 1, 1}, {10, 100}),
+                            make_literal(DType::s32, {2, 2}, std::vector<int>{1, 2, 2, 0})});
+  EXPECT_EQ(to_vector<float>(rows), (std::vector<float>{10, 200, 300, 40, 50, 0}));
+  const Literal sums = run(R"(HloModule m
+ENTRY e {
+  l = f32[2,3] parameter(0)
+  r = f32[2,3] parameter(1)
+  g = s32[2,2] parameter(2)
+  ROOT d = f32[2] ragged-dot(l, r, g), lhs_contracting_dims={0,1}, rhs_contracting_dims={0,1}, lhs_ragged_dims={1}
+})",
+                           {floats({2, 3}, {1, 2, 3, 4, 5, 6}), floats({2, 3}, {1, 1, 1, 1, 1, 1}),
+                            make_literal(DType::s32, {2, 2}, std::vector<int>{1, 2, 2, 0})});
+  EXPECT_EQ(to_vector<float>(sums), (std::vector<float>{10, 5}));
+}
+
 TEST(ScaledDot, EachBlockHasItsScale) {
   const Literal out = run(R"(HloModule m
 ENTRY e {

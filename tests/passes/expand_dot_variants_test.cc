@@ -57,6 +57,58 @@ TEST(ExpandDotVariants, RaggedDots) {
   }
 }
 
+TEST(ExpandDotVariants, RaggedDotsWithGroupsOfEachEntry) {
+  struct Case {
+    const char* sizes;
+    Dims dims;
+    const char* rest;
+  };
+  const std::vector<Case> cases = {
+      // Of a batch, and of a dim before the ragged one, which lies behind it in memory.
+      {"s32[2,3]",
+       {2, 3},
+       "  x = f32[2,4,6] parameter(0)\n  w = f32[5,3,2,4] parameter(1)\n"
+       "  ROOT r = f32[2,6,5] ragged-dot(x, w, sizes), lhs_batch_dims={0}, rhs_batch_dims={2}, "
+       "lhs_contracting_dims={1}, rhs_contracting_dims={3}, lhs_ragged_dims={2}, "
+       "rhs_group_dims={1}"},
+      {"s32[2,2,3]",
+       {2, 2, 3},
+       "  x = f32[2,6,4,2] parameter(0)\n  w = f32[2,3,4,5] parameter(1)\n"
+       "  ROOT r = f32[2,2,6,5] ragged-dot(x, w, sizes), lhs_batch_dims={3}, rhs_batch_dims={0}, "
+       "lhs_contracting_dims={2}, rhs_contracting_dims={2}, lhs_ragged_dims={1}, "
+       "rhs_group_dims={1}"},
+      // Along contracted dims: of a batch and of one that is summed over before the ragged one.
+      {"s32[2,3]",
+       {2, 3},
+       "  x = f32[4,2,6] parameter(0)\n  w = f32[2,6,5] parameter(1)\n"
+       "  ROOT r = f32[3,2,4,5] ragged-dot(x, w, sizes), lhs_batch_dims={1}, rhs_batch_dims={0}, "
+       "lhs_contracting_dims={2}, rhs_contracting_dims={1}, lhs_ragged_dims={2}"},
+      {"s32[2,2,3]",
+       {2, 2, 3},
+       "  x = f32[2,6,4,2] parameter(0)\n  w = f32[2,6,2,5] parameter(1)\n"
+       "  ROOT r = f32[3,2,4,5] ragged-dot(x, w, sizes), lhs_batch_dims={0}, rhs_batch_dims={2}, "
+       "lhs_contracting_dims={3,1}, rhs_contracting_dims={0,1}, lhs_ragged_dims={1}"},
+      {"s32[2,3]",
+       {2, 3},
+       "  x = f32[2,6,4] parameter(0)\n  w = f32[6,2,4] parameter(1)\n"
+       "  ROOT r = f32[2,6] ragged-dot(x, w, sizes), lhs_batch_dims={0,1}, rhs_batch_dims={1,0}, "
+       "lhs_contracting_dims={2}, rhs_contracting_dims={2}, lhs_ragged_dims={1}"}};
+  Dice dice(20261130);
+  for (const Case& c : cases) {
+    const std::string text =
+        "ENTRY main {\n  sizes = " + std::string(c.sizes) + " parameter(2)\n" + c.rest + "\n}\n";
+    ir::verify(*ir::parse_hlo(text));
+    // Each entry with others: some cover all rows, some don't, some say more than there are.
+    const std::vector<int> all{2, 3, 1, 0, 1, 2, 4, 5, 6, 0, 6, 0};
+    std::vector<Literal> arguments = random_arguments(*ir::parse_hlo(text), dice);
+    std::int64_t count = 1;
+    for (const std::int64_t d : c.dims) count *= d;
+    arguments[2] =
+        make_literal(DType::s32, c.dims, std::vector<int>(all.begin(), all.begin() + count));
+    expect_same(text, arguments);
+  }
+}
+
 TEST(ExpandDotVariants, InfinitiesStayInTheirGroup) {
   const std::string text = ragged("  x = f32[2,2] parameter(0)\n  w = f32[3,2,1] parameter(1)\n",
                                   "f32[2,1] ragged-dot(x, w, sizes), lhs_contracting_dims={1}, "

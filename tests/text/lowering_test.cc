@@ -89,6 +89,36 @@ TEST(Lowering, GathersWithSliceSizesOfTheProgram) {
   }
 }
 
+// An entry of a batch has groups of its own, as vmap of jax.lax.ragged_dot gives.
+TEST(Lowering, RaggedDotsWithGroupsOfEachEntry) {
+  const auto text = [](const char* sizes) {
+    return std::pair<std::string, std::string>(
+        "(%x: tensor<2x3x1xf32>, %w: tensor<2x2x1x1xf32>, %g: " + std::string(sizes) +
+            ") -> tensor<2x3x1xf32>",
+        "%0 = \"chlo.ragged_dot\"(%x, %w, %g) <{ragged_dot_dimension_numbers = "
+        "#chlo.ragged_dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [0], "
+        "lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [2], "
+        "lhs_ragged_dimensions = [1], rhs_group_dimensions = [1]>}> : (tensor<2x3x1xf32>, "
+        "tensor<2x2x1x1xf32>, " +
+            std::string(sizes) + ") -> tensor<2x3x1xf32>\nreturn %0 : tensor<2x3x1xf32>");
+  };
+  const auto [signature, body] = text("tensor<2x2xi32>");
+  EXPECT_EQ(evaluated<int>(*read_main(signature, body),
+                           {make_literal<int>(f32, {2, 3, 1}, {1, 2, 3, 4, 5, 6}),
+                            make_literal<int>(f32, {2, 2, 1, 1}, {10, 100, 1000, 10000}),
+                            make_literal<int>(s32, {2, 2}, {1, 2, 2, 0})}),
+            (std::vector<int>{10, 200, 300, 4000, 5000, 0}));
+  const auto [wrong, same] = text("tensor<3x2xi32>");
+  try {
+    read_main(wrong, same);
+    ADD_FAILURE() << "sizes of 3 entries for a batch of 2";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("must be a vector or s32[2,2], not s32[3,2]"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
 TEST(Lowering, BroadcastsThatGrowDims) {
   auto m = read_main("(%x: tensor<1x3xf32>, %p: tensor<i1>) -> tensor<2x3xf32>", R"(
     %0 = stablehlo.broadcast_in_dim %x, dims = [0, 1] : (tensor<1x3xf32>) -> tensor<2x3xf32>

@@ -72,9 +72,20 @@ Shape infer_ragged_dot(const Site& site) {
   const Shape &l = site.array(0), &sizes = site.array(2);
   if (ragged.size() != 1) site.shape_error("takes exactly one of lhs_ragged_dims");
   site.check_dim(ragged[0], l.rank(), "ragged dim");
-  if (!is_integer(sizes.dtype) || sizes.rank() != 1) {
-    site.dtype_error("operand 2, the sizes of the groups, must be a vector of integers, not " +
+  Dims wanted;
+  for (const std::int64_t d : ragged_prefix_dims(site.attrs, l.rank())) {
+    site.check_dim(d, l.rank(), "left batch or contracting dim");
+    wanted.push_back(l.dim(d));
+  }
+  if (!is_integer(sizes.dtype) || sizes.rank() == 0) {
+    site.dtype_error("operand 2, the sizes of the groups, must be integers, not " +
                      sizes.to_string());
+  }
+  const std::int64_t groups = sizes.dims.back();
+  wanted.push_back(groups);
+  if (sizes.rank() != 1 && sizes.dims != wanted) {
+    site.shape_error("operand 2, the sizes of the groups, must be a vector or " +
+                     Shape(sizes.dtype, wanted).to_string() + ", not " + sizes.to_string());
   }
   const bool free =
       !contains(product.lhs_batch, ragged[0]) && !contains(product.lhs_contracting, ragged[0]);
@@ -83,11 +94,11 @@ Shape infer_ragged_dot(const Site& site) {
                           : "a ragged batch or contracting dim takes no rhs_group_dims");
   }
   Dims dims = product.result(site, group);
-  if (free && site.shape(1).dim(group[0]) != sizes.dims[0]) {
+  if (free && site.shape(1).dim(group[0]) != groups) {
     site.shape_error("the right operand has " + std::to_string(site.shape(1).dim(group[0])) +
-                     " groups and operand 2 " + std::to_string(sizes.dims[0]));
+                     " groups and operand 2 " + std::to_string(groups));
   }
-  if (contains(product.lhs_contracting, ragged[0])) dims.insert(dims.begin(), sizes.dims[0]);
+  if (contains(product.lhs_contracting, ragged[0])) dims.insert(dims.begin(), groups);
   return Shape(result_type(site), std::move(dims));
 }
 

@@ -3,6 +3,8 @@
 // NaN of infinities.
 #include "src/passes/products/expand_dot_variants.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -31,41 +33,64 @@ Instruction* sum(ir::Builder& b, Instruction* x, Dims dims) {
                   ir::scalar_computation(b.module(), Opcode::add, t));
 }
 
-/// Of ragged rows: groups follow one another, and what is behind the last belongs to none.
+/// A value over all dims of an array: x's dim k is at places[k] of `dims`.
+Instruction* spread(ir::Builder& b, Instruction* x, const Dims& dims, const Dims& places) {
+  Dims order(places.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](std::int64_t l, std::int64_t r) {
+    return places[std::size_t(l)] < places[std::size_t(r)];
+  });
+  Dims sorted = places;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted != places) x = b.transpose(x, order);
+  return b.broadcast(x, dims, sorted);
+}
+
+/// Of ragged rows: groups follow one another, and what is behind the last belongs to none. Entries
+/// of the sizes' other dims have groups of their own; `places`: where an array has these dims.
 class Groups {
  public:
-  Groups(ir::Builder& b, Instruction* sizes) : b_(b), count_(sizes->shape.dim(0)) {
+  Groups(ir::Builder& b, Instruction* sizes) : b_(b), count_(sizes->shape.dims.back()) {
     sizes = b.convert(sizes, DType::s64);
-    sizes = b.binary(Opcode::maximum, sizes, b.splat(b.zero(DType::s64), {count_}));
-    const Shape square(DType::s64, {count_, count_});
-    Instruction* before = b.compare(ir::Direction::le, b.iota(square, 1), b.iota(square, 0));
-    Instruction* counted = b.select(before, b.broadcast(sizes, square.dims, {1}),
-                                    b.splat(b.zero(DType::s64), square.dims));
-    end_ = sum(b, counted, {1});
+    sizes = b.binary(Opcode::maximum, sizes, b.splat(b.zero(DType::s64), sizes->shape.dims));
+    own_ = sizes->shape.rank() - 1;
+    Dims square = sizes->shape.dims;
+    Dims places(static_cast<std::size_t>(own_));
+    square.push_back(count_);
+    std::iota(places.begin(), places.end(), 0);
+    places.push_back(own_ + 1);
+    const Shape pairs(DType::s64, square);
+    Instruction* before =
+        b.compare(ir::Direction::le, b.iota(pairs, own_ + 1), b.iota(pairs, own_));
+    Instruction* counted =
+        b.select(before, b.broadcast(sizes, square, places), b.splat(b.zero(DType::s64), square));
+    end_ = sum(b, counted, {own_ + 1});
     begin_ = b.binary(Opcode::subtract, end_, sizes);
   }
 
   std::int64_t count() const { return count_; }
 
   /// For an array of these dims, whether an element's row is of its group.
-  Instruction* belongs(const Dims& dims, std::int64_t row, std::int64_t group) {
-    Instruction* at = b_.iota(Shape(DType::s64, {dims[std::size_t(row)]}), 0);
-    const auto along = [&](Instruction* x, std::int64_t dim) {
-      const std::int64_t rows = dims[std::size_t(row)];
-      return b_.broadcast(x, {count_, rows}, {dim});
-    };
-    at = along(at, 1);
-    Instruction* is_in =
-        b_.binary(Opcode::and_, b_.compare(ir::Direction::ge, at, along(begin_, 0)),
-                  b_.compare(ir::Direction::lt, at, along(end_, 0)));
-    if (group > row) return b_.broadcast(b_.transpose(is_in, {1, 0}), dims, {row, group});
-    return b_.broadcast(is_in, dims, {group, row});
+  Instruction* belongs(const Dims& dims, std::int64_t row, std::int64_t group, Dims places) {
+    Dims compact = end_->shape.dims, all(std::size_t(own_ + 1));
+    compact.push_back(dims[std::size_t(row)]);
+    std::iota(all.begin(), all.end(), 0);
+    Instruction* at = b_.iota(Shape(DType::s64, compact), own_ + 1);
+    const auto along = [&](Instruction* x) { return b_.broadcast(x, compact, all); };
+    Instruction* is_in = b_.binary(Opcode::and_, b_.compare(ir::Direction::ge, at, along(begin_)),
+                                   b_.compare(ir::Direction::lt, at, along(end_)));
+    places.push_back(group);
+    places.push_back(row);
+    return spread(b_, is_in, dims, places);
   }
   /// Whether a row is of any group.
-  Instruction* belongs_to_any(const Dims& dims, std::int64_t row) {
-    Instruction* last = b_.reshape(b_.slice(end_, {count_ - 1}, {count_}), {});
+  Instruction* belongs_to_any(const Dims& dims, std::int64_t row, const Dims& places) {
+    Dims starts(std::size_t(own_ + 1), 0), kept = end_->shape.dims;
+    starts.back() = count_ - 1;
+    kept.pop_back();
+    Instruction* last = b_.reshape(b_.slice(end_, starts, end_->shape.dims), kept);
     return b_.compare(ir::Direction::lt, b_.iota(Shape(DType::s64, dims), row),
-                      b_.splat(last, dims));
+                      spread(b_, last, dims, places));
   }
   Instruction* only(Instruction* belongs, Instruction* x) {
     return b_.select(belongs, x, b_.splat(b_.zero(x->shape.dtype), x->shape.dims));
@@ -74,26 +99,37 @@ class Groups {
  private:
   ir::Builder& b_;
   std::int64_t count_;
+  std::int64_t own_ = 0;  ///< How many dims the sizes have before the groups.
   Instruction* begin_ = nullptr;
   Instruction* end_ = nullptr;
 };
 
+std::int64_t place_of(const Dims& dims, std::int64_t d) {
+  return std::find(dims.begin(), dims.end(), d) - dims.begin();
+}
+
 /// Groups along a contracted dim: a product for each group, of its part alone.
 Instruction* contracted_groups(const Instruction& i, ir::Builder& b, Groups& groups, ir::DotAttrs a,
-                               std::int64_t ragged) {
-  const auto part = [&](std::size_t operand, std::int64_t row) {
+                               std::int64_t ragged, const Dims& prefix) {
+  // The right operand's dim of a batch or contracted dim of the left one.
+  const auto partner = [&](std::int64_t d) {
+    return contains(a.lhs_batch, d)
+               ? a.rhs_batch[std::size_t(place_of(a.lhs_batch, d))]
+               : a.rhs_contracting[std::size_t(place_of(a.lhs_contracting, d))];
+  };
+  const auto part = [&](std::size_t operand, std::int64_t row, Dims own) {
     Instruction* x = i.operand(operand);
     Dims dims = x->shape.dims, places;
     dims.insert(dims.begin(), groups.count());
     for (std::int64_t d = 0; d < x->shape.rank(); ++d) places.push_back(d + 1);
-    return groups.only(groups.belongs(dims, row + 1, 0), b.broadcast(x, dims, places));
+    for (std::int64_t& d : own) ++d;
+    return groups.only(groups.belongs(dims, row + 1, 0, std::move(own)),
+                       b.broadcast(x, dims, places));
   };
-  std::int64_t partner = 0;
-  for (std::size_t k = 0; k < a.lhs_contracting.size(); ++k) {
-    if (a.lhs_contracting[k] == ragged) partner = a.rhs_contracting[k];
-  }
-  Instruction* lhs = part(0, ragged);
-  Instruction* rhs = part(1, partner);
+  Dims right;
+  for (const std::int64_t d : prefix) right.push_back(partner(d));
+  Instruction* lhs = part(0, ragged, prefix);
+  Instruction* rhs = part(1, partner(ragged), right);
   for (Dims* list : {&a.lhs_batch, &a.rhs_batch, &a.lhs_contracting, &a.rhs_contracting}) {
     for (std::int64_t& d : *list) ++d;
   }
@@ -104,18 +140,17 @@ Instruction* contracted_groups(const Instruction& i, ir::Builder& b, Groups& gro
 
 /// Groups along a dim that stays: rows by the matrices of all groups, then each row's own.
 Instruction* free_groups(const Instruction& i, ir::Builder& b, Groups& groups, ir::DotAttrs a,
-                         std::int64_t ragged) {
+                         std::int64_t ragged, const Dims& prefix) {
   const Shape& l = i.operand(0)->shape;
   const Shape& r = i.operand(1)->shape;
   const std::int64_t group = ir::text_dims(i.attrs, "rhs_group_dims").at(0);
-  Dims dims;
-  std::int64_t row = 0, place = 0;
-  for (const std::int64_t d : a.lhs_batch) dims.push_back(l.dim(d));
+  Dims dims, left = a.lhs_batch, own;  // `left`: the left operand's dims, as the result has them
+  std::int64_t place = 0;
   for (std::int64_t d = 0; d < l.rank(); ++d) {
-    if (contains(a.lhs_batch, d) || contains(a.lhs_contracting, d)) continue;
-    if (d == ragged) row = std::int64_t(dims.size());
-    dims.push_back(l.dim(d));
+    if (!contains(a.lhs_batch, d) && !contains(a.lhs_contracting, d)) left.push_back(d);
   }
+  for (const std::int64_t d : left) dims.push_back(l.dim(d));
+  for (const std::int64_t d : prefix) own.push_back(place_of(left, d));
   for (std::int64_t d = 0; d < r.rank(); ++d) {
     if (contains(a.rhs_batch, d) || contains(a.rhs_contracting, d)) continue;
     if (d == group) place = std::int64_t(dims.size());
@@ -123,26 +158,34 @@ Instruction* free_groups(const Instruction& i, ir::Builder& b, Groups& groups, i
   }
   Instruction* all = b.emit_shaped(Opcode::dot, Shape(i.shape.dtype, dims),
                                    {i.operand(0), i.operand(1)}, std::move(a));
-  return sum(b, groups.only(groups.belongs(dims, row, place), all), {place});
+  return sum(b,
+             groups.only(groups.belongs(dims, place_of(left, ragged), place, std::move(own)), all),
+             {place});
 }
 
 Instruction* ragged_dot(const Instruction& i, ir::Builder& b) {
   if (!i.control_predecessors().empty()) return nullptr;
-  if (i.operand(2)->shape.dim(0) == 0 || i.shape.element_count() == 0) {
+  const Shape& sizes = i.operand(2)->shape;
+  if (sizes.element_count() == 0 || i.shape.element_count() == 0) {
     return b.splat(b.zero(i.shape.dtype), i.shape.dims);
   }
   Groups groups(b, i.operand(2));
   ir::DotAttrs a = dot_attrs(i);
   const std::int64_t ragged = ir::text_dims(i.attrs, "lhs_ragged_dims").at(0);
+  Dims prefix;
+  if (sizes.rank() > 1) prefix = ir::ragged_prefix_dims(i.attrs, i.operand(0)->shape.rank());
   if (contains(a.lhs_contracting, ragged)) {
-    return contracted_groups(i, b, groups, std::move(a), ragged);
+    return contracted_groups(i, b, groups, std::move(a), ragged, prefix);
   }
-  if (!contains(a.lhs_batch, ragged)) return free_groups(i, b, groups, std::move(a), ragged);
-  std::int64_t row = 0;
-  while (a.lhs_batch[std::size_t(row)] != ragged) ++row;
+  if (!contains(a.lhs_batch, ragged)) {
+    return free_groups(i, b, groups, std::move(a), ragged, prefix);
+  }
+  const std::int64_t row = place_of(a.lhs_batch, ragged);
+  Dims own;
+  for (const std::int64_t d : prefix) own.push_back(place_of(a.lhs_batch, d));
   Instruction* all =
       b.emit_shaped(Opcode::dot, i.shape, {i.operand(0), i.operand(1)}, std::move(a));
-  return groups.only(groups.belongs_to_any(i.shape.dims, row), all);
+  return groups.only(groups.belongs_to_any(i.shape.dims, row, own), all);
 }
 
 /// Blocks of each dim have a scale.
