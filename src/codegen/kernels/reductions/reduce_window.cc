@@ -32,7 +32,7 @@ using runtime::KernelCall;
 
 struct WindowAttrs : WindowedArray {
   HeldOp op;
-  const WindowLoops* loops = nullptr;                  ///< where positions are single elements
+  std::optional<WindowLoops> loops = std::nullopt;     ///< where positions are single elements
   WindowTapsFunction taps = nullptr;                   ///< where windows see few places
   std::shared_ptr<const FusedLoop> program = nullptr;  ///< that makes the array
   std::size_t init = 1;                                ///< the input
@@ -62,7 +62,6 @@ class WindowRows {
     if (doubles()) {
       at_once_ = std::max<std::int64_t>(1024, 4 * w_.window[last_].size);
       runs_.resize(std::size_t(at_once_ + w_.window[last_].size) * held_);
-      behind_.resize(runs_.size());
     }
   }
 
@@ -71,7 +70,7 @@ class WindowRows {
     w_.op.fill(call_.inputs[w_.init], value_.data(), acc_.data(), length_);
     if (combine_rows(row)) combine_columns();
     std::byte* to = call_.outputs[0] + row * length_ * size_;
-    if (w_.loops != nullptr) return w_.loops->store(acc_.data(), to, length_);
+    if (w_.loops) return w_.loops->store({acc_.data(), to, length_});
     w_.op.store(acc_.data(), to, length_);
   }
 
@@ -86,8 +85,8 @@ class WindowRows {
         w_.program->run(call_.inputs, outputs, base, base + row_, base);
         from = made_.data();
       }
-      if (w_.loops != nullptr) {
-        (any ? w_.loops->combine : w_.loops->load)(from, rows_.data(), row_);
+      if (w_.loops) {
+        (any ? w_.loops->combine : w_.loops->load)({from, rows_.data(), row_});
       } else if (!any) {
         w_.op.load(from, rows_.data(), row_);
       } else if (w_.op.held == w_.op.element) {
@@ -148,8 +147,9 @@ class WindowRows {
       }
       WindowTaps job{taps_.data(), std::int64_t(taps_.size()), call_.inputs[w_.init],
                      out + s.begin * position, w_.inner};
-      if (w.stride == 1) {
+      if (w.stride == 1 || w_.inner == 1) {
         job.n *= s.end - s.begin;
+        job.advance = w.stride;
         w_.taps(job);
         continue;
       }
@@ -168,7 +168,7 @@ class WindowRows {
     plain.size = w_.window[last_].size;
     plain.pad_low = w_.window[last_].pad_low;
     plain.pad_high = w_.window[last_].pad_high;
-    return w_.loops != nullptr && plain.size >= kManyTaps && plain.size <= row_ &&
+    return w_.loops.has_value() && plain.size >= kManyTaps && plain.size <= row_ &&
            w_.window[last_] == plain;
   }
 
@@ -181,22 +181,22 @@ class WindowRows {
     const std::int64_t first = begin - w_.window[last_].pad_low;
     const std::int64_t from = std::clamp<std::int64_t>(-first, 0, positions);
     const std::int64_t to = std::clamp<std::int64_t>(row_ - first, from, positions);
-    w_.loops->clear(runs_.data(), from);
+    w_.loops->clear({nullptr, runs_.data(), from});
     if (to > from) {
       std::memcpy(runs_.data() + from * held, rows_.data() + (first + from) * held,
                   std::size_t((to - from) * held));
     }
-    w_.loops->clear(runs_.data() + to * held, positions - to);
+    w_.loops->clear({nullptr, runs_.data() + to * held, positions - to});
     std::int64_t taken = 0;
     for (std::int64_t run = 1;; run *= 2) {
       if ((size & run) != 0) {
-        w_.loops->tap(runs_.data() + taken * held, 1, acc, 1, count);
+        w_.loops->tap({runs_.data() + taken * held, acc, count});
         taken += run;
       }
       if (taken == size) return;
       const std::int64_t longer = positions - 2 * run + 1;
-      std::memcpy(behind_.data(), runs_.data() + run * held, std::size_t(longer * held));
-      w_.loops->tap(behind_.data(), 1, runs_.data(), 1, longer);
+      // Each vector of runs is read before it, or one in front of it, is written.
+      w_.loops->tap({runs_.data() + run * held, runs_.data(), longer});
     }
   }
 
@@ -212,8 +212,8 @@ class WindowRows {
     for (const PositionsSeen& s : seen_) {
       const std::byte* from = rows_.data() + s.from * bytes;
       std::byte* to = acc_.data() + s.to * bytes;
-      if (w_.loops != nullptr) {
-        w_.loops->tap(from, s.advance, to, s.step, s.count);
+      if (w_.loops) {
+        w_.loops->tap({from, to, s.count, s.advance, s.step});
         continue;
       }
       if (s.step == 1 && (s.advance == 1 || bytes < kLong)) {
@@ -240,7 +240,7 @@ class WindowRows {
   std::vector<std::byte> acc_, value_, made_;
   std::vector<PositionsSeen> seen_;  ///< through each offset along a row
   std::int64_t at_once_ = 0;         ///< results of runs; 0: there are none
-  std::vector<std::byte> runs_, behind_;
+  std::vector<std::byte> runs_;
   std::vector<Stretch> stretches_;
   std::vector<const std::byte*> lines_, taps_;  ///< of one row; of one stretch of it
   RowPlaces places_;
@@ -298,7 +298,8 @@ bool sees_few(const WindowAttrs& w, bool is_made) {
   }
   const WindowDim& last = w.window.back();
   return (places <= kFew || (!is_made && last.stride >= last.size * last.rhs_dilation)) &&
-         (last.stride == 1 || w.inner >= kFilled);
+         (last.stride == 1 || w.inner >= kFilled ||
+          (w.inner == 1 && last.stride <= kMaxTapAdvance));
 }
 
 KernelDescriptor windows_kernel(const ir::Instruction& in, Opcode op,

@@ -20,6 +20,8 @@ namespace tessera::codegen {
 inline std::int64_t window_source(const ir::WindowDim& w, std::int64_t dim, std::int64_t out,
                                   std::int64_t offset) {
   const std::int64_t p = out * w.stride + offset * w.rhs_dilation - w.pad_low;
+  // Divisions would take longer than a short row.
+  if (w.lhs_dilation == 1) return p >= 0 && p < dim ? p : -1;
   if (p < 0 || p % w.lhs_dilation != 0 || p / w.lhs_dilation >= dim) return -1;
   return p / w.lhs_dilation;
 }
@@ -33,6 +35,9 @@ inline std::pair<std::int64_t, std::int64_t> window_offsets(const ir::WindowDim&
   const std::int64_t low = w.pad_low - last * w.stride;
   const std::int64_t high = (dim - 1) * w.lhs_dilation + w.pad_low - first * w.stride;
   if (high < 0) return {0, 0};
+  if (w.rhs_dilation == 1) {
+    return {std::max<std::int64_t>(low, 0), std::min(w.size, high + 1)};
+  }
   return {low > 0 ? (low - 1) / w.rhs_dilation + 1 : 0,
           std::min(w.size, high / w.rhs_dilation + 1)};
 }
@@ -66,6 +71,7 @@ struct WindowedArray {
 
 /// What for_each_row_seen counts by, kept from row to row.
 struct RowPlaces {
+  std::int64_t row = -1;  ///< that `position` is of
   Dims position, begins, ends, offset;
 };
 
@@ -74,11 +80,21 @@ struct RowPlaces {
 template <class F>
 void for_each_row_seen(const WindowedArray& w, std::int64_t row, RowPlaces* places, F&& f) {
   const std::size_t last = w.dims.size() - 1;
-  auto& [position, begins, ends, offset] = *places;
+  auto& [before, position, begins, ends, offset] = *places;
   for (Dims* d : {&position, &begins, &ends}) d->resize(last);
+  const bool is_next = before >= 0 && row == before + 1;
+  before = row;
   for (std::size_t d = last; d-- > 0;) {
-    position[d] = row % w.out_dims[d];
-    row /= w.out_dims[d];
+    if (!is_next) {
+      position[d] = row % w.out_dims[d];
+      row /= w.out_dims[d];
+    } else if (++position[d] < w.out_dims[d]) {
+      break;
+    } else {
+      position[d] = 0;
+    }
+  }
+  for (std::size_t d = last; d-- > 0;) {
     std::tie(begins[d], ends[d]) = window_offsets(w.window[d], w.dims[d], position[d], position[d]);
     if (begins[d] >= ends[d]) return;
   }

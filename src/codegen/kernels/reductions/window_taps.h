@@ -9,13 +9,17 @@
 
 namespace tessera::codegen {
 
-/// out[i] = init combined with taps[0][i], taps[1][i], ..., for i in [0, n).
+/// The most elements from a tap of a result to that of the next one.
+constexpr std::int64_t kMaxTapAdvance = 4;
+
+/// out[i] = init combined with taps[0][i advance], taps[1][i advance], ..., for i in [0, n).
 struct WindowTaps {
   const std::byte* const* taps;
   std::int64_t count;
   const std::byte* init;
   std::byte* out;
   std::int64_t n;
+  std::int64_t advance = 1;  ///< up to kMaxTapAdvance
 };
 using WindowTapsFunction = void (*)(const WindowTaps&);
 
