@@ -298,9 +298,9 @@ constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
      "eliminate-dead,sorts-as-top-k,windows-as-reductions,expand-selections,expand-rare-ops,"
      "widen-small-types,fold-pads,fold-filter-views,clip-windows,drop-unit-windows,channels-last,"
-     "convolutions-as-dots,share-factors,separate-gathers,strength-reduce-dots,"
-     "strength-reduce-gathers,strength-reduce-powers,simplify<4>,reduce-broadcasts,cancel-"
-     "transposes,sink-transposes,"
+     "convolutions-as-dots,share-factors,reduce-broadcasts?(simplify<4>),separate-gathers,"
+     "strength-reduce-dots,strength-reduce-gathers,strength-reduce-powers,simplify<4>,"
+     "reduce-broadcasts?(simplify<1>),cancel-transposes,sink-transposes,"
      "fold-transposes,keep-last-dims,swap-transposed-dots,"
      "unify-dim-orders?(simplify<1>,fold-transposes),sink-divisions"},
     {"common", "Compute equal things once, and nothing that nobody needs",

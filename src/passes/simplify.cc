@@ -8,6 +8,8 @@
 #include <numeric>
 #include <optional>
 
+#include "src/evaluator/evaluator.h"
+#include "src/ir/analysis/splat_constants.h"
 #include "src/ir/constraint.h"
 #include "src/ir/rewrite/patterns.h"
 
@@ -40,20 +42,9 @@ bool moves_nothing(const Shape& from, const Dims& perm) {
   return true;
 }
 
-/// The constant that all elements are, or null.
-const Literal* splat_constant(const Instruction* x) {
-  while (x->is(Opcode::broadcast) || x->is(Opcode::reshape) || x->is(Opcode::copy)) {
-    x = x->operand(0);
-  }
-  if (!x->is(Opcode::constant) || !x->shape.is_scalar() || x->get<ir::ConstantAttrs>().elided) {
-    return nullptr;
-  }
-  return &x->get<ir::ConstantAttrs>().value;
-}
-
 /// Whether all elements are this truth value.
 bool is_splat(const Instruction& x, bool value) {
-  const Literal* c = x.shape.dtype == DType::pred ? splat_constant(&x) : nullptr;
+  const Literal* c = x.shape.dtype == DType::pred ? ir::splat_constant(x) : nullptr;
   return c != nullptr && (c->bytes()[0] != std::byte{0}) == value;
 }
 
@@ -124,7 +115,7 @@ Instruction* convert(const Instruction& i, ir::Builder& b) {
 
 /// A dim that is set to the size that it has.
 Instruction* set_dimension_size(const Instruction& i, ir::Builder&) {
-  const Literal* size = splat_constant(i.operand(1));
+  const Literal* size = ir::splat_constant(*i.operand(1));
   const std::int64_t dim = i.get<ir::DimensionsAttrs>().dims.at(0);
   return size != nullptr && size->data<std::int32_t>()[0] == i.operand(0)->shape.dim(dim)
              ? i.operand(0)
@@ -182,6 +173,40 @@ Instruction* splat(const Instruction& i, ir::Builder& b) {
   return b.broadcast(one, i.shape.dims, {});
 }
 
+/// A number of known ones.
+Instruction* number(const Instruction& i, ir::Builder& b) {
+  if (!i.shape.is_array() || !i.shape.is_scalar() || i.operands().empty()) return nullptr;
+  if (!i.called().empty()) return nullptr;
+  std::vector<Literal> operands;
+  for (const Instruction* o : i.operands()) {
+    const Literal* known = o->shape.is_array() ? ir::splat_constant(*o) : nullptr;
+    if (known == nullptr) return nullptr;
+    operands.push_back(*known);
+  }
+  try {
+    return b.constant(evaluator::evaluate_instruction(i, operands));
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error&) {
+    return nullptr;  // running it will say what is wrong
+  }
+}
+
+/// Of a number and one that changes none.
+Instruction* by_neutral(const Instruction& i, ir::Builder&) {
+  const bool turns = i.is(Opcode::multiply) || i.is(Opcode::add);
+  double neutral = i.is(Opcode::multiply) || i.is(Opcode::divide) ? 1 : 0;
+  // Of floats, -0 + 0 is 0.
+  if (i.is(Opcode::add) && is_floating(i.shape.dtype)) neutral = -0.0;
+  for (std::size_t k : {1, 0}) {
+    if (k == 0 && !turns) break;
+    if (ir::is_splat_of(*i.operand(k), neutral) && same_type(i, *i.operand(1 - k))) {
+      return i.operand(1 - k);
+    }
+  }
+  return nullptr;
+}
+
 /// Without the parts that have no rows, as of a roll by nothing.
 Instruction* concatenate(const Instruction& i, ir::Builder& b) {
   const std::int64_t dim = i.get<ir::DimensionsAttrs>().dims.at(0);
@@ -201,7 +226,7 @@ Instruction* select(const Instruction& i, ir::Builder&) {
   if (is_whole(0) && is_splat(*i.operand(1), true) && is_splat(*i.operand(2), false)) {
     return i.operand(0);
   }
-  if (const Literal* chosen = splat_constant(i.operand(0))) {
+  if (const Literal* chosen = ir::splat_constant(*i.operand(0))) {
     const std::size_t k = chosen->data<bool>()[0] ? 1 : 2;
     return is_whole(k) ? i.operand(k) : nullptr;
   }
@@ -217,7 +242,7 @@ Instruction* all_are(ir::Builder& b, bool value, const Shape& shape) {
 Instruction* compare(const Instruction& i, ir::Builder& b) {
   const Instruction& x = *i.operand(0);
   const DType t = x.shape.dtype;
-  const Literal* to = splat_constant(i.operand(1));
+  const Literal* to = ir::splat_constant(*i.operand(1));
   if (to == nullptr || !x.shape.is_array()) return nullptr;
   const ir::Direction direction = i.get<ir::CompareAttrs>().direction;
   if (t == DType::pred) {
@@ -235,7 +260,7 @@ Instruction* compare(const Instruction& i, ir::Builder& b) {
 Instruction* either(const Instruction& i, ir::Builder&) {
   if (i.shape.dtype != DType::pred || i.operands().size() != 2) return nullptr;
   for (std::size_t k = 0; k < 2; ++k) {
-    const Literal* known = splat_constant(i.operand(k));
+    const Literal* known = ir::splat_constant(*i.operand(k));
     if (known == nullptr) continue;
     const bool decides = known->data<bool>()[0] == i.is(Opcode::or_);
     return i.operand(decides ? k : 1 - k);
@@ -247,7 +272,7 @@ Instruction* either(const Instruction& i, ir::Builder&) {
 Instruction* divide(const Instruction& i, ir::Builder& b) {
   const DType t = i.shape.dtype;
   if (t != DType::f32 && t != DType::f64) return nullptr;
-  const Literal* by = splat_constant(i.operand(1));
+  const Literal* by = ir::splat_constant(*i.operand(1));
   if (!by) return nullptr;
   const auto factor =
       t == DType::f32 ? exact_reciprocal<float>(*by) : exact_reciprocal<double>(*by);
@@ -365,7 +390,9 @@ ir::PatternSet simplifications() {
   out.add(Opcode::select, select);
   out.add(Opcode::compare, compare, kFirst);
   out.add({Opcode::and_, Opcode::or_}, either, kFirst);
+  out.add({Opcode::multiply, Opcode::divide, Opcode::add, Opcode::subtract}, by_neutral, kFirst);
   out.add(Opcode::divide, divide, kFirst);
+  out.add_if(may_be_splat, number, kFirst);
   out.add_if(may_be_splat, splat);
   return out;
 }

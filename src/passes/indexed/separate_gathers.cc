@@ -12,6 +12,7 @@
 
 #include "src/base/contains.h"
 #include "src/ir/analysis/indexed_dims.h"
+#include "src/ir/analysis/splat_constants.h"
 #include "src/ir/rewrite/patterns.h"
 #include "src/passes/indexed/drop_invariant_dims.h"
 #include "src/passes/indexed/index_components.h"
@@ -258,6 +259,7 @@ class Separator {
 /// there, of what it counts and of its window; none where a factor isn't about it.
 bool Separator::weigh(Instruction* weights, const std::vector<Dims>& kept, std::vector<Line>* lines,
                       ir::Builder& b) {
+  if (ir::is_splat_of(*weights, 1)) return true;
   if (weights->is(Opcode::add)) {
     for (const std::size_t k : {0, 1}) {
       if (is_zero_splat(*weights->operand(k))) {
