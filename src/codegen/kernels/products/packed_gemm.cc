@@ -27,9 +27,12 @@ std::int64_t block_bytes() {
 /// Products that are summed up in registers at once. A strip of b so deep stays in the first cache
 /// while all tiles of a block go through it.
 std::int64_t most_depth() { return version_for_machine(128, 256, 128); }
-/// Rows of a tile, and vectors of the columns of the widest one. Its sums take most of the
-/// registers, a row of b and a number of a the rest.
+/// Rows of the highest tile, and vectors of the columns of the widest one. Its sums take most of
+/// the registers, a row of b and a number of a the rest.
 constexpr int rows_of(int bytes) { return bytes == 64 ? 8 : 4; }
+/// Of the lowest one. Heights in between are those that leave no tile partly empty: all rows by
+/// tiles that differ by one at most.
+constexpr int least_rows_of(int bytes) { return rows_of(bytes) / 2; }
 constexpr int kVectors = 3;
 constexpr std::int64_t kMostRows = rows_of(64);
 /// Depths are multiples of it, but for the last one.
@@ -38,7 +41,7 @@ constexpr std::int64_t kStep = 16;
 /// one of b: a few lines at a time, so that the loads of the products don't wait for them.
 constexpr std::int64_t kUnrolled = 4;
 
-/// A tile's operands: a packed as [depth][rows], b as [depth][vectors][lanes].
+/// A tile's operands: a packed as [depth][height], b as [depth][vectors][lanes].
 template <class T>
 struct Tile {
   std::int64_t depth;
@@ -67,18 +70,18 @@ struct Packed {
   using Simd = Vectors<T, bytes>;
   using V = typename Simd::V;
   static constexpr int kLanes = Simd::kLanes;
-  static constexpr int kRows = rows_of(bytes);
+  static constexpr int kRows = rows_of(bytes), kLeastRows = least_rows_of(bytes);
   static constexpr std::int64_t kWidth = kVectors * kLanes;
 
-  template <int vectors>
+  template <int height, int vectors>
   static TESSERA_INLINE void products(const T* a, const T* b, V (*sum)[vectors]) {
 #pragma GCC unroll 4
-    for (std::int64_t k = 0; k < kUnrolled; ++k, a += kRows, b += vectors * kLanes) {
+    for (std::int64_t k = 0; k < kUnrolled; ++k, a += height, b += vectors * kLanes) {
       V of_b[vectors];
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) of_b[v] = Simd::load(b + v * kLanes);
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
+      for (int r = 0; r < height; ++r) {
         const T x = a[r];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) sum[r][v] += x * of_b[v];
@@ -86,9 +89,9 @@ struct Packed {
     }
   }
 
-  template <int vectors>
+  template <int height, int vectors>
   static TESSERA_INLINE void multiply(const Tile<T>& t) {
-    V sum[kRows][vectors] = {};
+    V sum[height][vectors] = {};
     const T* a = t.a;
     const T* b = t.b;
     const T* next = t.next;
@@ -101,7 +104,7 @@ struct Packed {
         c += t.c_row;
         --rows;
       }
-      products<vectors>(a, b, sum);
+      products<height, vectors>(a, b, sum);
       if (next_rows > 0) {
         // Into the second cache: columns of a matrix meet in few places of the first one.
 #pragma GCC unroll 4
@@ -109,14 +112,14 @@ struct Packed {
         next += t.next_row;
         --next_rows;
       }
-      products<vectors>(a + kUnrolled * kRows, b + kUnrolled * vectors * kLanes, sum);
-      a += 2 * kUnrolled * kRows;
+      products<height, vectors>(a + kUnrolled * height, b + kUnrolled * vectors * kLanes, sum);
+      a += 2 * kUnrolled * height;
       b += 2 * kUnrolled * vectors * kLanes;
     }
-    if (t.rows == kRows && t.columns == vectors * kLanes) {
+    if (t.rows == height && t.columns == vectors * kLanes) {
       T* to = t.c;
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r, to += t.c_row) {
+      for (int r = 0; r < height; ++r, to += t.c_row) {
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) {
           T* at = to + v * kLanes;
@@ -125,9 +128,9 @@ struct Packed {
       }
       return;
     }
-    T part[kRows][vectors * kLanes];
+    T part[height][vectors * kLanes];
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < height; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) Simd::store(part[r] + v * kLanes, sum[r][v]);
     }
@@ -139,33 +142,48 @@ struct Packed {
     }
   }
 
-  /// Rows [0, rows) of a, in tiles, those that are missing in the last one being zero.
+  /// Rows of the next tile, of those that are left, and how high it is: lower ones than the least
+  /// are packed as if there were more.
+  static TESSERA_INLINE std::int64_t rows_of_tile(std::int64_t left) {
+    const std::int64_t tiles = (left + kRows - 1) / kRows;
+    return (left + tiles - 1) / tiles;
+  }
+  static TESSERA_INLINE std::int64_t height_of(std::int64_t rows) {
+    return std::max<std::int64_t>(rows, kLeastRows);
+  }
+
+  /// Rows [0, rows) of a, in tiles, those that are missing in the last one being zero. What is
+  /// stored reaches beyond a row that is shorter than the highest one, into what comes behind it.
   static TESSERA_INLINE void pack_a(const MatrixProduct<T>& g, const T* a, std::int64_t rows,
                                     std::int64_t depth, T* to) {
     const std::int64_t zeros = padded(depth) - depth;
     using Column = Vectors<T, kRows* int(sizeof(T))>;
-    for (std::int64_t row = 0; row < rows; row += kRows, a += kRows * g.a_row) {
-      const std::int64_t valid = std::min<std::int64_t>(kRows, rows - row);
+    for (std::int64_t row = 0, valid; row < rows; row += valid, a += valid * g.a_row) {
+      valid = rows_of_tile(rows - row);
+      const std::int64_t height = height_of(valid);
       std::int64_t k = 0;
-      if (valid == kRows && g.a_column == 1) {
-        for (; k + kRows <= depth; k += kRows, to += kRows * kRows) {
+      if (valid == height && g.a_column == 1) {
+        for (; k + kRows <= depth; k += kRows, to += kRows * height) {
           typename Column::V square[kRows];
 #pragma GCC unroll 8
-          for (int r = 0; r < kRows; ++r) square[r] = Column::load(a + r * g.a_row + k);
+          for (int r = 0; r < kRows; ++r) {
+            // In place of a row that the tile doesn't have, its last one.
+            square[r] = Column::load(a + std::min<std::int64_t>(r, height - 1) * g.a_row + k);
+          }
           Column::transpose(square);
 #pragma GCC unroll 8
-          for (int r = 0; r < kRows; ++r) Column::store(to + r * kRows, square[r]);
+          for (int r = 0; r < kRows; ++r) Column::store(to + r * height, square[r]);
         }
-      } else if (valid == kRows && g.a_row == 1) {
-        for (; k < depth; ++k, to += kRows) Column::store(to, Column::load(a + k * g.a_column));
+      } else if (valid == height && g.a_row == 1 && row + kRows <= rows) {
+        for (; k < depth; ++k, to += height) Column::store(to, Column::load(a + k * g.a_column));
       }
-      for (; k < depth; ++k, to += kRows) {
-        for (std::int64_t r = 0; r < kRows; ++r) {
+      for (; k < depth; ++k, to += height) {
+        for (std::int64_t r = 0; r < height; ++r) {
           to[r] = r < valid ? a[r * g.a_row + k * g.a_column] : T(0);
         }
       }
-      std::fill_n(to, zeros * kRows, T(0));
-      to += zeros * kRows;
+      std::fill_n(to, zeros * height, T(0));
+      to += zeros * height;
     }
   }
 
@@ -189,9 +207,17 @@ struct Packed {
     pack_rows<Simd, 1>(b, g.b_row, g.b_column, s.columns, begin, end, to);
   }
   static TESSERA_INLINE void multiply(const Tile<T>& t, int vectors) {
-    if (vectors == 3) return multiply<3>(t);
-    if (vectors == 2) return multiply<2>(t);
-    multiply<1>(t);
+    if (vectors == 3) return multiply_by<kRows, 3>(t);
+    if (vectors == 2) return multiply_by<kRows, 2>(t);
+    multiply_by<kRows, 1>(t);
+  }
+  /// Of a height up to `most`.
+  template <int most, int vectors>
+  static TESSERA_INLINE void multiply_by(const Tile<T>& t) {
+    if constexpr (most > kLeastRows) {
+      if (t.rows < most) return multiply_by<most - 1, vectors>(t);
+    }
+    multiply<most, vectors>(t);
   }
 };
 
@@ -237,15 +263,17 @@ TESSERA_INLINE void run_block(const BlockJob<T>& job) {
     // Behind each tile a share of the next strip is packed, which was asked for meanwhile.
     const std::int64_t share = (next.depth + tiles - 1) / tiles;
     const std::int64_t step = transposed ? (share + P::kLanes - 1) / P::kLanes * P::kLanes : share;
-    for (std::int64_t tile = 0, packed = 0; tile < tiles; ++tile) {
+    const T* a = job.a;
+    for (std::int64_t row = 0, packed = 0, rows; row < job.rows; row += rows) {
+      rows = P::rows_of_tile(job.rows - row);
       const std::int64_t end = std::min(packed + step, next.depth);
       const T* from = g.b + (next.first_k + packed) * g.b_row + next.column * g.b_column;
       const Tile<T> t{padded(strip.depth),
-                      job.a + tile * kRows * padded(strip.depth),
+                      a,
                       b,
-                      g.c + (job.first_row + tile * kRows) * g.c_row + strip.column,
+                      g.c + (job.first_row + row) * g.c_row + strip.column,
                       g.c_row,
-                      std::min<std::int64_t>(kRows, job.rows - tile * kRows),
+                      rows,
                       strip.columns,
                       strip.first_k > 0,
                       from,
@@ -255,6 +283,7 @@ TESSERA_INLINE void run_block(const BlockJob<T>& job) {
                       transposed ? g.b_column : g.b_row,
                       transposed ? P::kLanes * g.b_column : P::kLanes};
       P::multiply(t, P::vectors_of(strip));
+      a += P::height_of(rows) * padded(strip.depth);
       if (packed < end) P::pack(g, next, packed, end, next_b);
       packed = end;
     }
@@ -267,7 +296,8 @@ TESSERA_VERSIONS(block_version, run_block, BlockJob<T>)
 }  // namespace
 
 bool packed_gemm_pays(std::int64_t m, std::int64_t n, std::int64_t k) {
-  // A few rows that leave much of the last tile empty: those of batch_gemm are of any height.
+  // Measured on Zen 4 while all tiles here were equally high, so that the last one was partly
+  // empty.
   constexpr std::int64_t kRows = rows_of(64);
   if (instruction_set() == InstructionSet::avx512 && !is_intel() && m < 8 * kRows &&
       10 * ((m + kRows - 1) / kRows * kRows - m) > m) {
@@ -284,7 +314,8 @@ void packed_gemm(const MatrixProduct<T>& job) {
   const std::int64_t most = block_bytes() / (std::int64_t(sizeof(T)) * most_depth());
   const std::int64_t depth = even_part(job.k, most_depth(), kStep);
   const std::int64_t rows = even_part(job.m, most, kMostRows);
-  const std::int64_t of_a = rows * padded(depth), of_b = padded(depth) * kWidest;
+  // With room for what is stored behind the last tile.
+  const std::int64_t of_a = (rows + kMostRows) * padded(depth), of_b = padded(depth) * kWidest;
   const ScratchMemory memory(sizeof(T) * std::size_t(of_a + 2 * of_b));
   T* a = reinterpret_cast<T*>(memory.data());
   const auto block = block_version<T>();
