@@ -14,7 +14,7 @@ namespace {
 
 /// Whether the loops can turn one type into the other.
 bool converts(const Shape& shape, DType to) {
-  return shape.dtype == to || conversion(shape, to) != nullptr;
+  return shape.dtype == to || conversion(shape.dtype, to) != nullptr;
 }
 
 /// An operand in the type and the order in which the kernel takes it.

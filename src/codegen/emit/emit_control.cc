@@ -14,7 +14,7 @@ using ir::Opcode;
 using runtime::DeviceLists;
 using runtime::Exchange;
 
-void emit_while(Emitter& e, const ir::Instruction& i) {
+bool emit_while(Emitter& e, const ir::Instruction& i) {
   const std::vector<SlotId> init = e.slots(*i.operand(0));
   const std::vector<SlotId> carried = e.results(i);
   runtime::While loop;
@@ -26,9 +26,10 @@ void emit_while(Emitter& e, const ir::Instruction& i) {
   for (std::size_t k = 0; k < next.size(); ++k) loop.next.push_back({next[k], carried[k], false});
   loop.trips = i.get<ir::WhileAttrs>().known_trip_count.value_or(0);
   e.step(i, std::move(loop));
+  return true;
 }
 
-void emit_conditional(Emitter& e, const ir::Instruction& i) {
+bool emit_conditional(Emitter& e, const ir::Instruction& i) {
   runtime::Conditional conditional;
   conditional.selector = e.slot(*i.operand(0));
   conditional.boolean = i.operand(0)->shape.dtype == DType::pred;
@@ -49,6 +50,7 @@ void emit_conditional(Emitter& e, const ir::Instruction& i) {
     conditional.branches.push_back(std::move(branch));
   }
   e.step(i, std::move(conditional));
+  return true;
 }
 
 namespace {
@@ -91,7 +93,7 @@ CombineDescriptor combine_slowly(const ir::Computation& reducer) {
 
 }  // namespace
 
-void emit_collective(Emitter& e, const ir::Instruction& i) {
+bool emit_collective(Emitter& e, const ir::Instruction& i) {
   Exchange x;
   x.kind = kind_of(i);
   const std::int64_t n = e.state().module->num_partitions;
@@ -164,6 +166,7 @@ void emit_collective(Emitter& e, const ir::Instruction& i) {
     x.parts.push_back(part);
   }
   e.step(i, std::move(x));
+  return true;
 }
 
 }  // namespace tessera::codegen

@@ -7,7 +7,6 @@
 
 #include "src/base/contains.h"
 #include "src/codegen/custom_calls/call_kernel.h"
-#include "src/codegen/kernel_families.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/moves/composed_view.h"
@@ -199,12 +198,9 @@ SlotId Emitter::transposed(const ir::Instruction& i, SlotId from, const Shape& s
   return out;
 }
 
-std::shared_ptr<const LoopExpr> conversion(const Shape& from, DType to) {
-  ir::Instruction convert;
-  convert.opcode = Opcode::convert;
-  convert.shape = Shape(to, from.dims);
+std::shared_ptr<const LoopExpr> conversion(DType from, DType to) {
   LoopBuilder builder;
-  const auto v = builder.apply(convert, {builder.contiguous(from.dtype)});
+  const auto v = builder.convert(builder.contiguous(from), to);
   if (!v) return nullptr;
   builder.output(*v);
   return builder.finish();
@@ -212,7 +208,7 @@ std::shared_ptr<const LoopExpr> conversion(const Shape& from, DType to) {
 
 SlotId Emitter::converted(const ir::Instruction& i, SlotId from, const Shape& shape, DType to) {
   if (shape.dtype == to) return from;
-  auto program = conversion(shape, to);
+  auto program = conversion(shape.dtype, to);
   TESSERA_CHECK(program != nullptr, "no conversion for an operand of " + i.name);
   const SlotId out = temporary(Shape(to, shape.dims).byte_count(),
                                state_->plan().slots[std::size_t(from)].classes);
@@ -234,7 +230,7 @@ std::vector<SlotId> Emitter::run(const std::vector<std::vector<SlotId>>& paramet
   return slots(*computation_.root());
 }
 
-bool Emitter::emit_structure(const ir::Instruction& i) {
+bool Emitter::emit_names(const ir::Instruction& i) {
   switch (i.opcode) {
     case Opcode::tuple:
       alias(i, operand_slots(i));
@@ -262,20 +258,6 @@ bool Emitter::emit_structure(const ir::Instruction& i) {
       alias(i, inner.run(parameters));
       return true;
     }
-    case Opcode::while_:
-      emit_while(*this, i);
-      return true;
-    case Opcode::conditional:
-      emit_conditional(*this, i);
-      return true;
-    case Opcode::all_gather:
-    case Opcode::all_reduce:
-    case Opcode::reduce_scatter:
-    case Opcode::all_to_all:
-    case Opcode::collective_permute:
-    case Opcode::collective_broadcast:
-      emit_collective(*this, i);
-      return true;
     default:
       break;
   }
@@ -289,50 +271,10 @@ bool Emitter::emit_structure(const ir::Instruction& i) {
   return true;
 }
 
-bool Emitter::emit_kernel(const ir::Instruction& i) {
-  if (is_loop(i)) {
-    emit_loop(*this, i);
-    return true;
-  }
-  if (const DescribeKernel describe = kernel_of(i.opcode)) {
-    return emit_operands_to_results(*this, i, describe(i));
-  }
-  switch (i.opcode) {
-    case Opcode::broadcast:
-      return emit_broadcast(*this, i);
-    case Opcode::iota:
-      return emit_iota(*this, i);
-    case Opcode::transpose:
-    case Opcode::slice:
-    case Opcode::reverse:
-    case Opcode::concatenate:
-    case Opcode::pad:
-    case Opcode::dynamic_slice:
-    case Opcode::dynamic_update_slice:
-      return emit_movement(*this, i);
-    case Opcode::device_placement:
-      return emit_placement(*this, i);
-    case Opcode::dot:
-      return emit_dot(*this, i);
-    case Opcode::convolution:
-      return emit_convolution(*this, i);
-    case Opcode::reduce:
-    case Opcode::map:
-      return emit_reduce(*this, i);
-    case Opcode::reduce_window:
-      return emit_reduce_window(*this, i);
-    case Opcode::fft:
-      return emit_fft(*this, i);
-    case Opcode::scatter:
-      return emit_scatter(*this, i);
-    default:
-      return false;
-  }
-}
-
 void Emitter::emit(const ir::Instruction& i) {
-  if (emit_structure(i)) return;
-  if (emit_kernel(i)) return;
+  if (emit_names(i)) return;
+  if (is_loop(i)) return emit_loop(*this, i);
+  if (const EmitOp emit_op = emitter_of(i.opcode); emit_op && emit_op(*this, i)) return;
   if (ir::has_side_effect(i.opcode) || ir::is_collective(i.opcode)) {
     throw NotImplementedError(
         std::string(ir::name(i.opcode)) + " (" + i.describe() + ") can't run here yet",

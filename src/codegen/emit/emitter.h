@@ -95,10 +95,8 @@ class Emitter {
 
  private:
   void emit(const ir::Instruction& i);
-  /// Steps of other kinds than kernels, and other names of values; false if it is none of those.
-  bool emit_structure(const ir::Instruction& i);
-  /// A kernel of the op's family; false if there is none for it.
-  bool emit_kernel(const ir::Instruction& i);
+  /// Other names of values, and calls, whose steps stand in the same block; false if it is neither.
+  bool emit_names(const ir::Instruction& i);
   /// An op that ends a loop.
   bool is_loop(const ir::Instruction& i) const;
   /// A custom call's, or that of an op that runs on the evaluator. Messages name its line.
@@ -115,7 +113,7 @@ class Emitter {
 };
 
 /// A loop that turns one type into another; null if there is none.
-std::shared_ptr<const LoopExpr> conversion(const Shape& from, DType to);
+std::shared_ptr<const LoopExpr> conversion(DType from, DType to);
 /// One step, from the operands to the results; false if there is no kernel.
 bool emit_operands_to_results(Emitter& e, const ir::Instruction& i, KernelDescriptor kernel);
 // Each emits the instruction, or returns false if it has no kernel for it.
@@ -132,8 +130,12 @@ bool emit_reduce(Emitter& e, const ir::Instruction& i);
 bool emit_reduce_window(Emitter& e, const ir::Instruction& i);
 bool emit_fft(Emitter& e, const ir::Instruction& i);
 bool emit_scatter(Emitter& e, const ir::Instruction& i);
-void emit_collective(Emitter& e, const ir::Instruction& i);
-void emit_while(Emitter& e, const ir::Instruction& i);
-void emit_conditional(Emitter& e, const ir::Instruction& i);
+bool emit_collective(Emitter& e, const ir::Instruction& i);
+bool emit_while(Emitter& e, const ir::Instruction& i);
+bool emit_conditional(Emitter& e, const ir::Instruction& i);
+
+using EmitOp = bool (*)(Emitter&, const ir::Instruction&);
+/// That of an operation (op_emitters.cc); null if it has none.
+EmitOp emitter_of(ir::Opcode opcode);
 
 }  // namespace tessera::codegen

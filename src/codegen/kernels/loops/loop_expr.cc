@@ -234,12 +234,22 @@ LoopBuilder::Value LoopBuilder::raw(Value v) {
 
 std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& instruction,
                                                      const std::vector<Value>& operands) {
-  const DType result = instruction.shape.dtype;
+  if (!instruction.shape.is_array()) return std::nullopt;
+  return apply(instruction.opcode, instruction.attrs, operands, instruction.shape.dtype);
+}
+
+std::optional<LoopBuilder::Value> LoopBuilder::convert(Value v, DType to) {
+  return apply(Opcode::convert, {}, {v}, to);
+}
+
+std::optional<LoopBuilder::Value> LoopBuilder::apply(Opcode op, const ir::Attributes& attrs,
+                                                     const std::vector<Value>& operands,
+                                                     DType result) {
   const auto has_few_bits = [](const Value& v) { return few_bits(v.dtype) > 0; };
   if (few_bits(result) > 0 || std::any_of(operands.begin(), operands.end(), has_few_bits)) {
-    return apply_to_bits(instruction, operands);
+    return apply_to_bits(op, attrs, operands, result);
   }
-  return apply(instruction, operands, result);
+  return apply_to_bytes(op, attrs, operands, result);
 }
 
 LoopBuilder::Value LoopBuilder::with_number(Opcode op, Value v, int number) {
@@ -277,10 +287,9 @@ LoopBuilder::Value LoopBuilder::saturated(Value v, DType t) {
   return {v.reg, t, false};
 }
 
-std::optional<LoopBuilder::Value> LoopBuilder::apply_to_bits(const ir::Instruction& instruction,
-                                                             const std::vector<Value>& operands) {
-  const Opcode op = instruction.opcode;
-  const DType result = instruction.shape.dtype;
+std::optional<LoopBuilder::Value> LoopBuilder::apply_to_bits(Opcode op, const ir::Attributes& attrs,
+                                                             const std::vector<Value>& operands,
+                                                             DType result) {
   const int bits = few_bits(operands.empty() ? result : operands[0].dtype);
   std::vector<Value> bytes = operands;
   for (Value& v : bytes) v.dtype = byte_of(v.dtype);
@@ -301,7 +310,7 @@ std::optional<LoopBuilder::Value> LoopBuilder::apply_to_bits(const ir::Instructi
     default:
       break;
   }
-  std::optional<Value> out = apply(instruction, bytes, byte_of(result));
+  std::optional<Value> out = apply_to_bytes(op, attrs, bytes, byte_of(result));
   if (!out) return out;
   if (op == Opcode::convert && few_bits(result) > 0 && is_floating(operands[0].dtype)) {
     return saturated(*out, result);
@@ -313,12 +322,11 @@ std::optional<LoopBuilder::Value> LoopBuilder::apply_to_bits(const ir::Instructi
   return few_bits(result) > 0 ? wrapped(*out, result) : *out;
 }
 
-std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& instruction,
-                                                     const std::vector<Value>& operands,
-                                                     DType result) {
-  const Opcode op = instruction.opcode;
-  if (!instruction.shape.is_array() || !has_operations(result) || operands.empty())
-    return std::nullopt;
+std::optional<LoopBuilder::Value> LoopBuilder::apply_to_bytes(Opcode op,
+                                                              const ir::Attributes& attrs,
+                                                              const std::vector<Value>& operands,
+                                                              DType result) {
+  if (!has_operations(result) || operands.empty()) return std::nullopt;
   for (const Value& v : operands) {
     if (!has_operations(v.dtype)) return std::nullopt;
   }
@@ -350,10 +358,10 @@ std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& inst
                            {operands[0], a, b}, result, a.lifted, cost);
     }
     case Opcode::compare: {
-      const auto& attrs = instruction.get<ir::CompareAttrs>();
+      const auto& compare = *attrs.get_if<ir::CompareAttrs>();
       block.kind = BlockOp::Kind::compare;
-      block.direction = attrs.direction;
-      block.comparison = attrs.type;
+      block.direction = compare.direction;
+      block.comparison = compare.type;
       if (!known()) return std::nullopt;
       return emit(block, {lift(operands[0]), lift(operands[1])}, result, false, cost);
     }
@@ -368,7 +376,7 @@ std::optional<LoopBuilder::Value> LoopBuilder::apply(const ir::Instruction& inst
   }
   if (op == Opcode::reduce_precision) {
     block.kind = BlockOp::Kind::reduce_precision;
-    block.precision = instruction.get<ir::ReducePrecisionAttrs>();
+    block.precision = *attrs.get_if<ir::ReducePrecisionAttrs>();
   } else if (operands.size() == 1) {
     block.kind = BlockOp::Kind::unary;
   } else if (operands.size() == 2 && (op == Opcode::complex || operands[1].dtype == type)) {

@@ -141,17 +141,20 @@ class LoopBuilder {
   /// Empty if there is no block function for it.
   std::optional<Value> apply(const ir::Instruction& instruction,
                              const std::vector<Value>& operands);
+  std::optional<Value> convert(Value v, DType to);
   void output(Value v, std::vector<LoopExpr::Start> starts = {});
   std::shared_ptr<const LoopExpr> finish();
   int input_count() const { return inputs_; }
 
  private:
-  /// With a result of that type.
-  std::optional<Value> apply(const ir::Instruction& instruction, const std::vector<Value>& operands,
-                             DType result);
+  std::optional<Value> apply(ir::Opcode op, const ir::Attributes& attrs,
+                             const std::vector<Value>& operands, DType result);
+  /// Of no integers of fewer than 8 bits.
+  std::optional<Value> apply_to_bytes(ir::Opcode op, const ir::Attributes& attrs,
+                                      const std::vector<Value>& operands, DType result);
   /// Of integers of fewer than 8 bits, which have a byte each: as bytes, wrapped again.
-  std::optional<Value> apply_to_bits(const ir::Instruction& instruction,
-                                     const std::vector<Value>& operands);
+  std::optional<Value> apply_to_bits(ir::Opcode op, const ir::Attributes& attrs,
+                                     const std::vector<Value>& operands, DType result);
   Value wrapped(Value v, DType t);
   Value saturated(Value v, DType t);
   Value with_number(ir::Opcode op, Value v, int number);
