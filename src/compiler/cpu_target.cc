@@ -12,6 +12,7 @@
 #include "src/compiler/planned_executable.h"
 #include "src/cost/peak_memory.h"
 #include "src/ir/hlo/hlo_text.h"
+#include "src/ir/limits.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/runtime/verify_plan.h"
 
@@ -29,8 +30,6 @@ constexpr PassStage kSelection[] = {
     {"split-reductions", "split-reductions"},
 };
 
-// A plan takes as long as all else; a program of more instructions is planned once.
-constexpr std::int64_t kPlannedTwice = 1500;
 // The plan of a program that isn't run tells no more devices than these apart.
 constexpr std::int64_t kToldApart = 64;
 
@@ -64,7 +63,7 @@ class CpuTarget final : public Target {
   /// estimate knows of no fusion: by it 40 of the 90 get other collectives or another order, whose
   /// plans hold up to 1.5 times as much.
   double peak_bytes(const ir::Module& module, bool runs) const override {
-    if (std::int64_t(module.instruction_count()) > kPlannedTwice) {
+    if (module.instruction_count() > ir::kMostTried) {
       return Target::peak_bytes(module, runs);
     }
     try {

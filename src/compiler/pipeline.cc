@@ -171,9 +171,6 @@ void keep_input(Compilation& c) {
   if (c.options.keep_stages) c.input = c.module->clone();
 }
 
-// Programs with more instructions have the first form of collectives that is found.
-constexpr std::int64_t kTriedAtMost = 1500;
-
 // Three times what there is, but a small program in any case.
 void separate_calls(Compilation& c) {
   if (!is_global(c)) return;
@@ -313,7 +310,6 @@ void optimize_collectives(Compilation& c) {
     options.peak = [&](const ir::Module& m) { return c.target->peak_bytes(m, c.options.runs); };
   }
   options.order = !c.for_figures;
-  options.max_tried = kTriedAtMost;
   options.merge_equal = passes::eliminate_common;
   std::set<std::int64_t> removed;  // records
   options.removed = [&](const ir::Instruction& collective) {

@@ -22,6 +22,7 @@
 #include "src/codegen/steps/stencil_chains.h"
 #include "src/codegen/steps/tile_chains.h"
 #include "src/ir/analysis/memory_kinds.h"
+#include "src/ir/limits.h"
 #include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {
@@ -104,8 +105,6 @@ BuiltPlan build(const ir::Module& module, const Analysis& known, const FusionPla
   return built;
 }
 
-/// Above so many instructions no second plan is built for choices that seldom pay.
-constexpr std::size_t kMaxTried = 1500;
 /// Times as long: whatever it takes.
 constexpr double kAnyTime = 1e9;
 
@@ -210,7 +209,7 @@ class Trials {
     }
     options.recompute = true;
     if (mattered.recompute) attempt(options, kCheaplyLess, kAnyTime);
-    if (module_.instruction_count() <= kMaxTried) {
+    if (module_.instruction_count() <= ir::kMostTried) {
       FusionOptions widely = options;
       widely.recompute_widely = true;
       if (mattered.recompute_widely) attempt(widely, kCheaplyLess, kMaxSlower);
@@ -223,7 +222,7 @@ class Trials {
       if (mattered.recompute_widely && expensive) attempt(options, kDearlyLess, kMaxSlower);
     }
     if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
-    if (best_.built.could_rematerialize_rows && module_.instruction_count() <= kMaxTried) {
+    if (best_.built.could_rematerialize_rows && module_.instruction_count() <= ir::kMostTried) {
       best_.remakes = settle(build_way(decided_, true), kRemadeLess, kMaxSlower);
     }
   }

@@ -73,7 +73,7 @@ class Steps {
     }
   }
 
-  bool large() const { return std::int64_t(module_->instruction_count()) > options_.max_tried; }
+  bool large() const { return module_->instruction_count() > options_.max_tried; }
 
   /// For steps that, but for how the plan turns out, don't make a device hold more. As `attempt`.
   template <class F>

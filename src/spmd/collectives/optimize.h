@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 
+#include "src/ir/limits.h"
 #include "src/ir/module.h"
 
 namespace tessera::spmd {
@@ -71,7 +72,7 @@ struct CollectiveOptions {
   /// of a loop may have been computed before it. Collectives are left to dedupe_collectives.
   std::function<std::size_t(ir::Module*)> merge_equal;
   /// Of a program of more instructions nothing is tried and taken back: less is tried.
-  std::int64_t max_tried = 1500;
+  std::size_t max_tried = ir::kMostTried;
 };
 /// Those of the above that change how much is received, quickly: for a program that is only
 /// measured.
