@@ -79,8 +79,10 @@ Count uncounted(ModulePtr& m, Argument) {
   return std::nullopt;
 }
 
-/// Copies of computations are made up to this many instructions, unless another limit is given.
-constexpr std::size_t kMaxInstructions = 20000;
+/// Up to how many instructions bodies are copied.
+std::size_t limit_of_copies(const ir::Module& module, Argument n) {
+  return n ? std::size_t(*n) : passes::room_for_copies(module);
+}
 
 constexpr Pass kPasses[] = {
     {"normalize-layouts", "Make all arrays row-major; bitcasts that depend on layouts transpose",
@@ -100,12 +102,12 @@ constexpr Pass kPasses[] = {
     {"share-reducers", "Make one computation of equal reducers", counted<passes::share_reducers>},
     {"separate-calls<N>", "Put bodies of calls in place, up to N instructions in all",
      [](ModulePtr& m, Argument n) {
-       return Count(passes::separate_calls(m.get(), n ? std::size_t(*n) : kMaxInstructions));
+       return Count(passes::separate_calls(m.get(), limit_of_copies(*m, n)));
      },
      true},
     {"separate-bodies<N>", "Copy bodies that several loops run, up to N instructions in all",
      [](ModulePtr& m, Argument n) {
-       return Count(passes::separate_bodies(m.get(), n ? std::size_t(*n) : kMaxInstructions));
+       return Count(passes::separate_bodies(m.get(), limit_of_copies(*m, n)));
      },
      true},
     {"sink-constants-into-loops", "Have loops make constants that they carry",
@@ -117,7 +119,8 @@ constexpr Pass kPasses[] = {
      counted<passes::move_invariants_out_of_loops>},
     {"trip-counts", "Note how often loops run that count to a constant",
      counted<passes::find_trip_counts>},
-    {"expand-window-scatters", "Make scatters of one window at a known place elementwise",
+    {"expand-window-scatters",
+     "Make scatters of one window at a known place elementwise, as for several devices",
      [](ModulePtr& m, Argument) { return Count(passes::expand_window_scatters(m.get(), true)); }},
     {"raise-manual", "Read the forms that HLO text has for manual computations",
      uncounted<spmd::manual::raise>},
@@ -267,9 +270,12 @@ constexpr Pass kPasses[] = {
      counted<spmd::schedule_collectives_early>},
     {"schedule-placements", "Let arrays leave for the host early, and come back late",
      counted<passes::schedule_placements>},
-    {"optimize-collectives", "All passes on collectives, as the pipeline runs them",
+    {"optimize-collectives", "All passes on collectives, with memory as it is estimated",
      [](ModulePtr& m, Argument) {
-       spmd::optimize_collectives(&m, {});
+       spmd::CollectiveOptions options;
+       options.merge_equal = passes::eliminate_common;
+       spmd::optimize_collectives(&m, options);
+       passes::eliminate_dead(m.get());
        return Count();
      }},
     {"tile-stencil-loops", "Run several rounds of a stencil at once, on one device",

@@ -171,10 +171,9 @@ void keep_input(Compilation& c) {
   if (c.options.keep_stages) c.input = c.module->clone();
 }
 
-// Three times what there is, but a small program in any case.
 void separate_calls(Compilation& c) {
   if (!is_global(c)) return;
-  const std::size_t most = 20000 + 2 * c.module->instruction_count();
+  const std::size_t most = passes::room_for_copies(*c.module);
   passes::separate_calls(c.module.get(), most);
   passes::separate_bodies(c.module.get(), most);
 }

@@ -18,5 +18,10 @@ std::size_t inline_calls(ir::Module* module);
 /// (unless these are partial values, which calls don't pass on), that wait for other instructions,
 /// or that the program marks as not inlineable. Returns how many.
 std::size_t separate_calls(ir::Module* module, std::size_t max_instructions);
+/// For how many instructions there is room in a program whose bodies are copied: three times what
+/// there is, and more in a small one.
+inline std::size_t room_for_copies(const ir::Module& module) {
+  return 20000 + 2 * module.instruction_count();
+}
 
 }  // namespace tessera::passes
