@@ -186,7 +186,7 @@ void expand_window_scatters(Compilation& c) {
 spmd::PartitionOptions partition_options(Compilation& c) {
   spmd::PartitionOptions options = c.partition;
   if (c.options.network) options.machine = cost::Machine(*c.options.network);
-  options.all_records = c.for_report;
+  options.all_records = c.purpose.report;
   if (!c.context) c.context = take_context();
   options.context = c.context.get();
   return options;
@@ -201,7 +201,7 @@ void propagate(Compilation& c) {
   spmd::AutoShardingOptions options;
   options.partition = partition_options(c);
   if (c.options.memory_budget) options.memory_budget = double(*c.options.memory_budget);
-  options.decisions = c.for_decisions;
+  options.decisions = c.purpose.decisions;
   spmd::AutoSharding found = spmd::propagate_and_solve(std::move(c.module), options);
   c.module = std::move(found.module);
   c.decisions = std::move(found.decisions);
@@ -289,12 +289,12 @@ void partition(Compilation& c) {
   c.reshards = {};
   c.tried = std::nullopt;
   c.context = nullptr;
-  if (!c.for_report) c.source = nullptr;
+  if (!c.purpose.report) c.source = nullptr;
   c.module = std::move(device);
   passes::flatten_replicas(c.module.get(), /*partitioned=*/true);
   c.root_sharding = c.module->entry()->root()->sharding;
-  if (!c.quick) ir::verify(*c.module);
-  if (c.for_report) return;
+  if (!c.purpose.quick) ir::verify(*c.module);
+  if (c.purpose.report) return;
   const FullGathers policy = c.options.full_gathers;
   if (policy == FullGathers::error && c.refuse_full_gathers) c.refuse_full_gathers(c);
   if (policy == FullGathers::warn) warn_of_full_gathers(c);
@@ -303,12 +303,12 @@ void partition(Compilation& c) {
 void optimize_collectives(Compilation& c) {
   if (!is_global(c)) return;
   spmd::CollectiveOptions options;
-  options.combine_any = !c.for_report;
-  options.keep_no_copies = c.quick;
-  if (!c.estimates_memory) {
+  options.combine_any = !c.purpose.report;
+  options.keep_no_copies = c.purpose.quick;
+  if (!c.purpose.estimates_memory) {
     options.peak = [&](const ir::Module& m) { return c.target->peak_bytes(m, c.options.runs); };
   }
-  options.order = !c.for_figures;
+  options.order = !c.purpose.figures;
   options.merge_equal = passes::eliminate_common;
   std::set<std::int64_t> removed;  // records
   options.removed = [&](const ir::Instruction& collective) {
@@ -325,8 +325,8 @@ void optimize_collectives(Compilation& c) {
     std::erase_if(c.report.records,
                   [&](const spmd::CommunicationRecord& r) { return removed.count(r.id) > 0; });
   }
-  if (!c.for_report) spmd::drop_record_ids(c.module.get());
-  if (!c.quick) ir::verify(*c.module);
+  if (!c.purpose.report) spmd::drop_record_ids(c.module.get());
+  if (!c.purpose.quick) ir::verify(*c.module);
 }
 
 /// Donated memory goes to the first result that has its type on a device, in the same kind of

@@ -28,6 +28,33 @@ enum class Phase : std::uint8_t {
   done,
 };
 
+/// What a program is compiled for: to run it, unless one of the constants below says otherwise.
+struct Purpose {
+  /// Collectives are tagged, the propagated module stays in Compilation::source, and nothing is
+  /// said about full gathers.
+  bool report = false;
+  /// What the solver's choices cost is kept, too.
+  bool decisions = false;
+  /// What moves and what is computed are all that matters: nothing is put into another order for
+  /// its own sake.
+  bool figures = false;
+  /// In place of planning it.
+  bool estimates_memory = false;
+  /// Without checks of the compiler's own work, and without copies to go back to:
+  /// spmd::StepTakenBack is thrown where one would be needed.
+  bool quick = false;
+};
+/// For a report on the program.
+inline constexpr Purpose kExplaining = {.report = true, .decisions = true};
+/// The same program, of which no more is asked than its collectives.
+inline constexpr Purpose kComparing = {.report = true};
+/// What it receives, computes and holds; a sum of bytes may be rounded otherwise.
+inline constexpr Purpose kMeasuring = {.report = true, .figures = true};
+/// The same of many programs, fast.
+inline constexpr Purpose kEstimating = {.report = true, .figures = true, .estimates_memory = true};
+inline constexpr Purpose kEstimatingQuickly = {
+    .report = true, .figures = true, .estimates_memory = true, .quick = true};
+
 /// Thrown on request only, see Compilation.
 struct NotWorthwhile {};
 
@@ -48,16 +75,7 @@ struct Compilation {
   /// after each stage with TESSERA_VERIFY.
   unsigned guarantees = 0, not_guaranteed = 0;
   spmd::PartitionReport report;
-  /// For a report: collectives are tagged, the propagated module stays in `source`, and nothing is
-  /// reported about full gathers.
-  bool for_report = false;
-  /// What moves and what is computed are all that matters: nothing is put into another order for
-  /// its own sake.
-  bool for_figures = false;
-  bool estimates_memory = false;  ///< in place of planning it
-  /// Without checks of the compiler's own work, and without copies to go back to:
-  /// spmd::StepTakenBack is thrown where one would be needed.
-  bool quick = false;
+  Purpose purpose;
   /// Asked with what the reshards receive (spmd::bytes_of_reshards); if it says no, NotWorthwhile
   /// is thrown: for those who look for a program that receives less.
   std::function<bool(double bytes)> is_worthwhile;
@@ -65,8 +83,7 @@ struct Compilation {
   std::function<void(const Compilation&)> refuse_full_gathers;
   /// The propagated module, while it is partitioned and for a report.
   std::unique_ptr<ir::Module> source;
-  /// For a report: what the solver's choices cost.
-  bool for_decisions = false;
+  /// For Purpose::decisions.
   std::vector<spmd::ShardingDecision> decisions;
   /// The reshards of `module`, between the stages that find and lower them.
   spmd::ExplicitProgram reshards;

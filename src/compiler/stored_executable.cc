@@ -51,51 +51,51 @@ std::string machine_of(const std::string& cpu) {
 
 // --- what it is for ----------------------------------------------------------------------------
 
-struct Purpose {
+struct Environment {
   std::string build, cpu, machine, machine_name;
   bool vector_math = false;
 };
 
-void write(ByteWriter* out, const Purpose& p) {
-  out->text(p.build);
-  out->text(p.cpu);
-  out->text(p.machine);
-  out->text(p.machine_name);
-  out->number(p.vector_math);
+void write(ByteWriter* out, const Environment& e) {
+  out->text(e.build);
+  out->text(e.cpu);
+  out->text(e.machine);
+  out->text(e.machine_name);
+  out->number(e.vector_math);
 }
 
-Purpose read_purpose(ByteReader* in) {
-  Purpose p;
-  p.build = in->text();
-  p.cpu = in->text();
-  p.machine = in->text();
-  p.machine_name = in->text();
-  p.vector_math = in->flag();
-  return p;
+Environment read_environment(ByteReader* in) {
+  Environment e;
+  e.build = in->text();
+  e.cpu = in->text();
+  e.machine = in->text();
+  e.machine_name = in->text();
+  e.vector_math = in->flag();
+  return e;
 }
 
-void check_purpose(const Purpose& p) {
-  if (p.build != own_build() || p.build == kUnknown) {
+void check_environment(const Environment& e) {
+  if (e.build != own_build() || e.build == kUnknown) {
     throw IncompatibleExecutable(
         fmt::format("a stored program is of another build of Tessera ({}) than this ({}), whose "
                     "kernels differ; "
                     "valid: store it again with this build",
-                    p.build.substr(0, 12), own_build().substr(0, 12)));
+                    e.build.substr(0, 12), own_build().substr(0, 12)));
   }
-  if (p.cpu == "native" && p.machine != codegen::machine_identity()) {
+  if (e.cpu == "native" && e.machine != codegen::machine_identity()) {
     throw IncompatibleExecutable(fmt::format(
         "a stored program is for the processor on which it was made ({}), and this is another ({}) "
         "or has other features; valid: store it for a level that both have, as x86-64-v3",
-        p.machine_name, codegen::machine_name()));
+        e.machine_name, codegen::machine_name()));
   }
-  const int needs = p.cpu == "x86-64-v4" ? 4 : p.cpu == "x86-64-v3" ? 3 : 0;
+  const int needs = e.cpu == "x86-64-v4" ? 4 : e.cpu == "x86-64-v3" ? 3 : 0;
   if (codegen::machine_level() < needs) {
     throw IncompatibleExecutable(fmt::format(
         "a stored program is for {}, and this processor ({}) is x86-64-v{}; valid: store it for "
         "that level or for native, on this machine",
-        p.cpu, codegen::machine_name(), codegen::machine_level()));
+        e.cpu, codegen::machine_name(), codegen::machine_level()));
   }
-  if (p.vector_math && !codegen::has_vector_math()) {
+  if (e.vector_math && !codegen::has_vector_math()) {
     throw IncompatibleExecutable(
         "a stored program calls the vector math of the C library (libmvec.so.1), which "
         "isn't there; valid: store it on a machine without it, too");
@@ -316,8 +316,9 @@ std::string store_executable(const Executable& executable, const StoreOptions& o
   source.compiles = codegen::can_compile_kernels();
   source.workers = worker_count();
   ByteWriter body;
-  write(&body, Purpose{own_build(), options.cpu, machine_of(options.cpu), codegen::machine_name(),
-                       options.code && source.compiles && codegen::has_vector_math()});
+  write(&body,
+        Environment{own_build(), options.cpu, machine_of(options.cpu), codegen::machine_name(),
+                    options.code && source.compiles && codegen::has_vector_math()});
   write_record(&body, executable);
   body.text(module.name);
   body.text(text);
@@ -341,7 +342,7 @@ std::string store_executable(const Executable& executable, const StoreOptions& o
 std::shared_ptr<const Executable> load_executable(std::string_view bytes,
                                                   std::vector<std::int32_t> process_of) {
   ByteReader in(unseal(bytes, "a stored program"), "a stored program");
-  check_purpose(read_purpose(&in));
+  check_environment(read_environment(&in));
   Compilation c;
   c.options.keep_stages = false;
   c.options.process_of = std::move(process_of);

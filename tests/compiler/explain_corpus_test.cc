@@ -63,15 +63,15 @@ TEST_P(ExplainCorpus, MeasuringGivesTheBytesOfCompiling) {
   compiler::Options options;
   options.layouts = Layouts::propagated;
   const auto run = compiler::explain::run_stages_for(*module, options);
-  const auto bytes = [&](const compiler::explain::RunFor& what) {
-    const auto again = compiler::explain::run_prepared(run->prepared->clone(), options, what);
+  const auto bytes = [&](const compiler::Purpose& purpose) {
+    const auto again = compiler::explain::run_prepared(run->prepared->clone(), options, purpose);
     return cost::count_communication(*again->compilation.module).total_bytes;
   };
-  EXPECT_EQ(bytes({.figures = true}), bytes({}));
+  EXPECT_EQ(bytes(compiler::kMeasuring), bytes(compiler::kComparing));
   try {
-    EXPECT_EQ(bytes({.figures = true, .estimates_memory = true, .quick = true}), bytes({}));
+    EXPECT_EQ(bytes(compiler::kEstimatingQuickly), bytes(compiler::kComparing));
   } catch (const spmd::StepTakenBack&) {
-    EXPECT_EQ(bytes({.figures = true, .estimates_memory = true}), bytes({}));
+    EXPECT_EQ(bytes(compiler::kEstimating), bytes(compiler::kComparing));
   }
 }
 

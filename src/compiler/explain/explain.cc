@@ -63,12 +63,11 @@ std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& opt
   run_through(&c, Phase::prepare);
   std::unique_ptr<ir::Module> prepared = c.module->clone();
   double reshard_bytes = 0;
-  RunFor what{.decisions = true};
-  what.is_worthwhile = [&](double bytes) {
+  const auto keep_bytes = [&](double bytes) {
     reshard_bytes = bytes;
     return true;
   };
-  std::unique_ptr<Run> run = run_prepared(std::move(c.module), options, what);
+  std::unique_ptr<Run> run = run_prepared(std::move(c.module), options, kExplaining, keep_bytes);
   run->prepared = std::move(prepared);
   run->reshard_bytes = reshard_bytes;
   if (run->compilation.source) follow_rules(run.get());
@@ -76,19 +75,16 @@ std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& opt
 }
 
 std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,
-                                  const RunFor& what) {
+                                  const Purpose& purpose,
+                                  std::function<bool(double bytes)> is_worthwhile) {
   auto run = std::make_unique<Run>();
   Compilation& c = run->compilation;
   c.options = options;
   c.options.keep_stages = false;
   c.options.runs = false;
   c.module = std::move(prepared);
-  c.for_report = true;
-  c.for_decisions = what.decisions;
-  c.for_figures = what.figures;
-  c.estimates_memory = what.estimates_memory;
-  c.quick = what.quick;
-  c.is_worthwhile = what.is_worthwhile;
+  c.purpose = purpose;
+  c.is_worthwhile = std::move(is_worthwhile);
   c.next = Phase::partition;
   run_through(&c, Phase::select);
   return run;

@@ -35,14 +35,10 @@ struct Run {
 };
 /// All stages up to the last that changes the module, and the rules' record.
 std::unique_ptr<Run> run_stages_for(const ir::Module& module, const Options& options);
-/// What a run is for: see Compilation.
-struct RunFor {
-  bool decisions = false, figures = false, estimates_memory = false, quick = false;
-  std::function<bool(double bytes)> is_worthwhile = nullptr;
-};
-/// The stages alone, from a module that was prepared already.
+/// The stages alone, from a module that was prepared already. `is_worthwhile`: see Compilation.
 std::unique_ptr<Run> run_prepared(std::unique_ptr<ir::Module> prepared, const Options& options,
-                                  const RunFor& what);
+                                  const Purpose& purpose,
+                                  std::function<bool(double bytes)> is_worthwhile = nullptr);
 
 /// Entries and what they are made of.
 struct Found {

@@ -2,6 +2,7 @@
 // Which annotation would avoid a movement: candidates are tried by partitioning the program again.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -22,6 +23,7 @@ namespace tessera::compiler::explain {
 namespace {
 
 using ir::Instruction;
+using Worthwhile = std::function<bool(double bytes)>;  ///< see Compilation
 
 /// A sharding on one array of the program: in place of what is stated there, or new.
 struct Edit {
@@ -120,9 +122,9 @@ Figures measure(const Run& run) {
 }
 
 std::optional<Figures> measure(std::unique_ptr<ir::Module> prepared, const Options& options,
-                               const RunFor& what) {
+                               const Purpose& purpose, const Worthwhile& is_worthwhile) {
   try {
-    return measure(*run_prepared(std::move(prepared), options, what));
+    return measure(*run_prepared(std::move(prepared), options, purpose, is_worthwhile));
   } catch (const InternalError&) {
     throw;
   } catch (const Error&) {
@@ -218,8 +220,8 @@ class Search {
 
   std::optional<Figures> compiled(const Edit& edit) const {
     // In what order a device does its work makes no difference, but for how a sum is rounded.
-    std::optional<Figures> f = measured(edit, options_, {.figures = true});
-    if (f && !f->exact) f = measured(edit, options_, {});
+    std::optional<Figures> f = measured(edit, options_, kMeasuring);
+    if (f && !f->exact) f = measured(edit, options_, kComparing);
     return f;
   }
 
@@ -246,25 +248,23 @@ class Search {
     }
     Options options = options_;
     options.layouts = Layouts::propagated;
-    RunFor what{.figures = true, .estimates_memory = true, .quick = true};
     // What ops move within themselves, and what is saved later, is about as much in all programs.
     const double slack = 2 * std::abs(base_.bytes - run_.reshard_bytes);
-    what.is_worthwhile = [&](double bytes) { return bytes - slack < kLess * base_.bytes; };
+    const auto is_worthwhile = [&](double bytes) { return bytes - slack < kLess * base_.bytes; };
     try {
-      return measured(edit, options, what);
+      return measured(edit, options, kEstimatingQuickly, is_worthwhile);
     } catch (const NotWorthwhile&) {
       return std::nullopt;
     } catch (const spmd::StepTakenBack&) {
-      what.quick = false;
-      return measured(edit, options, what);
+      return measured(edit, options, kEstimating, is_worthwhile);
     }
   }
 
-  std::optional<Figures> measured(const Edit& edit, const Options& options,
-                                  const RunFor& what) const {
+  std::optional<Figures> measured(const Edit& edit, const Options& options, const Purpose& purpose,
+                                  const Worthwhile& is_worthwhile = {}) const {
     std::unique_ptr<ir::Module> module = run_.prepared->clone();
     if (!apply(module.get(), edit)) return std::nullopt;
-    return measure(std::move(module), options, what);
+    return measure(std::move(module), options, purpose, is_worthwhile);
   }
 
   ExplainSuggestion suggestion(const Edit& edit, const Figures& then) const {
