@@ -8,6 +8,7 @@
 #include "src/evaluator/ops.h"
 #include "src/evaluator/scalar_function.h"
 #include "src/evaluator/strided.h"
+#include "src/ir/analysis/layouts.h"
 
 namespace tessera::evaluator {
 namespace {
@@ -38,12 +39,6 @@ Dims dim_last(std::size_t rank, std::int64_t dim) {
   }
   perm.push_back(dim);
   return perm;
-}
-
-Dims inverse(const Dims& perm) {
-  Dims out(perm.size());
-  for (std::size_t i = 0; i < perm.size(); ++i) out[std::size_t(perm[i])] = std::int64_t(i);
-  return out;
 }
 
 }  // namespace
@@ -81,7 +76,7 @@ Literal eval_sort(const ir::Instruction& in, Operands xs) {
       }
     }
   }
-  for (Literal& s : sorted) s = permuted(s, inverse(perm));
+  for (Literal& s : sorted) s = permuted(s, ir::inverse_order(perm));
   if (in.shape.is_tuple) return Literal::tuple(std::move(sorted));
   return sorted[0];
 }

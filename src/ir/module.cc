@@ -9,6 +9,7 @@
 #include "src/ir/cloner.h"
 #include "src/ir/names.h"
 #include "src/ir/post_order.h"
+#include "src/sharding/axes/ways.h"
 
 namespace tessera::ir {
 namespace {
@@ -195,11 +196,7 @@ std::vector<std::vector<std::int64_t>> DeviceGroups::expand(std::int64_t num_par
 
 std::int64_t DeviceGroups::group_size(std::int64_t num_partitions) const {
   if (batch) return batch.size;
-  if (symbolic()) {
-    std::int64_t n = 1;
-    for (int axis : axes) n *= mesh->axes[std::size_t(axis)].size;
-    return n;
-  }
+  if (symbolic()) return ways_of(*mesh, axes);
   return lists.empty() ? num_partitions : std::int64_t(lists.front().size());
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 
+#include "src/base/arrays/bit_width.h"
 #include "src/base/arrays/dtype_names.h"
 #include "src/base/files/json_text.h"
 
@@ -238,33 +239,16 @@ void canonicalise(DType dtype, std::byte* elements, std::size_t count) {
   const auto each = [&](auto f) {
     for (std::size_t i = 0; i < count; ++i) elements[i] = f(elements[i]);
   };
-  const auto sign_extended = [&](int bits) {
-    each([bits](std::byte b) {
-      const int shift = 8 - bits;
+  const int bits = bit_width(dtype);
+  if (bits >= 8) return;
+  if (dtype == DType::pred) {
+    each([](std::byte b) { return std::byte(b != std::byte{0}); });
+  } else if (is_signed_integer(dtype)) {
+    each([shift = 8 - bits](std::byte b) {
       return std::byte(std::int8_t(std::int8_t(std::uint8_t(std::uint8_t(b) << shift)) >> shift));
     });
-  };
-  switch (dtype) {
-    case DType::pred:
-      return each([](std::byte b) { return std::byte(b != std::byte{0}); });
-    case DType::s1:
-      return sign_extended(1);
-    case DType::s2:
-      return sign_extended(2);
-    case DType::s4:
-      return sign_extended(4);
-    case DType::u1:
-      return each([](std::byte b) { return b & std::byte{1}; });
-    case DType::u2:
-      return each([](std::byte b) { return b & std::byte{3}; });
-    case DType::u4:
-    case DType::f4e2m1fn:
-      return each([](std::byte b) { return b & std::byte{15}; });
-    case DType::f6e2m3fn:
-    case DType::f6e3m2fn:
-      return each([](std::byte b) { return b & std::byte{63}; });
-    default:
-      return;
+  } else {
+    each([mask = std::byte((1 << bits) - 1)](std::byte b) { return b & mask; });
   }
 }
 

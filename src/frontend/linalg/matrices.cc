@@ -10,6 +10,7 @@
 #include <tessera/ops/shape_ops.h>
 
 #include "src/codegen/custom_calls/custom_calls.h"
+#include "src/ir/analysis/indexed_dims.h"
 
 namespace tessera::frontend::matrices {
 
@@ -129,20 +130,9 @@ Located solved(const Located& matrix, const Located& rhs, const Triangle& triang
 
 Located take_rows(const Located& x, const Located& places) {
   if (x.array.size() == 0) return x;
-  const std::int64_t rank = std::int64_t(dims_of(x).size());
-  ir::GatherAttrs a;
-  for (std::int64_t d = 0; d < rank - 2; ++d) {
-    a.operand_batching_dims.push_back(d);
-    a.start_indices_batching_dims.push_back(d);
-  }
-  a.collapsed_slice_dims = {rank - 2};
-  a.start_index_map = {rank - 2};
-  a.offset_dims = {rank - 1};
-  a.index_vector_dim = rank - 1;
-  a.slice_sizes = Dims(std::size_t(rank), 1);
-  a.slice_sizes.back() = columns_of(x);
   const std::vector<Array> operands{x.array, places.array};
-  return x.with(apply(ir::Opcode::gather, operands, a, x.location, "take_rows"));
+  return x.with(
+      apply(ir::Opcode::gather, operands, ir::gather_of_rows(dims_of(x)), x.location, "take_rows"));
 }
 
 namespace {

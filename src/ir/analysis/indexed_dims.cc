@@ -40,6 +40,28 @@ IndexedDims decoded(const Shape& array, const Shape& other, std::int64_t vector_
 
 }  // namespace
 
+GatherAttrs gather_along(std::int64_t rank, std::int64_t dim) {
+  GatherAttrs a;
+  a.collapsed_slice_dims = {dim};
+  a.start_index_map = {dim};
+  a.slice_sizes = Dims(std::size_t(rank), 1);
+  for (std::int64_t d = 0; d < rank; ++d) {
+    if (d == dim) continue;
+    a.operand_batching_dims.push_back(d);
+    a.start_indices_batching_dims.push_back(d);
+  }
+  a.index_vector_dim = rank;
+  return a;
+}
+
+GatherAttrs gather_of_rows(const Dims& dims) {
+  const std::int64_t columns = std::int64_t(dims.size()) - 1;
+  GatherAttrs a = gather_along(columns, columns - 1);
+  a.offset_dims = {columns};
+  a.slice_sizes.push_back(dims.back());
+  return a;
+}
+
 bool IndexedDims::windows_are_last() const {
   for (std::size_t k = 0; k < window.size(); ++k) {
     if (window_of_other[k] != std::int64_t(batch.size() + k)) return false;

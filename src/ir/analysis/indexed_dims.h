@@ -42,4 +42,10 @@ IndexedDims indexed_dims(const ScatterAttrs& scatter, const Shape& array, const 
 /// Of a gather or scatter.
 IndexedDims indexed_dims(const Instruction& i);
 
+/// y[a,j,b] = x[a, i[a,j,b], b] for x of that rank, where dim is that of j: along one dim, with all
+/// others the same in all three arrays.
+GatherAttrs gather_along(std::int64_t rank, std::int64_t dim);
+/// y[..,j,:] = x[.., i[..,j], :] for x of these dims: rows of matrices.
+GatherAttrs gather_of_rows(const Dims& dims);
+
 }  // namespace tessera::ir

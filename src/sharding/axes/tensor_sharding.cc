@@ -7,6 +7,7 @@
 
 #include "src/base/check.h"
 #include "src/base/contains.h"
+#include "src/sharding/axes/ways.h"
 
 namespace tessera {
 namespace {
@@ -104,9 +105,8 @@ TensorSharding TensorSharding::maximal_on(std::int64_t device) {
 }
 
 std::int64_t TensorSharding::shards(std::int64_t dim) const {
-  std::int64_t n = 1;
-  for (int a : dims[std::size_t(dim)].axes) n *= mesh->axes[std::size_t(a)].size;
-  return n;
+  const IndexList& axes = dims[std::size_t(dim)].axes;
+  return axes.empty() ? 1 : ways_of(*mesh, axes);
 }
 
 Dims TensorSharding::shards() const {

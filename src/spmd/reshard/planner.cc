@@ -11,6 +11,7 @@
 #include "src/base/contains.h"
 #include "src/base/key_writer.h"
 #include "src/cost/collectives.h"
+#include "src/sharding/axes/ways.h"
 #include "src/spmd/reshard/axis_groups.h"
 #include "src/spmd/reshard/search.h"
 
@@ -63,12 +64,6 @@ struct Correspondence {
   std::vector<IndexList> fixed;   ///< dim → leading mesh axes that stay where they are
 };
 
-std::int64_t size_of_axes(const LogicalMesh& mesh, const IndexList& axes) {
-  std::int64_t n = 1;
-  for (int a : axes) n *= mesh.axes[std::size_t(a)].size;
-  return n;
-}
-
 /// False if the array or mesh is too large for the search.
 bool reduce(const Ends& ends, double element_bytes, const cost::Machine& machine,
             SearchProblem* problem, Correspondence* map) {
@@ -113,7 +108,7 @@ bool reduce(const Ends& ends, double element_bytes, const cost::Machine& machine
     auto u = std::size_t(d);
     std::size_t fixed = map->fixed[u].size();
     bool moves = ends.from.dims[u].axes.size() > fixed || ends.to.dims[u].axes.size() > fixed;
-    std::int64_t fixed_ways = size_of_axes(mesh, map->fixed[u]);
+    std::int64_t fixed_ways = ways_of(mesh, map->fixed[u]);
     if (crowded && !moves) {
       problem->element_bytes *= double(ceil_div(ends.dims[u], fixed_ways));
       continue;
@@ -131,7 +126,7 @@ bool reduce(const Ends& ends, double element_bytes, const cost::Machine& machine
     Placement p;
     for (int b = 0; b < problem->axes; ++b) {
       int lead = map->blocks[std::size_t(b)].front();
-      problem->axis_size[std::size_t(b)] = size_of_axes(mesh, map->blocks[std::size_t(b)]);
+      problem->axis_size[std::size_t(b)] = ways_of(mesh, map->blocks[std::size_t(b)]);
       problem->route[std::size_t(b)] = machine.route(mesh, map->blocks[std::size_t(b)]);
       if (contains(s.unreduced, lead)) p.axis[std::size_t(b)] = Placement::kUnreduced;
     }

@@ -4,12 +4,6 @@
 
 namespace tessera::spmd {
 
-std::int64_t ways_of(const LogicalMesh& mesh, const IndexList& axes) {
-  std::int64_t n = 1;
-  for (int a : axes) n *= mesh.axes[std::size_t(a)].size;
-  return n;
-}
-
 Projection project(const LogicalMesh& mesh, const FactorRule& rule, const TensorFactors& tensor,
                    const TensorSharding& sharding) {
   Projection out;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "src/sharding/axes/ways.h"
 #include "src/spmd/rules/factor_rule.h"
 
 namespace tessera::spmd {
@@ -39,8 +40,5 @@ std::optional<std::vector<IndexList>> common_axes(const FactorRule& rule,
 /// are wholly used up: `complete` becomes false if some had to be left out.
 IndexList dim_axes(const LogicalMesh& mesh, const FactorRule& rule, const IndexList& dim_factors,
                    const std::vector<IndexList>& factor_axes, bool* complete = nullptr);
-
-/// Product of the axes' sizes.
-std::int64_t ways_of(const LogicalMesh& mesh, const IndexList& axes);
 
 }  // namespace tessera::spmd

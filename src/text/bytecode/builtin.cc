@@ -109,11 +109,7 @@ void EntryTexts::builtin_type(ByteReader& in) {
     case T::kIndexType:
       return add("index");
     case T::kFunctionType:
-      add("(");
-      add_types(in);
-      add(") -> (");
-      add_types(in);
-      return add(")");
+      return add_function_type(in);
     case T::kBf16:
       return add("bf16");
     case T::kF16:
@@ -127,34 +123,31 @@ void EntryTexts::builtin_type(ByteReader& in) {
     case T::kF128:
       return add("f128");
     case T::kComplex:
-      add("complex<");
-      add_type(in);
-      return add(">");
+      return add_type_of("complex<", in);
     case T::kNoneType:
       return add("none");
     case T::kRankedTensor:
       return add_tensor(in, {});
-    case T::kEncodedTensor: {
-      const std::size_t begin = out_.size();
-      add_attribute(in);
-      const std::string encoding = out_.substr(begin);
-      out_.resize(begin);
-      return add_tensor(in, encoding);
-    }
+    case T::kEncodedTensor:
+      return add_encoded_tensor(in);
     case T::kTuple:
-      add("tuple<");
-      add_types(in);
-      return add(">");
+      return add_type_of_all("tuple<", in);
     case T::kUnrankedTensor:
-      add("tensor<*x");
-      add_type(in);
-      return add(">");
+      return add_type_of("tensor<*x", in);
     default:
       if (code >= kFirstFloatType && code - kFirstFloatType < std::size(kFloatTypes)) {
         return add(kFloatTypes[code - kFirstFloatType]);
       }
       return add_unknown("builtin", code, true, in);
   }
+}
+
+void EntryTexts::add_encoded_tensor(ByteReader& in) {
+  const std::size_t begin = out_.size();
+  add_attribute(in);
+  const std::string encoding = out_.substr(begin);
+  out_.resize(begin);
+  add_tensor(in, encoding);
 }
 
 void EntryTexts::add_tensor(ByteReader& in, std::string_view encoding) {

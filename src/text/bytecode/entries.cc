@@ -234,6 +234,26 @@ void EntryTexts::add_types(ByteReader& in) {
   add_list(in, "types", [&] { add_type(in); });
 }
 
+void EntryTexts::add_function_type(ByteReader& in) {
+  add("(");
+  add_types(in);
+  add(") -> (");
+  add_types(in);
+  add(")");
+}
+
+void EntryTexts::add_type_of(std::string_view open, ByteReader& in) {
+  add(open);
+  add_type(in);
+  add(">");
+}
+
+void EntryTexts::add_type_of_all(std::string_view open, ByteReader& in) {
+  add(open);
+  add_types(in);
+  add(">");
+}
+
 void EntryTexts::add_integers(ByteReader& in) {
   add_list(in, "integers", [&] { add_integer(in.signed_varint()); });
 }

@@ -66,6 +66,10 @@ class EntryTexts {
   }
   void add_attributes(ByteReader& in, Elision elision = Elision::never);
   void add_types(ByteReader& in);
+  void add_function_type(ByteReader& in);
+  /// What begins so, the types that it is of, and `>`.
+  void add_type_of(std::string_view open, ByteReader& in);
+  void add_type_of_all(std::string_view open, ByteReader& in);
   /// `1, 2`
   void add_integers(ByteReader& in);
   /// `, name = `, without the comma behind an opening bracket.
@@ -98,6 +102,8 @@ class EntryTexts {
   void builtin_attribute(std::size_t n, ByteReader& in, Elision elision);
   void builtin_type(ByteReader& in);
   void add_tensor(ByteReader& in, std::string_view encoding);
+  /// With its encoding in front of it.
+  void add_encoded_tensor(ByteReader& in);
   void quant_type(ByteReader& in, std::uint64_t code);
   /// `!quant.uniform<...>`, whose encoding vhlo shares.
   void uniform_quantized(ByteReader& in, bool per_axis);

@@ -125,40 +125,23 @@ void EntryTexts::vhlo_type(ByteReader& in) {
   }
   switch (code) {
     case T::kComplex:
-      add("complex<");
-      add_type(in);
-      return add(">");
+      return add_type_of("complex<", in);
     case T::kFunction:
-      add("(");
-      add_types(in);
-      add(") -> (");
-      add_types(in);
-      return add(")");
+      return add_function_type(in);
     case T::kRankedTensor:
       return add_tensor(in, {});
-    case T::kEncodedTensor: {
-      const std::size_t begin = out_.size();
-      add_attribute(in);
-      const std::string encoding = out_.substr(begin);
-      out_.resize(begin);
-      return add_tensor(in, encoding);
-    }
+    case T::kEncodedTensor:
+      return add_encoded_tensor(in);
     case T::kTuple:
-      add("tuple<");
-      add_types(in);
-      return add(">");
+      return add_type_of_all("tuple<", in);
     case T::kUniformQuantized:
       return uniform_quantized(in, false);
     case T::kUniformQuantizedPerAxis:
       return uniform_quantized(in, true);
     case T::kUnrankedTensor:
-      add("tensor<*x");
-      add_type(in);
-      return add(">");
+      return add_type_of("tensor<*x", in);
     case T::kFuture:
-      add("!stablehlo.future<");
-      add_types(in);
-      return add(">");
+      return add_type_of_all("!stablehlo.future<", in);
     default:
       return add_unknown("vhlo", code, true, in);
   }

@@ -8,7 +8,9 @@
 #include <cmath>
 #include <complex>
 
+#include "src/base/arrays/bit_width.h"
 #include "src/base/arrays/dtype_names.h"
+#include "src/base/arrays/small_floats.h"
 #include "src/ir/hlo/text_out.h"
 
 namespace tessera::text {
@@ -56,9 +58,18 @@ void append_element(std::string& out, double v) {
   if (!append_decimal(out, v, same)) append_hex(out, bits, 16);
 }
 template <class T>
-void append_half(std::string& out, std::uint16_t bits) {
-  auto same = [&](double d) { return T(d).bits == bits; };
-  if (!append_decimal(out, double(T::from_bits(bits)), same)) append_hex(out, bits, 4);
+void append_half(std::string& out, T v) {
+  auto same = [&](double d) { return T(d).bits == v.bits; };
+  if (!append_decimal(out, double(v), same)) append_hex(out, v.bits, 4);
+}
+void append_element(std::string& out, Half v) { append_half(out, v); }
+void append_element(std::string& out, BFloat16 v) { append_half(out, v); }
+void append_element(std::string& out, Pred v) { out += v.value != 0 ? "true" : "false"; }
+template <class T>
+requires std::is_integral_v<T>
+void append_element(std::string& out, T v) {
+  char buffer[24];
+  out.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr);
 }
 template <class T>
 void append_element(std::string& out, std::complex<T> v) {
@@ -76,56 +87,12 @@ T load(const std::byte* p) {
   return v;
 }
 
-void append_unsigned(std::string& out, std::uint64_t v) {
-  char buffer[24];
-  out.append(buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr);
-}
-
 void append_element(std::string& out, DType t, const std::byte* p) {
-  switch (t) {
-    case DType::pred:
-      out += load<std::uint8_t>(p) != 0 ? "true" : "false";
-      return;
-    case DType::s2:
-    case DType::s4:
-    case DType::s8:
-      return append_int(out, load<std::int8_t>(p));
-    case DType::s16:
-      return append_int(out, load<std::int16_t>(p));
-    case DType::s32:
-      return append_int(out, load<std::int32_t>(p));
-    case DType::s64:
-      return append_int(out, load<std::int64_t>(p));
-    case DType::u2:
-    case DType::u4:
-    case DType::u8:
-      return append_unsigned(out, load<std::uint8_t>(p));
-    case DType::u16:
-      return append_unsigned(out, load<std::uint16_t>(p));
-    case DType::u32:
-      return append_unsigned(out, load<std::uint32_t>(p));
-    case DType::u64:
-      return append_unsigned(out, load<std::uint64_t>(p));
-    case DType::f16:
-      return append_half<Half>(out, load<std::uint16_t>(p));
-    case DType::bf16:
-      return append_half<BFloat16>(out, load<std::uint16_t>(p));
-    case DType::f32:
-      return append_element(out, load<float>(p));
-    case DType::f64:
-      return append_element(out, load<double>(p));
-    case DType::c64:
-      return append_element(out, load<std::complex<float>>(p));
-    case DType::c128:
-      return append_element(out, load<std::complex<double>>(p));
-    case DType::f4e2m1fn:
-      return append_hex(out, load<std::uint8_t>(p) & 15, 1);
-    case DType::f6e2m3fn:
-    case DType::f6e3m2fn:
-      return append_hex(out, load<std::uint8_t>(p) & 63, 2);
-    default:  // floats of 8 bits
-      return append_hex(out, load<std::uint8_t>(p), 2);
+  if (is_small_float(t)) {
+    const int bits = bit_width(t);
+    return append_hex(out, load<std::uint8_t>(p) & ((1U << bits) - 1), (bits + 3) / 4);
   }
+  dispatch_dtype(t, [&](auto tag) { append_element(out, load<typename decltype(tag)::type>(p)); });
 }
 
 const std::byte* append_nested(std::string& out, const Literal& x, std::size_t depth,
@@ -144,21 +111,7 @@ const std::byte* append_nested(std::string& out, const Literal& x, std::size_t d
 }
 
 // Elements that MLIR stores as they are stored here.
-bool whole_bytes(DType t) {
-  switch (t) {
-    case DType::pred:
-    case DType::s2:
-    case DType::s4:
-    case DType::u2:
-    case DType::u4:
-    case DType::f4e2m1fn:
-    case DType::f6e2m3fn:
-    case DType::f6e3m2fn:
-      return false;
-    default:
-      return true;
-  }
-}
+bool whole_bytes(DType t) { return bit_width(t) >= 8; }
 
 bool is_bare(std::string_view name) {
   if (name.empty()) return false;

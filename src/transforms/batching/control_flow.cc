@@ -11,23 +11,9 @@ using ir::Instruction;
 
 namespace {
 
-Dims dims_of_all(std::span<const Batched> leaves) {
-  Dims out;
-  for (const Batched& leaf : leaves) out.push_back(leaf.dim);
-  return out;
-}
-
 Flags flags_of(const Dims& dims) {
   Flags out;
   for (std::int64_t d : dims) out.push_back(d != kNotBatched);
-  return out;
-}
-
-std::vector<Instruction*> packed_operands(BatchSite& site) {
-  std::vector<Instruction*> out;
-  for (std::size_t i = 0; i < site.operand_count(); ++i) {
-    out.push_back(packed(site.b, site.operand(i)));
-  }
   return out;
 }
 
@@ -36,8 +22,8 @@ std::vector<Instruction*> packed_operands(BatchSite& site) {
 /// A fusion is for the shapes of an entry: what it computes is called.
 Batched batch_call(BatchSite& site) {
   const BatchedComputation callee =
-      site.batcher.computation(*site.op.called(0), dims_of_all(site.operand_leaves()));
-  Instruction* made = site.b.call(callee.computation, packed_operands(site));
+      site.batcher.computation(*site.op.called(0), site.operand_dims());
+  Instruction* made = site.b.call(callee.computation, site.packed_operands());
   if (site.op.is(ir::Opcode::call)) made->frontend_attributes = site.op.frontend_attributes;
   return unpacked(site.b, made, callee.out_dims);
 }
@@ -104,7 +90,8 @@ Batched batch_conditional(BatchSite& site) {
     branches.push_back(branch.computation);
   }
   const Shape shape = batched_shape(op.shape, out, site.size());
-  return unpacked(site.b, site.emit_calling(shape, packed_operands(site), op.attrs, branches), out);
+  return unpacked(site.b, site.emit_calling(shape, site.packed_operands(), op.attrs, branches),
+                  out);
 }
 
 /// Slices are taken along a dim in front of the batch.
@@ -113,7 +100,7 @@ Batched batch_scan(BatchSite& site) {
   const auto carries = std::size_t(attrs.carries);
   const std::size_t inputs = site.operand_count() - carries - std::size_t(attrs.constants);
   const std::size_t outputs = site.op.shape.elements.size() - carries;
-  const Flags in = flags_of(dims_of_all(site.operand_leaves()));
+  const Flags in = flags_of(site.operand_dims());
   const Flags carried = site.batcher.dependence().scan_carries(site.op, in);
 
   std::vector<Instruction*> operands;

@@ -114,12 +114,8 @@ Batched batch_custom_call(BatchSite& site) {
 Batched batch_custom_partitioning(BatchSite& site) {
   if (site.op.called().empty())
     site.not_implemented("the text that it was read from lacks its body");
-  std::vector<Instruction*> operands;
-  for (std::size_t i = 0; i < site.operand_count(); ++i) {
-    operands.push_back(packed(site.b, site.operand(i)));
-  }
-  Dims dims;
-  for (const Batched& leaf : site.operand_leaves()) dims.push_back(leaf.dim);
+  std::vector<Instruction*> operands = site.packed_operands();
+  const Dims dims = site.operand_dims();
   auto attrs = site.op.get<ir::CustomPartitioningAttrs>();
   // Code per device can't name the batch.
   const bool asks = attrs.partitioner != nullptr && !site.batcher.dependence().names_batch(site.op);

@@ -212,22 +212,13 @@ class BatchedRules : public ir::DerivativeRules {
   const Computation* entry_ = nullptr;  ///< the op on one entry, as the rule knows it
 };
 
-std::vector<Instruction*> arrays_of(BatchSite& site) {
-  std::vector<Instruction*> out;
-  for (std::size_t i = 0; i < site.operand_count(); ++i) {
-    out.push_back(packed(site.b, site.operand(i)));
-  }
-  return out;
-}
-
 }  // namespace
 
 Batched batch_remat(BatchSite& site) {
-  Dims dims;
-  for (const Batched& leaf : site.operand_leaves()) dims.push_back(leaf.dim);
-  const BatchedComputation body = site.batcher.computation(*site.op.called(0), dims);
+  const BatchedComputation body = site.batcher.computation(*site.op.called(0), site.operand_dims());
   const Shape shape = batched_shape(site.op.shape, body.out_dims, site.size());
-  Instruction* made = site.emit_calling(shape, arrays_of(site), site.op.attrs, {body.computation});
+  Instruction* made =
+      site.emit_calling(shape, site.packed_operands(), site.op.attrs, {body.computation});
   return unpacked(site.b, made, body.out_dims);
 }
 
@@ -286,7 +277,7 @@ Batched batch_custom_derivative(BatchSite& site) {
   }
   const Dims out(flatten(op.shape).size(), 0);
   const Shape shape = batched_shape(op.shape, out, site.size());
-  return unpacked(site.b, site.emit_calling(shape, arrays_of(site), attrs, called), out);
+  return unpacked(site.b, site.emit_calling(shape, site.packed_operands(), attrs, called), out);
 }
 
 }  // namespace tessera::transforms::batching

@@ -148,12 +148,8 @@ std::int64_t parts_of_batch(const BatchSite& site, const ir::ManualComputationAt
 }  // namespace
 
 Batched batch_manual_computation(BatchSite& site) {
-  Dims dims;
-  std::vector<Instruction*> operands;
-  for (std::size_t i = 0; i < site.operand_count(); ++i) {
-    operands.push_back(packed(site.b, site.operand(i)));
-  }
-  for (const Batched& leaf : site.operand_leaves()) dims.push_back(leaf.dim);
+  Dims dims = site.operand_dims();
+  std::vector<Instruction*> operands = site.packed_operands();
   auto attrs = site.op.get<ir::ManualComputationAttrs>();
   const IndexList held = attrs.mesh != nullptr ? batch_axes(site, *attrs.mesh) : IndexList();
   BatchedComputation body;

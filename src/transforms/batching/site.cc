@@ -36,6 +36,18 @@ std::vector<Batched> BatchSite::operand_leaves(std::size_t first) const {
   return out;
 }
 
+Dims BatchSite::operand_dims() const {
+  Dims out;
+  for (const Batched& leaf : operand_leaves()) out.push_back(leaf.dim);
+  return out;
+}
+
+std::vector<Instruction*> BatchSite::packed_operands() {
+  std::vector<Instruction*> out;
+  for (std::size_t i = 0; i < operand_count(); ++i) out.push_back(packed(b, operand(i)));
+  return out;
+}
+
 std::int64_t BatchSite::common_dim(std::size_t first, std::size_t last) const {
   std::map<std::int64_t, int> votes;
   std::int64_t best = kNotBatched;

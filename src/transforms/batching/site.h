@@ -34,6 +34,10 @@ class BatchSite {
   const Shape& entry_shape(std::size_t i) const { return op.operand(i)->shape; }
   /// All leaves of all operands.
   std::vector<Batched> operand_leaves(std::size_t first = 0) const;
+  /// On which dims these are batched.
+  Dims operand_dims() const;
+  /// An instruction for each operand, as it is batched.
+  std::vector<ir::Instruction*> packed_operands();
 
   /// An operand with the batch on that dim.
   ir::Instruction* at(std::size_t i, std::int64_t dim) { return batcher.at(b, operand(i), dim); }

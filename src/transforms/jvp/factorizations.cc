@@ -2,6 +2,7 @@
 // Derivatives of LU and QR factors as LAPACK gives them: getrf, geqrf, orgqr.
 #include <algorithm>
 
+#include "src/ir/analysis/indexed_dims.h"
 #include "src/transforms/jvp/matrices.h"
 
 namespace tessera::transforms::matrices {
@@ -65,23 +66,6 @@ Instruction* order_of(ir::Builder& b, Instruction* pivots, std::int64_t m) {
   return b.get_tuple_element(loop, 1);
 }
 
-/// x[.., order[.., i], :]
-Instruction* rows_in_order(ir::Builder& b, Instruction* x, Instruction* order) {
-  const std::int64_t rank = x->shape.rank();
-  ir::GatherAttrs a;
-  for (std::int64_t d = 0; d < rank - 2; ++d) {
-    a.operand_batching_dims.push_back(d);
-    a.start_indices_batching_dims.push_back(d);
-  }
-  a.collapsed_slice_dims = {rank - 2};
-  a.start_index_map = {rank - 2};
-  a.offset_dims = {rank - 1};
-  a.index_vector_dim = rank - 1;
-  a.slice_sizes = Dims(std::size_t(rank), 1);
-  a.slice_sizes.back() = columns_of(x);
-  return b.emit(Opcode::gather, {x, order}, a);
-}
-
 }  // namespace
 
 /// Of P A = L U: F = L^-1 P dA U^-1 is L^-1 dL + dU U^-1, a strict lower triangle and an upper one.
@@ -103,7 +87,8 @@ Tangent of_getrf(JvpSite& s) {
                   full(b, Shape(DType::s32, u->shape.dims), double(k)));
     u = b.select(b.binary(Opcode::and_, below, on_diagonal(b, u->shape)), full(b, u->shape, 1), u);
   }
-  Instruction* f = rows_in_order(b, s.dx[0].array, order);
+  Instruction* dx = s.dx[0].array;
+  Instruction* f = b.emit(Opcode::gather, {dx, order}, ir::gather_of_rows(dx->shape.dims));
   f = solve(b, l, f, true, true, Transpose::none, true);
   f = solve(b, u, f, false, false, Transpose::none);
   Instruction* dl = product(b, l, triangle(b, f, true, true));

@@ -71,18 +71,7 @@ Instruction* updates_inside(ir::Builder& b, Instruction* starts, const ir::Scatt
 }
 
 Instruction* take_along(ir::Builder& b, Instruction* x, Instruction* places, std::int64_t dim) {
-  // One index vector of one component per element; all other dims are batched on both sides.
-  ir::GatherAttrs a;
-  a.collapsed_slice_dims = {dim};
-  a.start_index_map = {dim};
-  a.slice_sizes = Dims(x->shape.dims.size(), 1);
-  for (std::int64_t d = 0; d < x->shape.rank(); ++d) {
-    if (d == dim) continue;
-    a.operand_batching_dims.push_back(d);
-    a.start_indices_batching_dims.push_back(d);
-  }
-  a.index_vector_dim = places->shape.rank();
-  return b.emit(Opcode::gather, {x, places}, a);
+  return b.emit(Opcode::gather, {x, places}, ir::gather_along(x->shape.rank(), dim));
 }
 
 }  // namespace tessera::transforms

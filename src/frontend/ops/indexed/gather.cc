@@ -13,6 +13,7 @@
 #include "src/base/arrays/literal_util.h"
 #include "src/base/arrays/small_floats.h"
 #include "src/frontend/ops/moves.h"
+#include "src/ir/analysis/indexed_dims.h"
 
 namespace tessera {
 
@@ -250,19 +251,10 @@ Array take_along_axis(Operand x, Operand indices, std::optional<std::int64_t> ax
     at = frontend::broadcasted(at, at_dims, location);
     Array valid;
     const Array ready = prepared(at, shape.dim(dim), mode, location, valid);
-    ir::GatherAttrs attrs;
-    for (std::int64_t d = 0; d < rank; ++d) {
-      if (d == dim) continue;
-      attrs.operand_batching_dims.push_back(d);
-      attrs.start_indices_batching_dims.push_back(d);
-    }
-    attrs.collapsed_slice_dims = {dim};
-    attrs.start_index_map = {dim};
-    attrs.index_vector_dim = rank;
-    attrs.slice_sizes.assign(std::size_t(rank), 1);
     const std::vector<Array> operands{source, ready};
-    const Array out = frontend::apply(ir::Opcode::gather, operands, attrs, location,
-                                      "take_along_axis", nullptr, nullptr, x.array.weak_type());
+    const Array out =
+        frontend::apply(ir::Opcode::gather, operands, ir::gather_along(rank, dim), location,
+                        "take_along_axis", nullptr, nullptr, x.array.weak_type());
     if (!valid.valid()) return out;
     Dims mapping(std::size_t(rank), 0);
     std::iota(mapping.begin(), mapping.end(), 0);

@@ -7,6 +7,7 @@
 #include "src/base/arrays/literal.h"
 #include "src/base/check.h"
 #include "src/ir/custom_calls/custom_call.h"
+#include "src/sharding/axes/ways.h"
 #include "src/spmd/sharding_queries.h"
 
 namespace tessera::spmd {
@@ -45,11 +46,7 @@ ShardBuilder::OpScope::~OpScope() {
   emit_.builder_.metadata = std::move(metadata_);
 }
 
-std::int64_t ShardBuilder::ways(const IndexList& axes) const {
-  std::int64_t n = 1;
-  for (int a : axes) n *= mesh_->axes[std::size_t(a)].size;
-  return n;
-}
+std::int64_t ShardBuilder::ways(const IndexList& axes) const { return ways_of(*mesh_, axes); }
 
 ir::Instruction* ShardBuilder::index(std::int64_t v) {
   ir::Instruction*& i = indices_[v];

@@ -55,7 +55,7 @@ Region::Region(Instruction* seed, std::int64_t dim, const IndexList& axes, MeshR
       machine_(machine),
       layout_of_(nullptr),
       axes_(axes),
-      ways_(spmd::ways_of(*mesh_, axes)) {
+      ways_(tessera::ways_of(*mesh_, axes)) {
   start(seed, dim);
 }
 
