@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/codegen/kernel_table.h"
-#include "src/codegen/steps_peak.h"
+#include "src/codegen/steps/steps_peak.h"
 #include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {

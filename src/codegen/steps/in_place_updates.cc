@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/base/contains.h"
-#include "src/codegen/steps_peak.h"
+#include "src/codegen/steps/steps_peak.h"
 #include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {

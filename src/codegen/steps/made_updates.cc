@@ -12,8 +12,8 @@
 #include "src/base/contains.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
-#include "src/codegen/plan_readers.h"
 #include "src/codegen/steps/joined_steps.h"
+#include "src/codegen/steps/plan_readers.h"
 #include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "src/codegen/plan_readers.h"
+#include "src/codegen/steps/plan_readers.h"
 #include "src/runtime/plan_walk.h"
 
 namespace tessera::codegen {

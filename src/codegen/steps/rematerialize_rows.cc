@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "src/codegen/kernels/prices.h"
-#include "src/codegen/plan_readers.h"
+#include "src/codegen/steps/plan_readers.h"
 
 namespace tessera::codegen {
 namespace {

@@ -10,7 +10,7 @@
 #include "src/codegen/kernels/loops/step_program.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/steps/joined_steps.h"
-#include "src/codegen/steps_peak.h"
+#include "src/codegen/steps/steps_peak.h"
 
 namespace tessera::codegen {
 namespace {

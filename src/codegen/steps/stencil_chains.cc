@@ -14,7 +14,7 @@
 #include "src/codegen/kernels/loops/stencil_chain.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/steps/joined_steps.h"
-#include "src/codegen/steps_peak.h"
+#include "src/codegen/steps/steps_peak.h"
 
 namespace tessera::codegen {
 namespace {

@@ -13,10 +13,10 @@
 #include "src/base/contains.h"
 #include "src/codegen/kernels/loops/tiled_chain.h"
 #include "src/codegen/kernels/prices.h"
-#include "src/codegen/plan_readers.h"
 #include "src/codegen/steps/chain_finder.h"
 #include "src/codegen/steps/joined_steps.h"
-#include "src/codegen/steps_peak.h"
+#include "src/codegen/steps/plan_readers.h"
+#include "src/codegen/steps/steps_peak.h"
 
 namespace tessera::codegen {
 namespace {

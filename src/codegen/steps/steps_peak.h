@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "src/codegen/plan_readers.h"
+#include "src/codegen/steps/plan_readers.h"
 #include "src/runtime/plan.h"
 
 namespace tessera::codegen {

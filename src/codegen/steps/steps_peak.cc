@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts what is there from step to step.
-#include "src/codegen/steps_peak.h"
+#include "src/codegen/steps/steps_peak.h"
 
 #include <algorithm>
 #include <utility>
