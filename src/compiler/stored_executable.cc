@@ -254,10 +254,10 @@ void refuse_host_functions(const ir::Module& module) {
   }
 }
 
-codegen::BuiltPlan make_plan(const ir::Module& fused, bool remakes,
+codegen::BuiltPlan make_plan(const ir::Module& fused, bool rematerializes,
                              const codegen::CodeSource& source) {
   const codegen::CodeScope scope(&source);
-  return codegen::materialize(codegen::plan_fused_program(fused, remakes));
+  return codegen::materialize(codegen::plan_fused_program(fused, rematerializes));
 }
 
 }  // namespace
@@ -323,14 +323,14 @@ std::string store_executable(const Executable& executable, const StoreOptions& o
   body.text(module.name);
   body.text(text);
   write(&body, constants);
-  body.number(planned.remakes);
+  body.number(planned.rematerializes);
   body.number(source.compiles);
   body.number(source.workers);
   if (options.code) {
     // Made of what is read: names of kernels are as there.
     const auto read = ir::parse_hlo(text, module.name);
     put_constants(read.get(), constants, ByteReader({}, "a program that is stored"));
-    (void)make_plan(*read, planned.remakes, source);
+    (void)make_plan(*read, planned.rematerializes, source);
   }
   body.list(code.all(), [&](const auto& one) {
     body.text(one.first);
@@ -351,7 +351,7 @@ std::shared_ptr<const Executable> load_executable(std::string_view bytes,
   const std::string name = in.text();
   c.module = ir::parse_hlo(in.view(), name);
   put_constants(c.module.get(), read_constants(&in), in);
-  const bool remakes = in.flag();
+  const bool rematerializes = in.flag();
   codegen::EmbeddedCode code;
   codegen::CodeSource source;
   source.code = &code;
@@ -363,7 +363,7 @@ std::shared_ptr<const Executable> load_executable(std::string_view bytes,
   });
   if (!in.at_end()) in.fail("goes on behind its end");
   check_record(c, in);
-  codegen::BuiltPlan built = make_plan(*c.module, remakes, source);
+  codegen::BuiltPlan built = make_plan(*c.module, rematerializes, source);
   codegen::plan_memory(&built.plan);
   runtime::finalize(&built.plan);
   if (env_flag("TESSERA_VERIFY", false)) runtime::verify_plan(built.plan);

@@ -144,7 +144,8 @@ TEST(FusedModule, IsThatOfThePlan) {
     const auto fused = planned.fused();
     const std::string text = ir::to_string(*fused);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + text);
-    const codegen::PlannedProgram again = codegen::plan_fused_program(*fused, planned.remakes);
+    const codegen::PlannedProgram again =
+        codegen::plan_fused_program(*fused, planned.rematerializes);
     EXPECT_EQ(kernels_of(again), kernels_of(planned));
     EXPECT_EQ(peak_of(again.built.plan), peak_of(planned.built.plan));
     // The text alone gives it again.

@@ -145,13 +145,13 @@ inline constexpr std::int64_t kMostScratch = std::int64_t(128) << 10;
 }  // namespace short_steps
 
 /// Arrays that are made again where they are read far behind.
-namespace remade {
+namespace rematerialized {
 /// Bytes of an array: smaller ones are held. So is what is so many times smaller than what is made
 /// of it.
 inline constexpr std::int64_t kHeldBytes = std::int64_t(1) << 20, kMuchSmaller = 8;
 /// Nanoseconds for each byte: several times what it takes to write and read it.
 inline constexpr double kOfByte = 1.7;
-}  // namespace remade
+}  // namespace rematerialized
 
 /// Values that are made where they are read. Of an element, in operations as element::kSimple.
 namespace fusion {
@@ -174,7 +174,7 @@ inline constexpr double kMaxSlower = 1.5, kHardlySlower = 1.02;
 /// Memory: what is less at all; what is worth cheap values that are made again, others, and
 /// products; and what isn't more.
 inline constexpr double kAnyLess = 0.99, kCheaplyLess = 0.95, kDearlyLess = 0.9;
-inline constexpr double kRemadeLess = 0.8, kHardlyMore = 1.001;
+inline constexpr double kRematerializedLess = 0.8, kHardlyMore = 1.001;
 /// Time, what is worth it without less memory: estimates are not exact.
 inline constexpr double kFaster = 0.97;
 /// And how long a program must run for that, in nanoseconds.

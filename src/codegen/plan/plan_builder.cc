@@ -38,7 +38,7 @@ std::map<std::int32_t, int> kernels_of(const runtime::Block& block) {
 }
 
 /// Joins steps that go through the same rows.
-void tile(BuiltPlan* built, KernelTable* kernels, bool remake) {
+void tile(BuiltPlan* built, KernelTable* kernels, bool rematerialize) {
   runtime::Plan& plan = built->plan;
   runtime::Block steps = plan.entry;
   std::vector<runtime::Slot> slots = plan.slots;
@@ -46,10 +46,10 @@ void tile(BuiltPlan* built, KernelTable* kernels, bool remake) {
   if (chains.empty()) return;
   std::swap(plan.entry, steps);
   std::swap(plan.slots, slots);
-  const std::set<SlotId> remade = rematerialize_rows(&plan, *kernels, chains);
-  built->could_rematerialize_rows = !remade.empty();
-  if (built->could_rematerialize_rows && remake) {
-    tile_chains(&plan, kernels, remade);
+  const std::set<SlotId> rematerialized = rematerialize_rows(&plan, *kernels, chains);
+  built->could_rematerialize_rows = !rematerialized.empty();
+  if (built->could_rematerialize_rows && rematerialize) {
+    tile_chains(&plan, kernels, rematerialized);
   } else {
     std::swap(plan.entry, steps);
     std::swap(plan.slots, slots);
@@ -65,9 +65,10 @@ struct Analysis {
   const passes::UniformityFacts facts;
 };
 
-/// `remake`: large arrays that chains would materialise for later steps are rematerialised there.
+/// `rematerialize`: large arrays that chains would materialise for later steps are rematerialised
+/// there.
 BuiltPlan build(const ir::Module& module, const Analysis& known, const FusionPlan& fusions,
-                KernelTable* kernels, bool remake) {
+                KernelTable* kernels, bool rematerialize) {
   BuiltPlan built;
   PlanState state;
   state.module = &module;
@@ -94,12 +95,12 @@ BuiltPlan build(const ir::Module& module, const Analysis& known, const FusionPla
   Emitter emitter(&state, entry, known.facts, &plan.entry);
   plan.results = emitter.run(parameters);
   assign_memory(&plan, memory);
-  merge_all_gathers(&plan);
+  merge_multi_axis_gathers(&plan);
   schedule_in_place_updates(&plan);
   built.kernels = kernels_of(plan.entry);
-  join_stencils(&plan, kernels);
-  tile(&built, kernels, remake);
-  make_updates_by_rows(&plan, kernels);
+  join_stencil_chains(&plan, kernels);
+  tile(&built, kernels, rematerialize);
+  join_made_updates(&plan, kernels);
   compile_short_loops(&plan, kernels);
   join_short_steps(&plan, kernels);
   return built;
@@ -158,8 +159,8 @@ class Trials {
     return out;
   }
 
-  BuiltPlan build_way(const FusionPlan& decided, bool remake = false) {
-    return build(module_, *known_, decided, &best_.kernels, remake);
+  BuiltPlan build_way(const FusionPlan& decided, bool rematerialize = false) {
+    return build(module_, *known_, decided, &best_.kernels, rematerialize);
   }
 
   bool attempt(const FusionOptions& options, double worth, double most_slower) {
@@ -223,7 +224,7 @@ class Trials {
     }
     if (mattered.views) attempt(FusionOptions::none(), kAnyLess, kAnyTime);
     if (best_.built.could_rematerialize_rows && module_.instruction_count() <= ir::kMostTried) {
-      best_.remakes = settle(build_way(decided_, true), kRemadeLess, kMaxSlower);
+      best_.rematerializes = settle(build_way(decided_, true), kRematerializedLess, kMaxSlower);
     }
   }
 
@@ -246,11 +247,11 @@ PlannedProgram plan_program(const ir::Module& module) {
   return plan_program(module, module.num_partitions);
 }
 
-PlannedProgram plan_fused_program(const ir::Module& fused, bool remakes) {
+PlannedProgram plan_fused_program(const ir::Module& fused, bool rematerializes) {
   PlannedProgram out;
   const UnfusedModule given = unfuse_module(fused);
   const Analysis known(*given.module, fused.num_partitions);
-  out.built = build(*given.module, known, given.plan(known.facts), &out.kernels, remakes);
+  out.built = build(*given.module, known, given.plan(known.facts), &out.kernels, rematerializes);
   return out;
 }
 

@@ -19,7 +19,7 @@ struct PlannedProgram {
   /// Makes the program that it is the plan of, with its fusions as instructions, each of them one
   /// loop; from the module that was planned, which must still be there. Null if fusions were given.
   std::function<std::unique_ptr<ir::Module>()> fused;
-  bool remakes = false;  ///< it makes again what its chains would hold for others
+  bool rematerializes = false;  ///< it makes again what its chains would hold for others
 };
 /// With the fusions that take the least memory, or nearly so if they are faster. Fusions that the
 /// module has are calls.
@@ -28,8 +28,8 @@ PlannedProgram plan_program(const ir::Module& module);
 /// devices; it can be measured, not run.
 PlannedProgram plan_program(const ir::Module& module, std::int64_t devices);
 /// Without a choice: each fusion that the module has is one loop, and no other op is in one. The
-/// module, and `remakes`, are a PlannedProgram's, and so are the steps of the plan.
-PlannedProgram plan_fused_program(const ir::Module& fused, bool remakes = false);
+/// module, and `rematerializes`, are a PlannedProgram's, and so are the steps of the plan.
+PlannedProgram plan_fused_program(const ir::Module& fused, bool rematerializes = false);
 
 /// Makes the kernels. The plan owns what they read: the module may go, or be changed.
 BuiltPlan materialize(PlannedProgram planned);

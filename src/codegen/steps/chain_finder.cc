@@ -285,7 +285,7 @@ std::vector<ChainFinder::Found> ChainFinder::find(const Block& block, std::size_
     if (task == nullptr) {
       if (!reads_late && !follows) continue;
     } else if (!reads_late) {
-      const bool again = !task->outputs.empty() && remade_.count(task->outputs[0]) != 0;
+      const bool again = !task->outputs.empty() && rematerialized_.count(task->outputs[0]) != 0;
       const bool joins = !again && (follows || is_sibling(*task, found.chain));
       if (joins && add_fed(block, n, k, &found)) {
         out.push_back(found);

@@ -24,9 +24,10 @@ class ChainFinder {
   using Block = runtime::Block;
   using SlotId = runtime::SlotId;
 
-  /// `remade`: what is made again for readers doesn't join chains of what it was made of.
-  ChainFinder(const runtime::Plan& plan, const KernelTable& kernels, const std::set<SlotId>& remade)
-      : plan_(plan), kernels_(kernels), remade_(remade) {}
+  /// `rematerialized`: what is made again for readers doesn't join chains of what it was made of.
+  ChainFinder(const runtime::Plan& plan, const KernelTable& kernels,
+              const std::set<SlotId>& rematerialized)
+      : plan_(plan), kernels_(kernels), rematerialized_(rematerialized) {}
 
   /// Steps that may become one. Products of batches may be followed by others of their results
   /// whole: then the chain goes through matrices of the batch instead of rows.
@@ -90,7 +91,7 @@ class ChainFinder {
 
   const runtime::Plan& plan_;
   const KernelTable& kernels_;
-  const std::set<SlotId>& remade_;
+  const std::set<SlotId>& rematerialized_;
 };
 
 }  // namespace tessera::codegen

@@ -119,7 +119,7 @@ class UpdateMaker {
 
 }  // namespace
 
-void make_updates_by_rows(Plan* plan, KernelTable* kernels) {
+void join_made_updates(Plan* plan, KernelTable* kernels) {
   UpdateMaker(plan, kernels).run(&plan->entry);
 }
 

@@ -13,6 +13,6 @@ namespace tessera::codegen {
 ///   g = gather(table, i) * 2   out = scatter(zeros, i, g)
 ///
 /// g is never held. Before memory is planned.
-void make_updates_by_rows(runtime::Plan* plan, KernelTable* kernels);
+void join_made_updates(runtime::Plan* plan, KernelTable* kernels);
 
 }  // namespace tessera::codegen

@@ -48,6 +48,6 @@ void join(const PlanReaders& readers, Block* block) {
 
 }  // namespace
 
-void merge_all_gathers(Plan* plan) { join(PlanReaders(*plan), &plan->entry); }
+void merge_multi_axis_gathers(Plan* plan) { join(PlanReaders(*plan), &plan->entry); }
 
 }  // namespace tessera::codegen

@@ -19,7 +19,7 @@ namespace {
 using namespace runtime;
 
 /// Steps that make one array.
-constexpr std::size_t kMostRemade = 8;
+constexpr std::size_t kMostRematerialized = 8;
 
 class Rematerializer {
  public:
@@ -40,7 +40,7 @@ class Rematerializer {
       for (const SlotId s : task->outputs) uses_[s].maker = n;
     }
     std::map<std::size_t, std::vector<Step>> added;  // in front of a step
-    for (const JoinedChain& chain : chains_) remake(block, chain, &added);
+    for (const JoinedChain& chain : chains_) rematerialize(block, chain, &added);
     std::vector<Step> steps;
     for (std::size_t n = 0; n < block->steps.size(); ++n) {
       if (const auto it = added.find(n); it != added.end()) {
@@ -66,13 +66,13 @@ class Rematerializer {
       if (!out.insert(n).second) continue;
       const KernelTask& task = *task_of(block->steps[n]);
       nanoseconds += task.nanoseconds;
-      if (out.size() > kMostRemade || !kernels_.at(task.kernel).access.makes_own() ||
-          task.has_effects || nanoseconds > prices::remade::kOfByte * double(bytes(s))) {
+      if (out.size() > kMostRematerialized || !kernels_.at(task.kernel).access.makes_own() ||
+          task.has_effects || nanoseconds > prices::rematerialized::kOfByte * double(bytes(s))) {
         return std::nullopt;
       }
       for (const SlotId input : task.inputs) {
-        const bool large = bytes(input) >= prices::remade::kHeldBytes &&
-                           bytes(input) > bytes(s) / prices::remade::kMuchSmaller;
+        const bool large = bytes(input) >= prices::rematerialized::kHeldBytes &&
+                           bytes(input) > bytes(s) / prices::rematerialized::kMuchSmaller;
         if (large && chain.made.count(input) != 0) wanted.push_back(input);
       }
     }
@@ -80,12 +80,12 @@ class Rematerializer {
   }
 
   /// Adds the steps that make what steps behind the chain read of it.
-  void remake(Block* block, const JoinedChain& chain,
-              std::map<std::size_t, std::vector<Step>>* added) {
+  void rematerialize(Block* block, const JoinedChain& chain,
+                     std::map<std::size_t, std::vector<Step>>* added) {
     std::set<std::size_t> again, readers;
-    std::set<SlotId> remade;
+    std::set<SlotId> rematerialized;
     for (const SlotId s : chain.made) {
-      const auto it = bytes(s) < prices::remade::kHeldBytes ? uses_.end() : uses_.find(s);
+      const auto it = bytes(s) < prices::rematerialized::kHeldBytes ? uses_.end() : uses_.find(s);
       if (it == uses_.end() || !it->second.maker) continue;
       std::set<std::size_t> behind;
       for (const std::size_t n : it->second.readers) {
@@ -98,9 +98,9 @@ class Rematerializer {
       if (!steps) continue;
       again.insert(steps->begin(), steps->end());
       readers.insert(behind.begin(), behind.end());
-      remade.insert(s);
+      rematerialized.insert(s);
     }
-    if (remade.empty()) return;
+    if (rematerialized.empty()) return;
     std::vector<Step> copies;
     std::map<SlotId, SlotId> now;
     for (const std::size_t n : again) {
@@ -115,7 +115,7 @@ class Rematerializer {
     }
     for (const std::size_t n : readers) {
       for (SlotId& s : task_of(block->steps[n])->inputs) {
-        if (remade.count(s) != 0) replace(now, &s);
+        if (rematerialized.count(s) != 0) replace(now, &s);
       }
     }
     auto& there = (*added)[*readers.begin()];

@@ -304,7 +304,7 @@ class StencilJoiner {
 
 }  // namespace
 
-std::size_t join_stencils(Plan* plan, KernelTable* kernels) {
+std::size_t join_stencil_chains(Plan* plan, KernelTable* kernels) {
   return StencilJoiner(plan, kernels).run(&plan->entry);
 }
 

@@ -13,6 +13,6 @@ namespace tessera::codegen {
 
 /// Joins loops that read rows around their own of large arrays which loops before them made, and
 /// nothing else reads. Before memory is planned. Returns how many chains.
-std::size_t join_stencils(runtime::Plan* plan, KernelTable* kernels);
+std::size_t join_stencil_chains(runtime::Plan* plan, KernelTable* kernels);
 
 }  // namespace tessera::codegen

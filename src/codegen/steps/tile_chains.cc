@@ -26,8 +26,11 @@ using Place = TiledChain::Place;
 
 class Tiler {
  public:
-  Tiler(Plan* plan, KernelTable* kernels, const std::set<SlotId>& remade)
-      : plan_(*plan), kernels_(*kernels), finder_(*plan, *kernels, remade), readers_(*plan) {}
+  Tiler(Plan* plan, KernelTable* kernels, const std::set<SlotId>& rematerialized)
+      : plan_(*plan),
+        kernels_(*kernels),
+        finder_(*plan, *kernels, rematerialized),
+        readers_(*plan) {}
 
   std::vector<JoinedChain> take() { return std::move(joined_); }
 
@@ -285,8 +288,8 @@ class Tiler {
 }  // namespace
 
 std::vector<JoinedChain> tile_chains(Plan* plan, KernelTable* kernels,
-                                     const std::set<SlotId>& remade) {
-  Tiler tiler(plan, kernels, remade);
+                                     const std::set<SlotId>& rematerialized) {
+  Tiler tiler(plan, kernels, rematerialized);
   tiler.run(&plan->entry);
   return tiler.take();
 }

@@ -31,9 +31,9 @@ struct JoinedChain {
 ///
 ///     of_k = dot(transpose(of_s), q)
 ///
-/// has parts, of so many rows each, that are the same whoever makes them. `remade`: what is made
-/// again for readers joins these alone. Before memory is planned.
+/// has parts, of so many rows each, that are the same whoever makes them. `rematerialized`: what is
+/// made again for readers joins these alone. Before memory is planned.
 std::vector<JoinedChain> tile_chains(runtime::Plan* plan, KernelTable* kernels,
-                                     const std::set<runtime::SlotId>& remade = {});
+                                     const std::set<runtime::SlotId>& rematerialized = {});
 
 }  // namespace tessera::codegen
