@@ -9,8 +9,8 @@
 namespace tessera::codegen {
 
 /// Loops whose trips take a few microseconds become one step: what they carry stays in place, and
-/// what only they read is in scratch memory. Those with exchanges, effects, branches or memory of
-/// the host stay loops. Before memory is planned.
+/// what only they read is in scratch memory. Those with exchanges, effects or memory of the host
+/// stay loops. Before memory is planned.
 ///
 ///     init  i <- 0, x <- x0, y <- y0
 ///     while (less = compare(i, n))               step(0, x0, y0, n, a) -> y, which holds y0 before
