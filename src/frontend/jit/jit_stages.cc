@@ -72,13 +72,49 @@ Compiled Lowered::compile(Location) const {
 
 namespace {
 
+bool is_donated(const frontend::BoundParameter& p) { return p.donated; }
+bool is_donated(const frontend::BoundResult&) { return false; }
+
+/// Of the first values, one for each path: others are captures. `places`: whether it is known how
+/// they are sharded.
+template <class Value>
 std::vector<ValueInfo> infos(const std::vector<std::string>& paths,
-                             const std::vector<Shape>& shapes, const std::vector<bool>& donated,
-                             const std::vector<Sharding>& shardings) {
+                             const std::vector<Value>& values, bool places) {
   std::vector<ValueInfo> out;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    out.push_back({paths[i], shapes[i].dims, shapes[i].dtype, i < donated.size() && donated[i],
-                   i < shardings.size() ? shardings[i] : Sharding()});
+    const Value& v = values[i];
+    out.push_back(
+        {paths[i], v.shape.dims, v.shape.dtype, is_donated(v), places ? v.sharding : Sharding()});
+  }
+  return out;
+}
+
+/// Descriptions of the first arrays of a program's arguments or results, without its captures.
+template <class Value>
+std::vector<Array> avals_of(const std::vector<Value>& values, std::size_t count, bool places) {
+  std::vector<Array> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Value& v = values[i];
+    out.push_back(
+        shape_dtype_struct(v.shape.dims, v.shape.dtype, places ? v.sharding : Sharding()));
+  }
+  return out;
+}
+
+template <class Value>
+std::vector<Sharding> shardings_of(const std::vector<Value>& values, std::size_t count) {
+  std::vector<Sharding> out;
+  for (std::size_t i = 0; i < count; ++i) out.push_back(values[i].sharding);
+  return out;
+}
+
+template <class Value>
+std::vector<Format> formats_of(const std::vector<Value>& values, std::size_t count) {
+  std::vector<Format> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Value& v = values[i];
+    const bool known = v.layout && !v.layout->is_auto();
+    out.emplace_back(known ? *v.layout : Layout::row_major(v.shape.rank()), v.sharding, Location{});
   }
   return out;
 }
@@ -86,55 +122,35 @@ std::vector<ValueInfo> infos(const std::vector<std::string>& paths,
 }  // namespace
 
 std::vector<ValueInfo> Lowered::args_info() const {
-  const auto& bound = state_->placed.bound;
-  return infos(state_->paths, bound.parameter_shapes, bound.donated, {});
+  return infos(state_->paths, state_->placed.bound.parameters, false);
 }
 std::vector<ValueInfo> Lowered::out_info() const {
-  return infos(state_->result_paths, state_->placed.bound.result_shapes, {}, {});
+  return infos(state_->result_paths, state_->placed.bound.results, false);
 }
 std::vector<ValueInfo> Compiled::args_info() const {
-  const auto& bound = state_->bound;
-  return infos(state_->paths, bound.parameter_shapes, bound.donated, bound.parameter_shardings);
+  return infos(state_->paths, state_->bound.parameters, true);
 }
 std::vector<ValueInfo> Compiled::out_info() const {
-  const auto& bound = state_->bound;
-  return infos(state_->result_paths, bound.result_shapes, {}, bound.result_shardings);
+  return infos(state_->result_paths, state_->bound.results, true);
 }
-
-namespace {
-
-/// Descriptions of the first arrays of a program's arguments or results, without its captures.
-std::vector<Array> avals_of(const std::vector<Shape>& shapes, std::size_t count,
-                            const std::vector<Sharding>& shardings) {
-  std::vector<Array> out;
-  for (std::size_t i = 0; i < count; ++i) {
-    out.push_back(shape_dtype_struct(shapes[i].dims, shapes[i].dtype,
-                                     i < shardings.size() ? shardings[i] : Sharding()));
-  }
-  return out;
-}
-
-}  // namespace
 
 const std::string& Lowered::in_tree() const { return state_->tree; }
 std::string Lowered::out_tree() const { return state_->result_tree; }
 const std::vector<int>& Lowered::donate_argnums() const { return state_->donate_argnums; }
 std::vector<Array> Lowered::in_avals() const {
-  return avals_of(state_->placed.bound.parameter_shapes, state_->avals.size(), {});
+  return avals_of(state_->placed.bound.parameters, state_->avals.size(), false);
 }
 std::vector<Array> Lowered::out_avals() const {
-  const auto& shapes = state_->placed.bound.result_shapes;
-  return avals_of(shapes, shapes.size(), {});
+  const auto& results = state_->placed.bound.results;
+  return avals_of(results, results.size(), false);
 }
 const std::string& Compiled::in_tree() const { return state_->tree; }
 std::string Compiled::out_tree() const { return state_->result_tree; }
 std::vector<Array> Compiled::in_avals() const {
-  const auto& bound = state_->bound;
-  return avals_of(bound.parameter_shapes, state_->avals.size(), bound.parameter_shardings);
+  return avals_of(state_->bound.parameters, state_->avals.size(), true);
 }
 std::vector<Array> Compiled::out_avals() const {
-  const auto& bound = state_->bound;
-  return avals_of(bound.result_shapes, bound.result_shapes.size(), bound.result_shardings);
+  return avals_of(state_->bound.results, state_->bound.results.size(), true);
 }
 
 std::vector<DonationInfo> Compiled::donations() const {
@@ -142,13 +158,12 @@ std::vector<DonationInfo> Compiled::donations() const {
   const ir::Module& module = bound.executable->partitioned();
   std::vector<DonationInfo> out;
   for (std::size_t i = 0; i < state_->avals.size(); ++i) {
-    if (!bound.donated[i]) continue;
+    const frontend::BoundParameter& p = bound.parameters[i];
+    if (!p.donated) continue;
     DonationInfo info;
     info.argument = state_->paths[i];
-    const Shape& shape = bound.parameter_shapes[i];
-    info.bytes =
-        Shape(shape.dtype, bound.parameter_shardings[i].shard_shape(shape.dims)).byte_count();
-    if (bound.donation_usable[i]) info.use = DonationInfo::Use::donor;
+    info.bytes = Shape(p.shape.dtype, p.sharding.shard_shape(p.shape.dims)).byte_count();
+    if (p.donation_usable) info.use = DonationInfo::Use::donor;
     for (const ir::Alias& alias : module.input_output_alias) {
       if (bound.kept[std::size_t(alias.parameter)] != i) continue;
       info.use = DonationInfo::Use::aliased;
@@ -165,36 +180,16 @@ std::string Compiled::as_text() const {
 std::vector<HloModule> Compiled::hlo_modules() const { return {HloModule(as_text())}; }
 
 std::vector<Sharding> Compiled::input_shardings() const {
-  const auto& all = state_->bound.parameter_shardings;
-  return {all.begin(), all.begin() + std::ptrdiff_t(state_->avals.size())};
+  return shardings_of(state_->bound.parameters, state_->avals.size());
 }
-std::vector<Sharding> Compiled::output_shardings() const { return state_->bound.result_shardings; }
-
-namespace {
-
-std::vector<Format> formats_of(const std::vector<Shape>& shapes, std::size_t count,
-                               const std::vector<Sharding>& shardings,
-                               const std::vector<std::optional<Layout>>& stated) {
-  std::vector<Format> out;
-  for (std::size_t i = 0; i < count; ++i) {
-    const bool known = i < stated.size() && stated[i] && !stated[i]->is_auto();
-    out.emplace_back(known ? *stated[i] : Layout::row_major(shapes[i].rank()), shardings[i],
-                     Location{});
-  }
-  return out;
+std::vector<Sharding> Compiled::output_shardings() const {
+  return shardings_of(state_->bound.results, state_->bound.results.size());
 }
-
-}  // namespace
-
 std::vector<Format> Compiled::input_formats() const {
-  const auto& bound = state_->bound;
-  return formats_of(bound.parameter_shapes, state_->avals.size(), bound.parameter_shardings,
-                    bound.parameter_layouts);
+  return formats_of(state_->bound.parameters, state_->avals.size());
 }
 std::vector<Format> Compiled::output_formats() const {
-  const auto& bound = state_->bound;
-  return formats_of(bound.result_shapes, bound.result_shapes.size(), bound.result_shardings,
-                    bound.result_layouts);
+  return formats_of(state_->bound.results, state_->bound.results.size());
 }
 
 Layouts Compiled::layouts() const { return state_->bound.executable->layouts(); }
@@ -303,19 +298,16 @@ std::vector<Array> Compiled::call_flat(const std::vector<Array>& leaves, Locatio
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const internal::ArrayImpl& impl = internal::impl_of(leaves[i], location);
     const std::string& who = state_->names[i];
+    const Sharding& expected = state_->bound.parameters[i].sharding;
     if (!(impl.shape == avals[i].shape)) {
       wrong_types += (wrong_types.empty() ? "" : "; ") + who + " was compiled with " +
                      avals[i].shape.to_string() + " and called with " + impl.shape.to_string();
     } else if (impl.kind == internal::ArrayImpl::Kind::device && !impl.committed &&
-               internal::memory_of(impl) !=
-                   internal::memory_of(state_->bound.parameter_shardings[i])) {
+               internal::memory_of(impl) != internal::memory_of(expected)) {
       wrong_places += (wrong_places.empty() ? "" : "; ") + who + " was compiled for memory '" +
-                      state_->bound.parameter_shardings[i].memory_kind() + "' and is in '" +
-                      impl.sharding.memory_kind() + "'";
-    } else if (impl.committed && !impl.sharding.is_equivalent_to(
-                                     state_->bound.parameter_shardings[i], impl.shape.rank())) {
-      wrong_places += (wrong_places.empty() ? "" : "; ") +
-                      misplaced(who, state_->bound.parameter_shardings[i], impl.sharding);
+                      expected.memory_kind() + "' and is in '" + impl.sharding.memory_kind() + "'";
+    } else if (impl.committed && !impl.sharding.is_equivalent_to(expected, impl.shape.rank())) {
+      wrong_places += (wrong_places.empty() ? "" : "; ") + misplaced(who, expected, impl.sharding);
     }
   }
   if (!wrong_types.empty()) {

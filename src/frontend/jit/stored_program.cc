@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "src/base/files/byte_stream.h"
 #include "src/base/files/file_io.h"
@@ -25,6 +26,10 @@ using internal::CompiledState;
 
 constexpr std::int64_t kMostDevices = std::int64_t(1) << 31;
 constexpr const char* kWho = "a stored program";
+
+[[noreturn]] void fail_by_count(const ByteReader& in) {
+  in.fail("has another number of arguments or results than its program");
+}
 
 /// The public mesh of a sharding, if it has one: axes and the places of its devices in the list.
 void write_mesh(ByteWriter* out, const Sharding& s, const std::vector<Device>& devices) {
@@ -55,20 +60,20 @@ Mesh read_mesh(ByteReader* in, const std::vector<Device>& devices) {
   return Mesh(std::move(its), std::move(sizes), std::move(names), std::move(types), Location{});
 }
 
-void write_placements(ByteWriter* out, const std::vector<Shape>& shapes,
-                      const std::vector<Sharding>& shardings, const std::vector<Device>& devices) {
-  std::size_t i = 0;
-  out->list(shapes, [&](const Shape& shape) {
-    const Sharding& s = shardings.at(i++);
-    write_shape(out, shape);
-    out->number(int(internal::memory_of(s)));
-    write_mesh(out, s, devices);
-    write_sharding(out, to_tensor_sharding(s, shape.rank(), devices));
+template <class Value>
+void write_placements(ByteWriter* out, const std::vector<Value>& values,
+                      const std::vector<Device>& devices) {
+  out->list(values, [&](const Value& v) {
+    write_shape(out, v.shape);
+    out->number(int(internal::memory_of(v.sharding)));
+    write_mesh(out, v.sharding, devices);
+    write_sharding(out, to_tensor_sharding(v.sharding, v.shape.rank(), devices));
   });
 }
 
-void read_placements(ByteReader* in, const std::vector<Device>& devices, std::vector<Shape>* shapes,
-                     std::vector<Sharding>* shardings) {
+template <class Value>
+void read_placements(ByteReader* in, const std::vector<Device>& devices,
+                     std::vector<Value>* values) {
   in->list([&] {
     Shape shape = read_shape(in);
     const auto memory = MemoryKind(in->number(0, kMemoryKinds - 1, "a kind of memory"));
@@ -79,26 +84,46 @@ void read_placements(ByteReader* in, const std::vector<Device>& devices, std::ve
     if (!fits) in->fail("has a sharding that doesn't fit " + shape.to_string());
     const Sharding placed =
         mesh.empty() ? sharding_of_result(s, devices, mesh) : to_public_sharding(s, mesh, devices);
-    shardings->push_back(internal::in_memory(placed, memory));
-    shapes->push_back(std::move(shape));
+    Value& v = values->emplace_back();
+    v.sharding = internal::in_memory(placed, memory);
+    v.shape = std::move(shape);
   });
 }
 
-void write_layouts(ByteWriter* out, const std::vector<std::optional<Layout>>& layouts) {
-  out->list(layouts, [&](const std::optional<Layout>& l) {
-    const bool stated = l && !l->is_auto();
-    out->numbers(stated ? l->major_to_minor() : std::vector<std::int64_t>());
+/// A list with what `write` writes of each value; an empty one if it is left out.
+template <class Value, class F>
+void write_each(ByteWriter* out, const std::vector<Value>& values, bool any, F&& write) {
+  out->list(any ? std::span<const Value>(values) : std::span<const Value>(), write);
+}
+
+/// What `read` reads for each value, of which there are as many. Whether it was there, which it
+/// must be unless it may be left out.
+template <class Value, class F>
+bool read_each(ByteReader* in, std::vector<Value>* values, bool may_be_left_out, F&& read) {
+  std::size_t i = 0;
+  in->list([&] {
+    if (i == values->size()) fail_by_count(*in);
+    read(&(*values)[i++]);
+  });
+  if (i != values->size() && !(i == 0 && may_be_left_out)) fail_by_count(*in);
+  return i > 0;
+}
+
+template <class Value>
+void write_layouts(ByteWriter* out, const std::vector<Value>& values, bool any) {
+  write_each(out, values, any, [&](const Value& v) {
+    const bool stated = v.layout && !v.layout->is_auto();
+    out->numbers(stated ? v.layout->major_to_minor() : std::vector<std::int64_t>());
     out->number(stated);
   });
 }
 
-std::vector<std::optional<Layout>> read_layouts(ByteReader* in) {
-  std::vector<std::optional<Layout>> out;
-  in->list([&] {
+template <class Value>
+bool read_layouts(ByteReader* in, std::vector<Value>* values) {
+  return read_each(in, values, true, [&](Value* v) {
     auto order = in->numbers<std::vector<std::int64_t>>(0, 1 << 20, "a layout with dim");
-    out.push_back(in->flag() ? std::optional(Layout(std::move(order), Location{})) : std::nullopt);
+    if (in->flag()) v->layout = Layout(std::move(order), Location{});
   });
-  return out;
 }
 
 void write_texts(ByteWriter* out, const std::vector<std::string>& texts) {
@@ -107,12 +132,6 @@ void write_texts(ByteWriter* out, const std::vector<std::string>& texts) {
 std::vector<std::string> read_texts(ByteReader* in) {
   std::vector<std::string> out;
   in->list([&] { out.push_back(in->text()); });
-  return out;
-}
-
-std::vector<bool> read_flags(ByteReader* in) {
-  std::vector<bool> out;
-  in->list([&] { out.push_back(in->flag()); });
   return out;
 }
 
@@ -140,10 +159,10 @@ void read_captures(ByteReader* in, CompiledState* state, Location location) {
     const std::string_view bytes = in->view();
     const std::size_t i = before + state->captures.size();
     if (!shape.is_array() || std::size_t(shape.byte_count()) != bytes.size() ||
-        i >= state->bound.parameter_shapes.size() || !(state->bound.parameter_shapes[i] == shape)) {
+        i >= state->bound.parameters.size() || !(state->bound.parameters[i].shape == shape)) {
       in->fail("has a captured array that isn't that of its program");
     }
-    const Sharding& where = state->bound.parameter_shardings[i];
+    const Sharding& where = state->bound.parameters[i].sharding;
     state->captures.push_back(internal::make_device_array(
         shape, where,
         place_literal(Literal(shape, std::as_bytes(std::span(bytes))), where, location),
@@ -163,14 +182,18 @@ void write_values(ByteWriter* out, const CompiledState& state) {
   }
   out->text(state.tree);
   out->text(state.result_tree);
-  write_placements(out, bound.parameter_shapes, bound.parameter_shardings, bound.devices);
-  write_placements(out, bound.result_shapes, bound.result_shardings, bound.devices);
-  write_layouts(out, bound.parameter_layouts);
-  write_layouts(out, bound.result_layouts);
-  write_texts(out, bound.parameter_names);
-  for (const auto* flags : {&bound.result_weak, &bound.donated, &bound.donation_usable}) {
-    out->numbers(*flags);
-  }
+  write_placements(out, bound.parameters, bound.devices);
+  write_placements(out, bound.results, bound.devices);
+  write_layouts(out, bound.parameters, bound.states_layouts);
+  write_layouts(out, bound.results,
+                std::any_of(bound.results.begin(), bound.results.end(),
+                            [](const BoundResult& v) { return v.layout.has_value(); }));
+  write_each(out, bound.parameters, bound.states_layouts,
+             [&](const BoundParameter& p) { out->text(p.name); });
+  write_each(out, bound.results, true, [&](const BoundResult& v) { out->number(v.weak); });
+  write_each(out, bound.parameters, true, [&](const BoundParameter& p) { out->number(p.donated); });
+  write_each(out, bound.parameters, true,
+             [&](const BoundParameter& p) { out->number(p.donation_usable); });
   out->numbers(bound.kept);
   out->number(bound.committed);
 }
@@ -189,15 +212,19 @@ void read_values(ByteReader* in, CompiledState* state) {
   }
   state->tree = in->text();
   state->result_tree = in->text();
-  read_placements(in, bound.devices, &bound.parameter_shapes, &bound.parameter_shardings);
-  read_placements(in, bound.devices, &bound.result_shapes, &bound.result_shardings);
-  bound.parameter_layouts = read_layouts(in);
-  bound.result_layouts = read_layouts(in);
-  bound.parameter_names = read_texts(in);
-  for (auto* flags : {&bound.result_weak, &bound.donated, &bound.donation_usable}) {
-    *flags = read_flags(in);
-  }
-  const auto most = std::int64_t(bound.parameter_shapes.size()) - 1;
+  read_placements(in, bound.devices, &bound.parameters);
+  read_placements(in, bound.devices, &bound.results);
+  bound.states_layouts = read_layouts(in, &bound.parameters);
+  (void)read_layouts(in, &bound.results);
+  const bool named = read_each(in, &bound.parameters, !bound.states_layouts,
+                               [&](BoundParameter* p) { p->name = in->text(); });
+  if (named && !bound.states_layouts) fail_by_count(*in);
+  (void)read_each(in, &bound.results, false, [&](BoundResult* v) { v->weak = in->flag(); });
+  (void)read_each(in, &bound.parameters, false,
+                  [&](BoundParameter* p) { p->donated = in->flag(); });
+  (void)read_each(in, &bound.parameters, false,
+                  [&](BoundParameter* p) { p->donation_usable = in->flag(); });
+  const auto most = std::int64_t(bound.parameters.size()) - 1;
   bound.kept = in->numbers<std::vector<std::size_t>>(0, most, "an argument");
   bound.committed = in->flag();
 }
@@ -205,30 +232,23 @@ void read_values(ByteReader* in, CompiledState* state) {
 /// What was read fits together: it is used without further checks.
 void check_state(const CompiledState& state, const ByteReader& in) {
   const BoundProgram& bound = state.bound;
-  const std::size_t parameters = bound.parameter_shapes.size();
-  const std::size_t results = bound.result_shapes.size();
-  const auto all_or_none = [](std::size_t n, std::size_t of) { return n == 0 || n == of; };
-  const bool fits =
-      state.avals.size() + state.captures.size() == parameters &&
-      state.names.size() == state.avals.size() && state.paths.size() == state.avals.size() &&
-      state.result_paths.size() == results && bound.result_weak.size() == results &&
-      bound.donated.size() == parameters && bound.donation_usable.size() == parameters &&
-      all_or_none(bound.parameter_layouts.size(), parameters) &&
-      all_or_none(bound.result_layouts.size(), results) &&
-      bound.parameter_names.size() ==
-          (bound.parameter_layouts.empty() ? 0 : bound.parameter_layouts.size()) &&
-      std::is_sorted(bound.kept.begin(), bound.kept.end()) &&
-      bound.executable->parameter_shapes().size() == bound.kept.size() &&
-      bound.executable->result_shapes().size() == results &&
-      bound.executable->num_devices() == std::int64_t(bound.devices.size());
-  if (!fits) in.fail("has another number of arguments or results than its program");
+  const std::size_t parameters = bound.parameters.size(), results = bound.results.size();
+  const bool fits = state.avals.size() + state.captures.size() == parameters &&
+                    state.names.size() == state.avals.size() &&
+                    state.paths.size() == state.avals.size() &&
+                    state.result_paths.size() == results &&
+                    std::is_sorted(bound.kept.begin(), bound.kept.end()) &&
+                    bound.executable->parameter_shapes().size() == bound.kept.size() &&
+                    bound.executable->result_shapes().size() == results &&
+                    bound.executable->num_devices() == std::int64_t(bound.devices.size());
+  if (!fits) fail_by_count(in);
   for (std::size_t k = 0; k < bound.kept.size(); ++k) {
-    if (!(bound.executable->parameter_shapes()[k] == bound.parameter_shapes[bound.kept[k]])) {
+    if (!(bound.executable->parameter_shapes()[k] == bound.parameters[bound.kept[k]].shape)) {
       in.fail("has arguments of other shapes than its program");
     }
   }
   for (std::size_t i = 0; i < state.avals.size(); ++i) {
-    if (!(state.avals[i].shape == bound.parameter_shapes[i])) in.fail("describes other arguments");
+    if (!(state.avals[i].shape == bound.parameters[i].shape)) in.fail("describes other arguments");
   }
 }
 
@@ -334,27 +354,26 @@ std::shared_ptr<CompiledState> state_of_module(
                                    [](const MeshAxis& a) { return a.is_full(); });
     if (plain && !sizes.empty()) named = Mesh(order, sizes, names, {}, Location{});
   }
-  bound.parameter_shapes = executable->parameter_shapes();
-  bound.result_shapes = executable->result_shapes();
-  const auto place = [&](const TensorSharding& s) {
-    return sharding_of_result(s, bound.devices, named);
+  const auto bind = [&](const std::vector<Shape>& shapes, const auto& shardings, auto* values) {
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      auto& v = values->emplace_back();
+      v.shape = shapes[i];
+      v.sharding = sharding_of_result(shardings[i], bound.devices, named);
+    }
   };
-  for (std::size_t i = 0; i < bound.parameter_shapes.size(); ++i) {
-    bound.parameter_shardings.push_back(place(executable->parameter_shardings()[i]));
+  bind(executable->parameter_shapes(), executable->parameter_shardings(), &bound.parameters);
+  bind(executable->result_shapes(), executable->result_shardings(), &bound.results);
+  for (std::size_t i = 0; i < bound.parameters.size(); ++i) {
     const std::string number = std::to_string(i);
-    state->avals.push_back({bound.parameter_shapes[i]});
+    state->avals.push_back({bound.parameters[i].shape});
     state->names.push_back("argument " + number + " of '" + bound.name + "'");
     state->paths.push_back("argument " + number);
     bound.kept.push_back(i);
   }
-  for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
-    bound.result_shardings.push_back(place(executable->result_shardings()[i]));
-    state->result_paths.push_back(bound.result_shapes.size() == 1 ? ""
-                                                                  : "[" + std::to_string(i) + "]");
+  const std::size_t results = bound.results.size();
+  for (std::size_t i = 0; i < results; ++i) {
+    state->result_paths.push_back(results == 1 ? "" : "[" + std::to_string(i) + "]");
   }
-  bound.result_weak.assign(bound.result_shapes.size(), false);
-  bound.donated.assign(bound.parameter_shapes.size(), false);
-  bound.donation_usable = bound.donated;
   bound.committed = n > 1;
   bound.executable = std::move(executable);
   return state;

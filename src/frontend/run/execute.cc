@@ -30,19 +30,21 @@ using internal::impl_of;
 
 namespace {
 
-/// Copies the layouts that were stated.
-void take_layouts(const Program& program, BoundProgram* bound) {
-  const auto take = [](const std::vector<RequestedSharding>& all) {
-    std::vector<std::optional<Layout>> out;
-    for (const RequestedSharding& p : all) out.push_back(p.layout);
-    const bool any =
-        std::any_of(out.begin(), out.end(), [](const auto& l) { return l.has_value(); });
-    return any ? out : std::vector<std::optional<Layout>>();
-  };
-  bound->parameter_layouts = take(program.parameters);
-  bound->result_layouts = take(program.results);
-  if (bound->parameter_layouts.empty()) return;
-  for (const RequestedSharding& p : program.parameters) bound->parameter_names.push_back(p.who);
+/// Copies what is requested of each, but for shardings.
+void take_requests(const Program& program, BoundProgram* bound) {
+  const auto states_layout = [](const RequestedSharding& p) { return p.layout.has_value(); };
+  bound->states_layouts =
+      std::any_of(program.parameters.begin(), program.parameters.end(), states_layout);
+  for (std::size_t i = 0; i < bound->parameters.size(); ++i) {
+    BoundParameter& p = bound->parameters[i];
+    p.donated = program.donated[i];
+    p.layout = program.parameters[i].layout;
+    if (bound->states_layouts) p.name = program.parameters[i].who;
+  }
+  for (std::size_t i = 0; i < bound->results.size(); ++i) {
+    bound->results[i].weak = program.result_weak[i];
+    bound->results[i].layout = program.results[i].layout;
+  }
 }
 
 /// Removes dead code and, unless they are to be kept, unused parameters. Returns the numbers of the
@@ -134,27 +136,24 @@ std::vector<std::int32_t> processes_of(const std::vector<Device>& devices) {
   return out;
 }
 
-/// The donated parameters whose memory a result can use: one in the same memory, of the same dtype
-/// and bytes per device.
-std::vector<bool> usable_donations(const BoundProgram& bound) {
-  std::vector<bool> usable(bound.donated.size(), false);
-  std::vector<bool> taken(bound.result_shapes.size(), false);
-  for (std::size_t i : bound.kept) {
-    if (!bound.donated[i]) continue;
-    const Shape& shape = bound.parameter_shapes[i];
-    const std::int64_t count = element_count(bound.parameter_shardings[i].shard_shape(shape.dims));
-    for (std::size_t r = 0; r < taken.size() && !usable[i]; ++r) {
-      const Shape& result = bound.result_shapes[r];
-      if (taken[r] || result.dtype != shape.dtype ||
-          internal::memory_of(bound.result_shardings[r]) !=
-              internal::memory_of(bound.parameter_shardings[i])) {
+/// Finds the donated parameters whose memory a result can use: one in the same memory, of the same
+/// dtype and bytes per device.
+void find_usable_donations(BoundProgram* bound) {
+  std::vector<bool> taken(bound->results.size(), false);
+  for (const std::size_t i : bound->kept) {
+    BoundParameter& p = bound->parameters[i];
+    if (!p.donated) continue;
+    const std::int64_t count = element_count(p.sharding.shard_shape(p.shape.dims));
+    for (std::size_t k = 0; k < taken.size() && !p.donation_usable; ++k) {
+      const BoundResult& result = bound->results[k];
+      if (taken[k] || result.shape.dtype != p.shape.dtype ||
+          internal::memory_of(result.sharding) != internal::memory_of(p.sharding)) {
         continue;
       }
-      if (element_count(bound.result_shardings[r].shard_shape(result.dims)) != count) continue;
-      taken[r] = usable[i] = true;
+      if (element_count(result.sharding.shard_shape(result.shape.dims)) != count) continue;
+      taken[k] = p.donation_usable = true;
     }
   }
-  return usable;
 }
 
 /// Where an argument goes that is on no certain device: it stays in its memory, unless a text that
@@ -218,17 +217,16 @@ void place_as_donors(PlacedProgram* placed, Program* program) {
   std::vector<bool> open, donors;
   for (const RequestedSharding& r : program->results) open.push_back(!r.sharding && !r.automatic);
   for (const std::size_t i : bound.kept) {
-    donors.push_back(
-        i < bound.donated.size() && bound.donated[i] && !program->parameters[i].automatic &&
-        placed->parameter_committed[i] &&
-        to_tensor_sharding(bound.parameter_shardings[i], bound.parameter_shapes[i].rank())
-            .unreduced.empty());
+    const BoundParameter& p = bound.parameters[i];
+    donors.push_back(p.donated && !program->parameters[i].automatic &&
+                     placed->parameter_committed[i] &&
+                     to_tensor_sharding(p.sharding, p.shape.rank()).unreduced.empty());
   }
   if (std::find(donors.begin(), donors.end(), true) == donors.end()) return;
   const auto found = donors_of_results(*program->module, open, donors);
   for (std::size_t r = 0; r < found.size(); ++r) {
     if (!found[r]) continue;
-    const Sharding& its = bound.parameter_shardings[bound.kept[*found[r]]];
+    const Sharding& its = bound.parameters[bound.kept[*found[r]]].sharding;
     if (internal::memory_of(its) == placed->result_memory[r]) program->results[r].sharding = its;
   }
 }
@@ -245,17 +243,17 @@ bool tells_of(const BoundProgram& bound) {
 
 void warn_of_donations(const BoundProgram& bound, const Program& program) {
   if (!tells_of(bound)) return;
-  const auto in_host = [](const Sharding& s) { return is_host(internal::memory_of(s)); };
-  const bool in_memory =
-      std::any_of(bound.result_shardings.begin(), bound.result_shardings.end(), in_host) ||
-      std::any_of(bound.parameter_shardings.begin(), bound.parameter_shardings.end(), in_host);
+  const auto in_host = [](const BoundValue& v) { return is_host(internal::memory_of(v.sharding)); };
+  const bool in_memory = std::any_of(bound.results.begin(), bound.results.end(), in_host) ||
+                         std::any_of(bound.parameters.begin(), bound.parameters.end(), in_host);
   constexpr std::size_t kNamed = 8;
   std::string names;
   std::size_t count = 0;
   for (const std::size_t i : bound.kept) {
-    if (!bound.donated[i] || bound.donation_usable[i] || ++count > kNamed) continue;
-    names += (count == 1 ? "" : ", ") + program.parameters[i].who + " (" +
-             bound.parameter_shapes[i].to_string() + ")";
+    const BoundParameter& p = bound.parameters[i];
+    if (!p.donated || p.donation_usable || ++count > kNamed) continue;
+    names +=
+        (count == 1 ? "" : ", ") + program.parameters[i].who + " (" + p.shape.to_string() + ")";
   }
   if (count == 0) return;
   if (count > kNamed) names += " and " + std::to_string(count - kNamed) + " more";
@@ -298,19 +296,17 @@ void place_parameters(const Program& program, const BoundProgram& bound) {
   ir::Module& module = *program.module;
   for (std::size_t k = 0; k < bound.kept.size(); ++k) {
     const std::size_t i = bound.kept[k];
-    if (i < bound.donated.size() && bound.donated[i]) {
-      module.buffer_donor.emplace_back(std::int64_t(k), Dims());
-    }
-    ir::set_memory_of_parameter(module.entry()->parameter(k),
-                                internal::memory_of(bound.parameter_shardings[i]));
+    const BoundParameter& p = bound.parameters[i];
+    if (p.donated) module.buffer_donor.emplace_back(std::int64_t(k), Dims());
+    ir::set_memory_of_parameter(module.entry()->parameter(k), internal::memory_of(p.sharding));
     if (module.num_partitions == 1) continue;
     ir::Instruction* parameter = module.entry()->parameter(k);
-    const std::int64_t rank = bound.parameter_shapes[i].rank();
+    const std::int64_t rank = p.shape.rank();
     if (program.parameters[i].automatic) {
       ir::set_auto_sharding(parameter);
       parameter->sharding = {TensorSharding::open_on(nullptr, rank)};
     } else {
-      parameter->sharding = {to_tensor_sharding(bound.parameter_shardings[i], rank)};
+      parameter->sharding = {to_tensor_sharding(p.sharding, rank)};
     }
   }
 }
@@ -320,8 +316,8 @@ void place_root(const Program& program, const BoundProgram& bound, const Mesh& m
   ir::Module& module = *program.module;
   ir::Instruction* root = module.entry()->root();
   root->sharding.clear();
-  for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
-    const std::int64_t rank = bound.result_shapes[i].rank();
+  for (std::size_t i = 0; i < bound.results.size(); ++i) {
+    const std::int64_t rank = bound.results[i].shape.rank();
     root->sharding.push_back(program.results[i].sharding
                                  ? to_tensor_sharding(*program.results[i].sharding, rank)
                                  : TensorSharding::open_on(nullptr, rank));
@@ -344,11 +340,12 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   BoundProgram& bound = placed.bound;
   ir::Module& module = *program.module;
   TESSERA_CHECK(module.entry()->parameters().size() == args.size(), "parameters and arguments");
-  std::vector<Shape> shapes;
-  for (const ir::Instruction* p : module.entry()->parameters()) shapes.push_back(p->shape);
+  bound.parameters.resize(args.size());
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    bound.parameters[i].shape = module.entry()->parameter(i)->shape;
+  }
   bound.kept = drop_unused(module, program.keep_unused);
   placed.listeners = partitioners_of(module);
-  bound.parameter_shapes = std::move(shapes);
   const Choice choice = choose_devices(program, args, bound.kept);
   bound.name = program.name;
   bound.devices = choice.devices;
@@ -362,33 +359,30 @@ PlacedProgram place_program(Program program, std::span<const Array> args) {
   for (Trace::MeshUse& use : program.mesh_uses) {
     use.sharding = on_devices(use.sharding, choice.devices);
   }
-  bound.result_weak = program.result_weak;
-  take_layouts(program, &bound);
-  bound.donated = program.donated;
+  for (const Shape& leaf : flatten(module.entry()->root()->shape)) {
+    bound.results.emplace_back().shape = leaf;
+  }
+  take_requests(program, &bound);
   placed.mesh = choose_mesh(program, args, bound.devices);
   const auto n = std::int64_t(bound.devices.size());
   const Sharding everywhere = replicated_sharding(bound.devices, placed.mesh);
 
   module.num_partitions = n;
-  ir::Instruction* root = module.entry()->root();
   for (std::size_t i = 0; i < args.size(); ++i) {
     const ArrayImpl& impl = impl_of(args[i]);
-    const Sharding s =
+    bound.parameters[i].sharding =
         program.parameters[i].sharding ? *program.parameters[i].sharding
         : impl.committed
             ? on_devices(impl.sharding, choice.devices)
             : internal::in_memory(everywhere, uncommitted_memory(module, bound.kept, i, impl));
-    bound.parameter_shardings.push_back(s);
     placed.parameter_committed.push_back(impl.committed || program.parameters[i].sharding);
   }
   for (RequestedSharding& r : program.results) {
     if (r.sharding || !r.gradient_by || !placed.parameter_committed.at(*r.gradient_by)) continue;
-    r.sharding = bound.parameter_shardings[*r.gradient_by];
+    r.sharding = bound.parameters[*r.gradient_by].sharding;
   }
   place_parameters(program, bound);
-  bound.result_shapes = flatten(root->shape);
   placed.result_memory = place_results(program);
-  root = module.entry()->root();
   if (n > 1) {
     place_as_donors(&placed, &program);
     place_root(program, bound, placed.mesh);
@@ -421,20 +415,21 @@ BoundProgram compile_program(PlacedProgram placed) {
   for (std::size_t k = 0; k < bound.kept.size(); ++k) {
     const std::size_t i = bound.kept[k];
     if (!program.parameters[i].automatic || bound.devices.size() == 1) continue;
-    Sharding& chosen = bound.parameter_shardings[i];
+    Sharding& chosen = bound.parameters[i].sharding;
     chosen = internal::in_memory(
         sharding_of_result(bound.executable->parameter_shardings()[k], bound.devices, placed.mesh),
         internal::memory_of(chosen));
   }
-  for (std::size_t i = 0; i < bound.result_shapes.size(); ++i) {
+  for (std::size_t i = 0; i < bound.results.size(); ++i) {
+    Sharding& result = bound.results[i].sharding;
     if (program.results[i].sharding) {
-      bound.result_shardings.push_back(*program.results[i].sharding);
+      result = *program.results[i].sharding;
       continue;
     }
     const auto in_its_memory = [&](const Sharding& s) {
       return internal::in_memory(s, placed.result_memory[i]);
     };
-    Sharding result = in_its_memory(everywhere);
+    result = in_its_memory(everywhere);
     if (bound.devices.size() > 1) {
       const TensorSharding& s = bound.executable->result_shardings()[i];
       result = in_its_memory(sharding_of_result(s, bound.devices, placed.mesh));
@@ -448,20 +443,19 @@ BoundProgram compile_program(PlacedProgram placed) {
     }
     // If an argument has the same sharding, the result gets the argument's sharding object, with
     // the spec as the user wrote it.
-    const std::int64_t rank = bound.result_shapes[i].rank();
-    for (std::size_t p = 0; p < bound.parameter_shapes.size(); ++p) {
-      const Sharding& s = bound.parameter_shardings[p];
-      if (placed.parameter_committed[p] && bound.parameter_shapes[p].rank() == rank &&
-          s.is_equivalent_to(result, rank)) {
-        result = s;
+    const std::int64_t rank = bound.results[i].shape.rank();
+    for (std::size_t k = 0; k < bound.parameters.size(); ++k) {
+      const BoundParameter& p = bound.parameters[k];
+      if (placed.parameter_committed[k] && p.shape.rank() == rank &&
+          p.sharding.is_equivalent_to(result, rank)) {
+        result = p.sharding;
         break;
       }
     }
-    bound.result_shardings.push_back(result);
   }
-  bound.donation_usable = usable_donations(bound);
-  const bool donates = std::find(bound.donation_usable.begin(), bound.donation_usable.end(),
-                                 true) != bound.donation_usable.end();
+  find_usable_donations(&bound);
+  const bool donates = std::any_of(bound.parameters.begin(), bound.parameters.end(),
+                                   [](const BoundParameter& p) { return p.donation_usable; });
   const auto* on_one = dynamic_cast<const compiler::OneDeviceProgram*>(bound.executable.get());
   if (!donates && bound.devices.size() == 1 && on_one != nullptr && on_one->runs_on_one()) {
     bound.on_one = on_one;
@@ -483,13 +477,14 @@ namespace {
 
 /// ValueError if an argument has another layout than was stated of it.
 void check_layouts(const BoundProgram& program, std::span<const Array> args, Location location) {
-  for (std::size_t i = 0; i < program.parameter_layouts.size(); ++i) {
-    const std::optional<Layout>& stated = program.parameter_layouts[i];
+  if (!program.states_layouts) return;
+  for (std::size_t i = 0; i < program.parameters.size(); ++i) {
+    const std::optional<Layout>& stated = program.parameters[i].layout;
     const ArrayImpl& impl = impl_of(args[i]);
     if (!stated || stated->is_auto() || !impl.committed) continue;
     const Layout have = impl.layout ? *impl.layout : Layout::row_major(impl.shape.rank());
     if (have == *stated) continue;
-    throw ValueError(program.parameter_names[i] + " (" + impl.shape.to_string() + ") has " +
+    throw ValueError(program.parameters[i].name + " (" + impl.shape.to_string() + ") has " +
                          have.to_string() + ", and in_shardings requests " + stated->to_string() +
                          "; device_put it with that Format first, or leave the layout AUTO",
                      location);
@@ -511,13 +506,10 @@ void check_uncommitted(const BoundProgram& program, const Array& array, const Sh
 }
 
 Array result_of(const BoundProgram& program, std::size_t i, std::vector<DeviceBuffer> buffers) {
-  Array out =
-      internal::make_device_array(program.result_shapes[i], program.result_shardings[i],
-                                  std::move(buffers), program.committed, program.result_weak[i]);
-  if (i < program.result_layouts.size() && program.result_layouts[i] &&
-      !program.result_layouts[i]->is_auto()) {
-    impl_of(out).layout = program.result_layouts[i];
-  }
+  const BoundResult& result = program.results[i];
+  Array out = internal::make_device_array(result.shape, result.sharding, std::move(buffers),
+                                          program.committed, result.weak);
+  if (result.layout && !result.layout->is_auto()) impl_of(out).layout = result.layout;
   return out;
 }
 
@@ -526,7 +518,7 @@ Array result_of(const BoundProgram& program, std::size_t i, std::vector<DeviceBu
 bool run_where_it_is(const BoundProgram& program, std::span<const Array> args, Location location,
                      std::vector<Array>* results) {
   constexpr std::size_t kMost = 64, kMade = 16;
-  const std::size_t count = program.kept.size(), made = program.result_shapes.size();
+  const std::size_t count = program.kept.size(), made = program.results.size();
   if (program.on_one == nullptr || count > kMost || made > kMade) return false;
   internal::ArrayMemory::Reader readers[kMost];
   const DeviceBuffer* inputs[kMost];
@@ -535,7 +527,7 @@ bool run_where_it_is(const BoundProgram& program, std::span<const Array> args, L
     const std::size_t i = program.kept[k];
     const ArrayImpl& impl = impl_of(args[i], location);
     if (impl.kind != ArrayImpl::Kind::device ||
-        !are_same_device(impl.sharding, program.parameter_shardings[i])) {
+        !are_same_device(impl.sharding, program.parameters[i].sharding)) {
       return false;
     }
     inputs[k] = readers[k].read(impl.memory);
@@ -563,14 +555,14 @@ std::vector<Array> run_program(const BoundProgram& program, std::span<const Arra
   compiler::DeviceArrays inputs(count);
   for (std::size_t k = 0; k < count; ++k) {
     const std::size_t i = program.kept[k];
-    check_uncommitted(program, args[i], program.parameter_shardings[i], location);
-    inputs[k] = buffers_as(args[i], program.parameter_shardings[i], location);
+    check_uncommitted(program, args[i], program.parameters[i].sharding, location);
+    inputs[k] = buffers_as(args[i], program.parameters[i].sharding, location);
   }
   std::vector<bool> donated;  // empty: none
   std::vector<ArrayImpl*> given_away;
   for (std::size_t k = 0; k < count; ++k) {
     const std::size_t i = program.kept[k];
-    if (!program.donation_usable[i]) continue;
+    if (!program.parameters[i].donation_usable) continue;
     donated.resize(count);
     donated[k] = true;
     ArrayImpl& impl = impl_of(args[i]);
@@ -582,7 +574,7 @@ std::vector<Array> run_program(const BoundProgram& program, std::span<const Arra
     internal::donate(given_away, "donated to '" + program.name + "'" + at, location);
   }
   compiler::DeviceArrays outputs = program.executable->run(std::move(inputs), donated);
-  TESSERA_CHECK(outputs.size() == program.result_shapes.size(), "results of an executable");
+  TESSERA_CHECK(outputs.size() == program.results.size(), "results of an executable");
   results.reserve(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     results.push_back(result_of(program, i, std::move(outputs[i])));

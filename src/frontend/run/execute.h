@@ -45,6 +45,21 @@ struct Program {
   compiler::Requests requests;
 };
 
+/// A parameter or a result of a program that is bound to devices.
+struct BoundValue {
+  Sharding sharding;  ///< of a result: once it has been compiled
+  Shape shape;
+  std::optional<Layout> layout;  ///< that was stated
+};
+struct BoundParameter : BoundValue {
+  std::string name;              ///< for messages, if there are layouts
+  bool donated = false;          ///< requested
+  bool donation_usable = false;  ///< a result can take the memory
+};
+struct BoundResult : BoundValue {
+  bool weak = false;
+};
+
 /// A program bound to devices.
 struct BoundProgram {
   std::string name;
@@ -53,19 +68,12 @@ struct BoundProgram {
   const compiler::OneDeviceProgram* on_one = nullptr;
   bool calls_out = false;  ///< a run calls functions that aren't ours
   std::vector<Device> devices;
-  std::vector<Sharding> parameter_shardings;
-  std::vector<Sharding> result_shardings;
-  /// The layouts that were stated; empty if none was.
-  std::vector<std::optional<Layout>> parameter_layouts, result_layouts;
-  std::vector<std::string> parameter_names;  ///< for messages, if there are layouts
-  std::vector<Shape> parameter_shapes;
-  std::vector<Shape> result_shapes;
-  std::vector<bool> result_weak;
-  std::vector<bool> donated;          ///< requested
-  std::vector<bool> donation_usable;  ///< an output can take the memory
-  std::vector<std::size_t> kept;      ///< parameters that the executable takes
-  compiler::Requests requests;        ///< as the program's
-  bool committed = false;             ///< results are committed
+  std::vector<BoundParameter> parameters;
+  std::vector<BoundResult> results;
+  bool states_layouts = false;    ///< of some parameter
+  std::vector<std::size_t> kept;  ///< parameters that the executable takes
+  compiler::Requests requests;    ///< as the program's
+  bool committed = false;         ///< results are committed
   std::string
       lacks_devices;  ///< why it can't run: which devices are missing, and what requires them
 };
