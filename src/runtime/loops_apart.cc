@@ -17,10 +17,8 @@ constexpr double kStepNanoseconds = 200;
 /// Sharing a segment out: waking the workers, and waiting for the last one.
 constexpr double kShareNanoseconds = 40000;
 
-/// Setting the groups up; and how often a loop is taken to run if nothing is known.
-constexpr double kSetUpNanoseconds = 100000, kUsualTrips = 64;
-
-double trips_of(const While& loop) { return loop.trips > 0 ? double(loop.trips) : kUsualTrips; }
+/// Setting the groups up.
+constexpr double kSetUpNanoseconds = 100000;
 
 /// Adds up the time of loops.
 struct LoopTime {
@@ -32,7 +30,7 @@ struct LoopTime {
     const double before = nanoseconds;
     add(loop.condition);
     add(loop.body);
-    nanoseconds = before + (nanoseconds - before) * trips_of(loop);
+    nanoseconds = before + (nanoseconds - before) * loop.likely_trips();
   }
   void add(const Block& block) {
     for (const Segment& segment : block.segments) {

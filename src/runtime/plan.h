@@ -174,6 +174,9 @@ struct Block {
   std::vector<Segment> segments;  ///< set by finalize
 };
 
+/// How often a loop is taken to run where nothing is known of it.
+inline constexpr double kUsualTrips = 64;
+
 /// `init` fills the carried slots before the loop, `next` after each trip; in the end they hold the
 /// results.
 struct While {
@@ -183,6 +186,7 @@ struct While {
   Block body;
   std::vector<Move> next;
   std::int64_t trips = 0;  ///< 0: unknown
+  double likely_trips() const { return trips > 0 ? double(trips) : kUsualTrips; }
   /// All slots that it reads or writes, if it has no exchanges and no effects: then its devices can
   /// go through it apart from each other. Set by finalize.
   std::vector<SlotId> slots;

@@ -136,8 +136,6 @@ namespace short_steps {
 inline constexpr double kStep = 5000, kTrip = 20000;
 /// Nanoseconds of a start, which prices have in them and code in one function doesn't take.
 inline constexpr double kStart = 15;
-/// Iterations of a loop that doesn't say how many it has.
-inline constexpr double kUsualTrips = 64;
 /// Bytes that are copied in an iteration: lockstep passes such values on instead.
 inline constexpr std::int64_t kMostCopied = std::int64_t(4) << 10;
 /// Bytes of scratch memory: more wouldn't stay in the nearest caches.
@@ -179,8 +177,6 @@ inline constexpr double kRematerializedLess = 0.8, kHardlyMore = 1.001;
 inline constexpr double kFaster = 0.97;
 /// And how long a program must run for that, in nanoseconds.
 inline constexpr double kShort = 100000;
-/// Iterations of any loop.
-inline constexpr double kTrips = 16;
 /// Bytes of an array that a cache has after the kernel that makes it.
 inline constexpr std::int64_t kCached = std::int64_t(512) << 10;
 }  // namespace plans

@@ -21,7 +21,7 @@ class TimeEstimate {
       if (const auto* task = std::get_if<KernelTask>(&s.what)) {
         sum += of(*task);
       } else if (const auto* loop = std::get_if<While>(&s.what)) {
-        sum += prices::plans::kTrips * (of(loop->condition) + of(loop->body));
+        sum += loop->likely_trips() * (of(loop->condition) + of(loop->body));
       } else if (const auto* conditional = std::get_if<Conditional>(&s.what)) {
         double longest = 0;
         for (const Branch& b : conditional->branches) longest = std::max(longest, of(b.block));

@@ -10,6 +10,7 @@
 #include "src/codegen/kernels/code/embedded_code.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/reductions/row_sums.h"
+#include "src/codegen/steps/joined_steps.h"
 
 namespace tessera::codegen {
 
@@ -80,8 +81,8 @@ struct ChainFinder::Candidate {
 /// Whether it makes all of its results by rows, or as sums over them, in device memory.
 bool ChainFinder::makes_rows(const Candidate& c) const {
   const std::vector<SlotId>& made = c.task.outputs;
-  return (c.sums || c.kernel.access.makes_own()) && !c.task.transfers_to && c.task.units > 0 &&
-         !made.empty() && std::all_of(made.begin(), made.end(), [&](SlotId s) {
+  return (c.sums || c.kernel.access.makes_own()) && may_be_joined(c.task, kernels_) &&
+         c.task.units > 0 && std::all_of(made.begin(), made.end(), [&](SlotId s) {
            return plan_.slots[std::size_t(s)].memory == MemoryKind::device && bytes(s) > 0;
          });
 }

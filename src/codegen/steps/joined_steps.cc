@@ -10,6 +10,11 @@ namespace tessera::codegen {
 
 using namespace runtime;
 
+bool may_be_joined(const KernelTask& task, const KernelTable& kernels) {
+  return !task.has_effects && !task.transfers_to && !task.outputs.empty() &&
+         !kernels.at(task.kernel).may_throw;
+}
+
 bool may_overwrite(const KernelTask& task, std::size_t o, SlotId s, bool part) {
   return std::count(task.inputs.begin(), task.inputs.end(), s) == 1 &&
          std::any_of(task.reuse.begin(), task.reuse.end(), [&](const KernelTask::Reuse& r) {
@@ -22,9 +27,27 @@ bool changes_a_part(const KernelTask& task) {
   return std::any_of(task.reuse.begin(), task.reuse.end(), [](const auto& r) { return r.copy; });
 }
 
+std::string ops_of(const std::vector<const Step*>& steps) {
+  constexpr std::size_t kMostOps = 4;
+  std::string out;
+  const std::size_t first = steps.size() > kMostOps ? steps.size() - kMostOps : 0;
+  if (first > 0) out = "...";
+  for (std::size_t k = first; k < steps.size(); ++k) {
+    if (!out.empty()) out += '+';
+    out += steps[k]->op;
+  }
+  return out;
+}
+
 Links::Links(const Block& block, std::vector<std::size_t> numbers, const PlanReaders& readers)
     : block_(block), numbers_(std::move(numbers)), readers_(readers) {
   for (std::size_t l = 0; l < size(); ++l) reads_.add(step(l), l);
+}
+
+std::string Links::ops() const {
+  std::vector<const Step*> steps;
+  for (std::size_t l = 0; l < size(); ++l) steps.push_back(&step(l));
+  return ops_of(steps);
 }
 
 bool Links::is_inside(SlotId s) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,12 +18,18 @@
 
 namespace tessera::codegen {
 
+/// Whether it may run as a part of another step: it can't fail, moves nothing to other memory, and
+/// does nothing but make its results.
+bool may_be_joined(const runtime::KernelTask& task, const KernelTable& kernels);
 /// Whether a step may write its output number `o` over what it reads of `s`, and nowhere else does
 /// it read that: all of it, or a part if it changes that part.
 bool may_overwrite(const runtime::KernelTask& task, std::size_t o, runtime::SlotId s,
                    bool part = false);
 /// Whether it writes a part of its result, which has to hold what it held before.
 bool changes_a_part(const runtime::KernelTask& task);
+
+/// What profiles say of these as one step: "dot+add", the last ones.
+std::string ops_of(const std::vector<const runtime::Step*>& steps);
 
 /// The kernels that become one step, its links, in the order in which they run there.
 class Links {
@@ -36,6 +43,8 @@ class Links {
   std::size_t number(std::size_t l) const { return numbers_[l]; }
   const runtime::Step& step(std::size_t l) const { return block_.steps[numbers_[l]]; }
   const runtime::KernelTask& task(std::size_t l) const { return *runtime::task_of(step(l)); }
+
+  std::string ops() const;  ///< for profiles
 
   bool is_read(SlotId s) const { return reads_.find(s) != nullptr; }
   /// The last link that reads it; one does.

@@ -74,9 +74,8 @@ class UpdateMaker {
                   const RowUpdates& rows) const {
     const KernelDescriptor& kernel = kernels_.at(maker.kernel);
     return maker.outputs.size() == 1 && kernel.body.loop() != nullptr &&
-           kernel.access.makes_own() && !kernel.may_throw && !maker.has_effects &&
-           !maker.transfers_to && !changes_a_part(maker) && maker.units > 0 &&
-           maker.units % rows.rows == 0 &&
+           kernel.access.makes_own() && may_be_joined(maker, kernels_) && !changes_a_part(maker) &&
+           maker.units > 0 && maker.units % rows.rows == 0 &&
            maker.nanoseconds <= prices::made_updates::kMostTime * scatter.nanoseconds &&
            slot(maker.outputs[0]).memory == slot(scatter.outputs[0]).memory &&
            // What it reads isn't to be changed while it is read.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/steps/joined_steps.h"
 #include "src/codegen/steps/plan_readers.h"
 
 namespace tessera::codegen {
@@ -67,7 +68,8 @@ class Rematerializer {
       const KernelTask& task = *task_of(block->steps[n]);
       nanoseconds += task.nanoseconds;
       if (out.size() > kMostRematerialized || !kernels_.at(task.kernel).access.makes_own() ||
-          task.has_effects || nanoseconds > prices::rematerialized::kOfByte * double(bytes(s))) {
+          !may_be_joined(task, kernels_) ||
+          nanoseconds > prices::rematerialized::kOfByte * double(bytes(s))) {
         return std::nullopt;
       }
       for (const SlotId input : task.inputs) {

@@ -47,11 +47,11 @@ class LoopProgram {
   }
 
   KernelTask take(KernelTable* kernels) {
-    const double trips = loop_.trips > 0 ? double(loop_.trips) : prices::short_steps::kUsualTrips;
     program_.inputs = places_.input_sizes();
     program_.outputs = places_.output_sizes();
     program_.scratch = places_.scratch_sizes();
-    return places_.take(step_program_kernel(std::move(program_), trips * (trip_ - less_)), kernels);
+    return places_.take(
+        step_program_kernel(std::move(program_), loop_.likely_trips() * (trip_ - less_)), kernels);
   }
 
  private:
@@ -81,8 +81,7 @@ class LoopProgram {
         continue;
       }
       const KernelTask* task = task_of(step);
-      if (task == nullptr || task->has_effects || task->transfers_to || task->outputs.empty() ||
-          kernels_.at(task->kernel).may_throw) {
+      if (task == nullptr || !may_be_joined(*task, kernels_)) {
         return 2 * prices::short_steps::kTrip;
       }
       const double started = std::max(1.0, task->nanoseconds - prices::short_steps::kStart);

@@ -43,8 +43,8 @@ class Joiner {
 
   bool add(const Block& block, std::size_t n, Chain* chain) const {
     const KernelTask* task = task_of(block.steps[n]);
-    if (task == nullptr || task->has_effects || task->transfers_to || task->outputs.empty() ||
-        kernels_.at(task->kernel).may_throw || task->nanoseconds > prices::short_steps::kStep) {
+    if (task == nullptr || !may_be_joined(*task, kernels_) ||
+        task->nanoseconds > prices::short_steps::kStep) {
       return false;
     }
     const auto classes = [&](SlotId s) { return slot(s).classes; };
@@ -134,18 +134,6 @@ class Joiner {
     out.location = named.back()->location;
     out.op = ops_of(named);
     out.what = places.take(step_program_kernel(std::move(steps), nanoseconds), &kernels_);
-    return out;
-  }
-
-  static std::string ops_of(const std::vector<const Step*>& steps) {
-    constexpr std::size_t kMostOps = 4;
-    std::string out;
-    const std::size_t first = steps.size() > kMostOps ? steps.size() - kMostOps : 0;
-    if (first > 0) out = "...";
-    for (std::size_t k = first; k < steps.size(); ++k) {
-      if (!out.empty()) out += '+';
-      out += steps[k]->op;
-    }
     return out;
   }
 

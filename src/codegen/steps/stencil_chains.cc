@@ -50,7 +50,7 @@ class StencilJoiner {
   /// A loop that makes one large array.
   const KernelTask* loop_at(const Block& block, std::size_t n) const {
     const KernelTask* task = task_of(block.steps[n]);
-    if (task == nullptr || task->outputs.size() != 1 || task->has_effects || task->transfers_to) {
+    if (task == nullptr || task->outputs.size() != 1 || !may_be_joined(*task, kernels_)) {
       return nullptr;
     }
     const KernelDescriptor& kernel = kernels_.at(task->kernel);
@@ -216,6 +216,7 @@ class StencilJoiner {
     if (!choose_block(joined, &chain, count)) return false;
     place(joined, &chain);
     Step step = block->steps[links.back().step];
+    step.op = joined.ops();
     step.what = places.take(stencil_chain_kernel(std::move(chain)), &kernels_);
     Region region{links.front().step, links.back().step + 1, {}, {}};
     for (const std::size_t k : skipped) {

@@ -208,6 +208,7 @@ class Tiler {
     const Step& last = block.steps[found.links.back()];
     Step& joined = made.steps.emplace_back();
     joined.name = last.name;
+    joined.op = links.ops();
     joined.location = last.location;
     joined.what = places.take();
     std::move(sums_of_parts.begin(), sums_of_parts.end(), std::back_inserter(made.steps));
