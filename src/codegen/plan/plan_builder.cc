@@ -133,6 +133,11 @@ class Trials {
         known_(std::make_shared<Analysis>(module, devices)),
         planner_(module, known_->facts) {}
 
+  runtime::Plan first() {
+    decided_ = planner_.plan(FusionOptions());
+    return build_way(decided_).plan;
+  }
+
   /// Settles on one.
   PlannedProgram run() {
     decided_ = planner_.plan(FusionOptions());
@@ -241,6 +246,10 @@ class Trials {
 
 PlannedProgram plan_program(const ir::Module& module, std::int64_t devices) {
   return Trials(module, devices).run();
+}
+
+runtime::Plan first_plan(const ir::Module& module, std::int64_t devices) {
+  return Trials(module, devices).first();
 }
 
 PlannedProgram plan_program(const ir::Module& module) {

@@ -27,6 +27,9 @@ PlannedProgram plan_program(const ir::Module& module);
 /// For so many devices. One: the first device's view of it, in which nothing grows with the
 /// devices; it can be measured, not run.
 PlannedProgram plan_program(const ir::Module& module, std::int64_t devices);
+/// The plan that the others are compared with, by itself: its memory says which of several programs
+/// will hold less, in a part of the time.
+runtime::Plan first_plan(const ir::Module& module, std::int64_t devices);
 /// Without a choice: each fusion that the module has is one loop, and no other op is in one. The
 /// module, and `rematerializes`, are a PlannedProgram's, and so are the steps of the plan.
 PlannedProgram plan_fused_program(const ir::Module& fused, bool rematerializes = false);
