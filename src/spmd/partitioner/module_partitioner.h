@@ -12,7 +12,7 @@
 #include "src/spmd/partitioner/compile_context.h"
 #include "src/spmd/partitioner/emit/communication_log.h"
 #include "src/spmd/partitioner/emit/shard_builder.h"
-#include "src/spmd/partitioner/partition.h"
+#include "src/spmd/partitioner/partition_options.h"
 #include "src/spmd/reshard/device_orders.h"
 #include "src/spmd/reshard/mesh_views.h"
 

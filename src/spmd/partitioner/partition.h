@@ -6,25 +6,12 @@
 #include <memory>
 #include <vector>
 
-#include "src/cost/machine.h"
 #include "src/ir/module.h"
 #include "src/spmd/communication_report.h"
 #include "src/spmd/partitioner/emit/communication_log.h"
+#include "src/spmd/partitioner/partition_options.h"
 
 namespace tessera::spmd {
-
-struct CompileContext;
-
-struct PartitionOptions {
-  cost::Machine machine;
-  /// What is worked out once for several partitionings (compile_context.h). Null: each has its own.
-  CompileContext* context = nullptr;
-  /// The report has all records, also of collectives that the partitioner drops again, and each
-  /// says which op and which array of the source module it is about.
-  bool all_records = false;
-  /// Loops of stencils do several steps at once where more bytes change in each.
-  std::int64_t least_looped_bytes = std::int64_t(4) << 20;
-};
 
 /// A propagated program in which every op is in the layout that it is computed in, and all that is
 /// brought from one layout to another is an instruction: a reshard (ir/constraint.h) with its

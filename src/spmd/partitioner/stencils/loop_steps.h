@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "src/ir/module.h"
-#include "src/spmd/partitioner/partition.h"
+#include "src/spmd/partitioner/emit/communication_log.h"
+#include "src/spmd/partitioner/partition_options.h"
 
 namespace tessera::spmd::stencils {
 

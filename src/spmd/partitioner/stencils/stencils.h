@@ -14,7 +14,8 @@
 #pragma once
 
 #include "src/ir/module.h"
-#include "src/spmd/partitioner/partition.h"
+#include "src/spmd/partitioner/emit/communication_log.h"
+#include "src/spmd/partitioner/partition_options.h"
 
 namespace tessera::spmd {
 
