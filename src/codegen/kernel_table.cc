@@ -44,9 +44,6 @@ std::int32_t KernelTable::add(const CombineDescriptor& combiner) {
 const KernelDescriptor* KernelTable::find(const std::string& key) const {
   return kernels_.find(key);
 }
-const CombineDescriptor* KernelTable::find_combiner(const std::string& key) const {
-  return combiners_.find(key);
-}
 
 namespace {
 

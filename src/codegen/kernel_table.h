@@ -27,7 +27,6 @@ class KernelTable {
   }
   /// Null if there is none with this key.
   const KernelDescriptor* find(const std::string& key) const;
-  const CombineDescriptor* find_combiner(const std::string& key) const;
 
   /// Makes what the steps of `plan` run, and has them name it by its place in the plan.
   void materialize(runtime::Plan* plan);

@@ -142,8 +142,6 @@ ComplexFunction complex_function(Opcode op) {
       return [](C v) { return std::sqrt(v); };
     case Opcode::rsqrt:
       return [](C v) { return 1.0 / std::sqrt(v); };
-    case Opcode::cbrt:
-      return [](C v) { return v == Complex(0) ? v : std::pow(v, 1.0 / 3); };
     case Opcode::exponential:
       return complex_exp;
     case Opcode::exponential_minus_one:

@@ -57,13 +57,6 @@ std::int64_t text_integer(const Attributes& attrs, std::string_view key, std::in
   return value ? number(key, *value, *value, "an integer") : otherwise;
 }
 
-bool text_flag(const Attributes& attrs, std::string_view key) {
-  const std::optional<std::string_view> value = text_attribute(attrs, key);
-  if (!value || *value == "false") return false;
-  if (*value != "true") bad(key, *value, "true or false");
-  return true;
-}
-
 Dims ragged_prefix_dims(const Attributes& attrs, std::int64_t lhs_rank) {
   const std::int64_t ragged = text_dims(attrs, "lhs_ragged_dims").at(0);
   const Dims batch = text_dims(attrs, "lhs_batch_dims"),

@@ -14,7 +14,6 @@ std::optional<std::string_view> text_attribute(const Attributes& attrs, std::str
 /// `{0,2}`; none if the key does not stand there.
 Dims text_dims(const Attributes& attrs, std::string_view key);
 std::int64_t text_integer(const Attributes& attrs, std::string_view key, std::int64_t otherwise);
-bool text_flag(const Attributes& attrs, std::string_view key);
 
 /// The dims of the left operand of a ragged dot along which groups may have sizes of their own: its
 /// batches, and what stands before the ragged dim among its like. Sizes have these dims, then the

@@ -449,12 +449,6 @@ class OneDevice {
 
 }  // namespace
 
-TensorSharding on_all_devices(const TensorSharding& sharding, std::int64_t devices) {
-  if (is_maximal(sharding)) return TensorSharding::replicated_on(nullptr, sharding.rank());
-  if (!is_on_part(sharding, devices)) return sharding;
-  return on_mesh(sharding, extended(sharding.mesh, devices));
-}
-
 void extend_submeshes(ir::Module* module) { Extender(module).run(); }
 
 void settle_one_device_values(ir::Module* module) { OneDevice(module).run(); }

@@ -9,14 +9,6 @@
 
 namespace tessera::spmd {
 
-/// The sharding on a mesh of all `devices`. One on a mesh of fewer, which are the first ones, gets
-/// an axis in front that nothing is split along: those devices have the same shards as before, the
-/// others copies. Where the devices of the mesh don't divide them, all devices have all. So has a
-/// value on one device.
-///
-///   [{"z"}] on <"z"=4>, 8 devices: [{"z"}] on <"copies"=2, "z"=4>
-TensorSharding on_all_devices(const TensorSharding& sharding, std::int64_t devices);
-
 /// Brings all shardings by axes and all per-device code of a module onto meshes of all its devices.
 /// NotImplementedError: per-device code on a number of devices that doesn't divide them.
 void extend_submeshes(ir::Module* module);

@@ -37,7 +37,6 @@ class LoopBody {
   bool run(unsigned width, llvm::Value* at, llvm::Value* column);
   const Lanes& output(std::size_t k) const { return values_[outputs_[k]]; }
   unsigned output_bytes(std::size_t k) const;
-  std::size_t output_count() const { return outputs_.size(); }
   /// Stores what run() computed.
   void store(unsigned width, llvm::Value* at);
   /// If the condition holds, full vectors are stored past the caches from now on.

@@ -48,10 +48,6 @@ Instruction* Rewriter::clone_with_operands(const Instruction& of,
   return emit_like(builder(&of), of, std::move(operands), &shape);
 }
 
-void Rewriter::insert_before(Instruction* position, Instruction* made) {
-  inserted_.emplace_back(position, made);
-}
-
 void Rewriter::replace(Instruction* from, Instruction* to) {
   // The root says how the results are sharded.
   if (from == computation()->root() && to->sharding.empty() && !to->is(Opcode::parameter)) {
@@ -69,14 +65,10 @@ void Rewriter::erase(Instruction* i) {
 
 std::size_t Rewriter::finish() {
   const std::size_t count = replaced_.size() + erased_.size();
-  if (count == 0 && inserted_.empty()) return 0;
+  if (count == 0) return 0;
   computation()->replace_all_uses(replaced_);
   computation()->erase(erased_);
-  if (inserted_.empty()) {
-    computation()->sort_topologically();
-  } else {
-    computation()->move_before(inserted_);
-  }
+  computation()->sort_topologically();
   computation()->remove_dead();
   return count;
 }

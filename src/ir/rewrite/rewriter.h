@@ -50,8 +50,6 @@ class Rewriter {
   /// The same, of a shape that can't be inferred.
   Instruction* clone_with_operands(const Instruction& of, std::vector<Instruction*> operands,
                                    const Shape& shape);
-  /// Has `made` stand right before `position`, whoever uses it. O(1); done by finish().
-  void insert_before(Instruction* position, Instruction* made);
 
   /// Users of `from` shall use `to`. A root keeps its sharding. Touches both.
   void replace(Instruction* from, Instruction* to);
@@ -66,7 +64,6 @@ class Rewriter {
   std::size_t size_;
   std::unordered_set<const Instruction*> touched_;
   std::unordered_map<Instruction*, Instruction*> replaced_;
-  std::vector<std::pair<Instruction*, Instruction*>> inserted_;  ///< (position, made)
   std::vector<Instruction*> erased_;
 };
 

@@ -34,11 +34,6 @@ ClassesId ClassesTable::join(ClassesId a, ClassesId b) {
   return id;
 }
 
-bool calls_computations(Opcode op) {
-  return op == Opcode::call || op == Opcode::while_ || op == Opcode::conditional ||
-         op == Opcode::fusion;
-}
-
 namespace {
 
 bool calls_host(const ir::Instruction& i) {

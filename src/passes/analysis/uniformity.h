@@ -52,8 +52,4 @@ struct UniformityFacts {
 /// separate buffers are trusted); without a sharding they differ everywhere.
 UniformityFacts analyze_uniformity(const ir::Module& module, ClassesTable* table);
 
-/// Opcodes whose called computations run with control flow of their own (call, while, conditional):
-/// the others' are scalar functions.
-bool calls_computations(ir::Opcode op);
-
 }  // namespace tessera::passes

@@ -258,7 +258,7 @@ Assignment with_best_factors(const PairwiseModel& model, std::vector<int> states
   return out;
 }
 
-Assignment minimize(const PairwiseModel& model, const std::vector<int>& start, int sweeps) {
+Assignment minimize(const PairwiseModel& model, const std::vector<int>& start) {
   Assignment best = with_best_factors(model, start);
   const auto take = [&](Assignment found) {
     if (!(found.cost < best.cost * (1 - kSame))) return false;
@@ -273,8 +273,8 @@ Assignment minimize(const PairwiseModel& model, const std::vector<int>& start, i
     return best;
   }
   MessagePassing messages(model);
-  constexpr int kPatience = 5;
-  for (int k = 0, in_vain = 0; k < sweeps && in_vain < kPatience; ++k) {
+  constexpr int kSweeps = 12, kPatience = 5;
+  for (int k = 0, in_vain = 0; k < kSweeps && in_vain < kPatience; ++k) {
     ++in_vain;
     for (const bool forward : {true, false}) {
       if (take(with_best_factors(model, messages.sweep(forward)))) in_vain = 0;

@@ -62,6 +62,6 @@ Assignment with_best_factors(const PairwiseModel& model, std::vector<int> states
 /// one (elimination.h). Elsewhere sequential tree-reweighted message passing (TRW-S; Kolmogorov,
 /// 2006) gives a bound and a first assignment, of which elimination then solves all but a few
 /// nodes, others each time.
-Assignment minimize(const PairwiseModel& model, const std::vector<int>& start, int sweeps = 12);
+Assignment minimize(const PairwiseModel& model, const std::vector<int>& start);
 
 }  // namespace tessera::spmd::auto_sharding

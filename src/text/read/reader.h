@@ -65,7 +65,6 @@ class Reader : public Conversions {
   /// Copies results to the memory that their types name.
   void place_results(const Function& f, std::vector<ir::Instruction*>* returned);
   void set_root(const Function& f, std::vector<ir::Instruction*> returned);
-  void entry_results(Function& f);
   void entry_arguments(const Function& f);
   MeshTable meshes_of_manual_computations();
   void entry_layouts(const Function& f);

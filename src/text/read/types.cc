@@ -41,11 +41,6 @@ std::string mlir_type(const Shape& shape) {
   return out + ">";
 }
 
-bool TypeParser::at_type() {
-  char c = in_.peek();
-  return c == '!' || c == '(' || is_id_start(c);
-}
-
 const Shape* TypeParser::read() {
   in_.skip();
   const char* start = in_.position();

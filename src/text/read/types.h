@@ -24,8 +24,6 @@ class TypeParser {
 
   /// `tensor<8x16xf32>`, `tuple<...>`, `!stablehlo.token`, `f32`, `!alias`.
   const Shape* read();
-  /// True if a type comes next.
-  bool at_type();
   /// `t, t, ...`
   void read_list(std::vector<const Shape*>* out);
   /// `(t, t) -> t` or `(t) -> (t, t)`.

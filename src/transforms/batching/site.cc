@@ -28,9 +28,9 @@ bool BatchSite::batched(std::size_t first, std::size_t last) const {
   return false;
 }
 
-std::vector<Batched> BatchSite::operand_leaves(std::size_t first) const {
+std::vector<Batched> BatchSite::operand_leaves() const {
   std::vector<Batched> out;
-  for (std::size_t i = first; i < operand_count(); ++i) {
+  for (std::size_t i = 0; i < operand_count(); ++i) {
     for (Batched& leaf : leaves(operand(i))) out.push_back(std::move(leaf));
   }
   return out;

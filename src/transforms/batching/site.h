@@ -33,7 +33,7 @@ class BatchSite {
   ir::Instruction* array(std::size_t i) const { return operand(i).array; }
   const Shape& entry_shape(std::size_t i) const { return op.operand(i)->shape; }
   /// All leaves of all operands.
-  std::vector<Batched> operand_leaves(std::size_t first = 0) const;
+  std::vector<Batched> operand_leaves() const;
   /// On which dims these are batched.
   Dims operand_dims() const;
   /// An instruction for each operand, as it is batched.

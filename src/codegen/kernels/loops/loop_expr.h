@@ -144,7 +144,6 @@ class LoopBuilder {
   std::optional<Value> convert(Value v, DType to);
   void output(Value v, std::vector<LoopExpr::Start> starts = {});
   std::shared_ptr<const LoopExpr> finish();
-  int input_count() const { return inputs_; }
 
  private:
   std::optional<Value> apply(ir::Opcode op, const ir::Attributes& attrs,
