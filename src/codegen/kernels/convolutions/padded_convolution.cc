@@ -284,7 +284,7 @@ bool stands_in_rows(const ConvolutionProblem& c) {
 /// stands in rows.
 bool joins_taps(const ConvolutionProblem& c) {
   const ir::WindowDim& w = c.window.back();
-  return w.lhs_dilation == 1 && w.rhs_dilation == 1 && (!w.reversal || w.size == 1) &&
+  return w.size > 1 && w.lhs_dilation == 1 && w.rhs_dilation == 1 && !w.reversal &&
          (c.input.feature == 1 || c.per_group <= kFewFeatures) &&
          c.filter.spatial.back() == c.per_group * c.filter.batch;
 }
