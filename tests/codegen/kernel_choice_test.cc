@@ -149,6 +149,10 @@ const Choice kChoices[] = {
      "f32[2,7,7,8] convolution(x, kd), window={size=3x3}, dim_labels=b01f_01io->b01f, "
      "feature_group_count=8",
      "convolution/depthwise"},
+    {"  x = f32[2,9,9,32] parameter(0)\n  k = f32[3,3,4,32] parameter(1)\n",
+     "f32[2,7,7,32] convolution(x, k), window={size=3x3}, dim_labels=b01f_01io->b01f, "
+     "feature_group_count=8",
+     "convolution/grouped"},
     {"  x = c64[2,9,9,8] parameter(0)\n  k = c64[3,3,8,16] parameter(1)\n",
      "c64[2,7,7,16] convolution(x, k), window={size=3x3}, dim_labels=b01f_01io->b01f",
      "convolution/patches"},

@@ -134,6 +134,52 @@ TEST(RandomKernels, ConvolutionOfRows) {
   codegen::limit_instruction_set(InstructionSet::avx512);
 }
 
+// Features last, in groups that fill vectors: one group, several or a part of one in each. Parts of
+// lines see the same taps.
+TEST(RandomKernels, ConvolutionOfWholeVectors) {
+  using codegen::InstructionSet;
+  for (std::uint64_t seed = 0; seed < kPrograms / 2; ++seed) {
+    Random r(seed);
+    codegen::limit_instruction_set(InstructionSet(r.below(3)));
+    const DType t = r.chance(0.7) ? DType::f32 : DType::f64;
+    const std::int64_t spatial = 1 + r.below(3), columns = std::int64_t(2) << r.below(4);
+    const std::int64_t groups = r.chance(0.4) ? 1
+                                              : std::max<std::int64_t>(16 / columns, 1) *
+                                                    (1 + r.below(r.chance(0.1) ? 30 : 6));
+    const std::int64_t per_group = groups > 1 && r.chance(0.8) ? columns : 1 + r.below(40);
+    ir::ConvolutionAttrs c;
+    c.feature_group_count = groups;
+    c.input_batch = c.output_batch = 0;
+    c.input_feature = c.output_feature = c.kernel_output_feature = spatial + 1;
+    c.kernel_input_feature = spatial;
+    Dims x = {1 + r.below(4)}, w;
+    for (std::int64_t d = 0; d < spatial; ++d) {
+      c.input_spatial.push_back(d + 1);
+      c.output_spatial.push_back(d + 1);
+      c.kernel_spatial.push_back(d);
+      ir::WindowDim win;
+      win.size = 1 + r.below(4);
+      win.pad_low = win.pad_high = r.chance(0.7) ? win.size / 2 : r.below(4);
+      win.reversal = r.chance(0.2);
+      if (r.chance(0.2)) win.rhs_dilation = 2;
+      if (r.chance(0.3)) win.stride = 2;
+      if (r.chance(0.1)) win.lhs_dilation = 2;
+      x.push_back(7 + r.below(d + 1 == spatial ? 20 : 5));
+      w.push_back(win.size);
+      c.window.push_back(win);
+    }
+    x.push_back(groups * per_group);
+    w.push_back(per_group);
+    w.push_back(groups * columns);
+    Program p;
+    p.check(p.b.emit(Opcode::convolution,
+                     {p.argument(r.literal(t, x)), p.argument(r.literal(t, w))}, c),
+            seed, kSums);
+    if (::testing::Test::HasFailure()) break;
+  }
+  codegen::limit_instruction_set(InstructionSet::avx512);
+}
+
 // Rows that are longer than what is convolved at a time.
 TEST(RandomKernels, ConvolutionOfLongRows) {
   for (std::uint64_t seed = 0; seed < 24; ++seed) {

@@ -13,6 +13,7 @@
 #include "src/codegen/kernels/convolutions/depthwise_convolution.h"
 #include "src/codegen/kernels/convolutions/direct_convolution.h"
 #include "src/codegen/kernels/convolutions/few_features_convolution.h"
+#include "src/codegen/kernels/convolutions/grouped_convolution.h"
 #include "src/codegen/kernels/convolutions/padded_convolution.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
@@ -305,6 +306,9 @@ ConvolutionPlan plan_of(ConvolutionKernel kernel, const Roles& roles) {
   switch (kernel) {
     case ConvolutionKernel::depthwise:
       plan.kernel = depthwise_convolution_kernel(o.ordered, o.type);
+      return plan;
+    case ConvolutionKernel::grouped:
+      plan.kernel = grouped_convolution_kernel(o.ordered, o.type);
       return plan;
     case ConvolutionKernel::padded:
       plan.kernel = padded_convolution_kernel(o.ordered, o.type);

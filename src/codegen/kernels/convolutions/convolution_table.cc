@@ -5,6 +5,7 @@
 #include "src/codegen/kernels/convolutions/depthwise_convolution.h"
 #include "src/codegen/kernels/convolutions/direct_convolution.h"
 #include "src/codegen/kernels/convolutions/few_features_convolution.h"
+#include "src/codegen/kernels/convolutions/grouped_convolution.h"
 #include "src/codegen/kernels/convolutions/padded_convolution.h"
 #include "src/codegen/kernels/type_dispatch.h"
 
@@ -49,6 +50,10 @@ constexpr Line kConvolutions[] = {
     {{"convolution/product", "windows of one position: one product of matrices"},
      [](const ConvolutionOperation& c) { return c.one_position; },
      ConvolutionKernel::product},
+    {{"convolution/grouped",
+      "groups of few features, in order: several are side by side in a vector, or one is a vector"},
+     [](const ConvolutionOperation& c) { return has_groups_in_vectors(c.ordered, c.type); },
+     ConvolutionKernel::grouped},
     {{"convolution/few-features",
       "fewer output features than a vector has lanes: vectors are of positions"},
      [](const ConvolutionOperation& c) {

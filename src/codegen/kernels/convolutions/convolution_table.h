@@ -25,6 +25,7 @@ enum class ConvolutionKernel : std::uint8_t {
   product,
   few_features,
   depthwise,
+  grouped,
   padded,
   direct,
   patches,
