@@ -4,6 +4,7 @@
 #include "src/passes/indexed/flatten_gathers.h"
 
 #include "src/base/contains.h"
+#include "src/codegen/kernels/indexed/gather.h"
 #include "src/ir/shapes/shape_inference.h"
 #include "src/passes/indexed/flatten_scatters.h"
 #include "tests/codegen/random_case.h"
@@ -135,6 +136,53 @@ TEST(ElementGathers, AreTheGathersTheyWere) {
     expect_results(p.module, p.arguments, want, 10);
   }
   EXPECT_GT(flattened, kPrograms / 2);
+}
+
+/// Along a dim in the middle, by indices of any number of dims.
+TEST(LayerGathers, AreWhatTheEvaluatorGivesHoweverTheyAreSplit) {
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    Random r(seed);
+    Program p;
+    const DType t = r.pick(kTypes), index_type = r.pick(std::vector{DType::s32, DType::s64});
+    const Dims layers = r.dims(1 + r.below(2), 4), rest = r.dims(r.below(3), 7);
+    const Dims batch = r.dims(1 + r.below(2), 9);
+    Dims array = layers;
+    ir::GatherAttrs g;
+    g.start_index_map = {std::int64_t(layers.size())};
+    if (r.chance(0.5)) g.collapsed_slice_dims = g.start_index_map;
+    array.push_back(1 + r.below(6));
+    array.insert(array.end(), rest.begin(), rest.end());
+    g.slice_sizes = array;
+    g.slice_sizes[layers.size()] = 1;
+    g.index_vector_dim = std::int64_t(batch.size());
+    for (std::size_t d = 0; d < layers.size(); ++d) g.offset_dims.push_back(std::int64_t(d));
+    // A window's own dim of one is anywhere behind the layers.
+    const std::size_t behind = rest.size() + (g.collapsed_slice_dims.empty() ? 1 : 0);
+    for (std::size_t d = 0; d < behind; ++d) {
+      g.offset_dims.push_back(std::int64_t(layers.size() + batch.size() + d));
+    }
+    Literal x = r.literal(t, array), at = random_indices(r, index_type, batch);
+    Instruction* const gather = p.b.emit(Opcode::gather, {p.argument(x), p.argument(at)}, g);
+    p.entry->set_root(gather);
+    const Literal want = evaluator::evaluate(p.module, p.arguments);
+    const DescribeFailure what(
+        [&] { return "seed " + std::to_string(seed) + "\n" + ir::to_string(p.module); });
+    const codegen::KernelDescriptor descriptor = codegen::gather_kernel(*gather);
+    if (gather->shape.element_count() == 0) continue;
+    if (element_count(layers) > 1) {
+      EXPECT_EQ(std::string(descriptor.label->name), "gather/layers");
+    }
+    const runtime::Kernel kernel = descriptor.make();
+    const std::byte* const inputs[] = {x.bytes(), at.bytes()};
+    Literal got(gather->shape);
+    std::byte* const outputs[] = {got.mutable_bytes()};
+    for (std::int64_t begin = 0; begin < descriptor.units;) {
+      const std::int64_t end = begin + 1 + r.below(descriptor.units - begin);
+      kernel.function({kernel.attributes.get(), inputs, outputs, begin, end});
+      begin = end;
+    }
+    EXPECT_EQ(difference(got, want, Tolerance{}), "");
+  }
 }
 
 /// What a gather with these attributes gives has the updates' dims.

@@ -218,14 +218,59 @@ void run_rows(const KernelCall& call) {
                    call.outputs[0] + std::size_t(begin) * k.element);
 }
 
-struct GatherOperation {
-  bool by_rows = false;  ///< each index vector gives one run of the array and of the result
+/// Layers of the array, in each of which rows are taken at the same indices. Units are rows.
+struct LayerKernel {
+  std::shared_ptr<const ElementSource> rows;
+  std::int64_t row = 1, count = 1;  ///< elements; rows of a layer of the result
+  std::int64_t pitch = 0;           ///< bytes from layer to layer of the array
+  std::size_t element = 1;
 };
-enum class GatherKernel : std::uint8_t { rows, windows };
+void run_layers(const KernelCall& call) {
+  const auto& k = *static_cast<const LayerKernel*>(call.attributes);
+  for (std::int64_t begin = call.begin; begin < call.end;) {
+    const std::int64_t layer = begin / k.count, first = begin % k.count;
+    const std::int64_t n = std::min(k.count - first, call.end - begin);
+    const std::byte* const inputs[] = {call.inputs[0] + layer * k.pitch, call.inputs[1]};
+    k.rows->generate(inputs, first * k.row, n * k.row,
+                     call.outputs[0] + std::size_t(begin * k.row) * k.element);
+    begin += n;
+  }
+}
+/// Elements of a row where windows are such rows of all layers, in the order of the result: the
+/// dims behind the one that is indexed are the row's, those in front of it the layers'. Else 0.
+std::int64_t row_of_layers(const IndexWindows& w) {
+  if (w.mapped.size() != 1 || !w.batching.empty()) return 0;
+  const auto mapped = std::size_t(w.mapped[0]);
+  if (w.sizes[mapped] != 1) return 0;
+  std::int64_t bytes = std::int64_t(w.element);
+  for (std::size_t d = w.dims.size(); d-- > mapped + 1;) {
+    if (w.sizes[d] != w.dims[d] || (w.sizes[d] != 1 && w.part_strides[d] != bytes)) return 0;
+    bytes *= w.dims[d];
+  }
+  const std::int64_t row = bytes / std::int64_t(w.element);
+  for (std::size_t d = w.batch_dims.size(); d-- > 0;) {
+    if (w.batch_dims[d] != 1 && w.batch_strides[d] != bytes) return 0;
+    bytes *= w.batch_dims[d];
+  }
+  for (std::size_t d = mapped; d-- > 0;) {
+    if (w.sizes[d] != w.dims[d] || (w.sizes[d] != 1 && w.part_strides[d] != bytes)) return 0;
+    bytes *= w.dims[d];
+  }
+  return row;
+}
+
+struct GatherOperation {
+  bool by_rows = false;    ///< each index vector gives one run of the array and of the result
+  bool by_layers = false;  ///< it gives one of each layer
+};
+enum class GatherKernel : std::uint8_t { rows, layers, windows };
 constexpr KernelLine<GatherOperation, GatherKernel> kGathers[] = {
     {{"gather/rows", "windows are one run of the array and of the result each, in its order"},
      [](const GatherOperation& g) { return g.by_rows; },
      GatherKernel::rows},
+    {{"gather/layers", "windows are rows of all layers of the array, in the result's order"},
+     [](const GatherOperation& g) { return g.by_layers; },
+     GatherKernel::layers},
     {{"gather/windows", "windows of several runs, or results that stand elsewhere"},
      always<GatherOperation>,
      GatherKernel::windows},
@@ -239,14 +284,19 @@ KernelDescriptor gather_kernel(const ir::Instruction& gather) {
   GatherWindows g{index_windows(gather)};
   g.run = run_of(g.windows);
   KernelDescriptor kernel;
-  kernel.units = gather.shape.element_count() == 0 ? 0 : element_count(g.windows.batch_dims);
-  kernel.nanoseconds =
-      prices::call::kGather +
-      (g.run == 0 ? prices::index::kWindow : prices::index::kRow) * double(kernel.units) +
-      prices::byte::kCopied * double(gather.shape.byte_count());
+  const bool is_empty = gather.shape.element_count() == 0;
+  kernel.units = is_empty ? 0 : element_count(g.windows.batch_dims);
   SourceDescriptor rows = gathered_rows(gather);
-  const auto& line = choose(kGathers, GatherOperation{bool(rows)});
+  const std::int64_t row = is_empty ? 0 : row_of_layers(g.windows);
+  const auto& line = choose(kGathers, GatherOperation{bool(rows), row > 0});
   kernel.label = &line.label;
+  double each = g.run == 0 ? prices::index::kWindow : prices::index::kRow;
+  if (line.how == GatherKernel::layers) {
+    kernel.units = gather.shape.element_count() / row;
+    each = prices::index::kRow;
+  }
+  kernel.nanoseconds = prices::call::kGather + each * double(kernel.units) +
+                       prices::byte::kCopied * double(gather.shape.byte_count());
   if (line.how == GatherKernel::rows) {
     kernel.key = kernel_key("gather-rows", rows.key);
     kernel.make = [rows = std::move(rows),
@@ -254,6 +304,20 @@ KernelDescriptor gather_kernel(const ir::Instruction& gather) {
                    element = g.windows.element] {
       return runtime::Kernel{
           run_rows, std::make_shared<const RowKernel>(RowKernel{rows.make(), row, element})};
+    };
+    return kernel;
+  }
+  if (line.how == GatherKernel::layers) {
+    kernel.key = kernel_key("gather-layers", g.windows.key());
+    kernel.make = [w = std::move(g.windows), row] {
+      const auto mapped = std::size_t(w.mapped[0]);
+      LayerKernel made;
+      made.row = row;
+      made.count = element_count(w.batch_dims);
+      made.pitch = w.dims[mapped] * w.strides[mapped];
+      made.element = w.element;
+      made.rows = std::make_shared<const GatheredRows>(w, row, 1, nullptr);
+      return runtime::Kernel{run_layers, std::make_shared<const LayerKernel>(std::move(made))};
     };
     return kernel;
   }
