@@ -174,7 +174,7 @@ Instruction* splat(const Instruction& i, ir::Builder& b) {
 }
 
 /// A number of known ones.
-Instruction* number(const Instruction& i, ir::Builder& b) {
+Instruction* known_number(const Instruction& i, ir::Builder& b) {
   if (!i.shape.is_array() || !i.shape.is_scalar() || i.operands().empty()) return nullptr;
   if (!i.called().empty()) return nullptr;
   std::vector<Literal> operands;
@@ -207,16 +207,24 @@ Instruction* by_neutral(const Instruction& i, ir::Builder&) {
   return nullptr;
 }
 
-/// Without the parts that have no rows, as of a roll by nothing.
+/// Without the parts that have no rows, as of a roll by nothing, and with the parts of a part.
 Instruction* concatenate(const Instruction& i, ir::Builder& b) {
   const std::int64_t dim = i.get<ir::DimensionsAttrs>().dims.at(0);
   std::vector<Instruction*> parts;
   for (Instruction* o : i.operands()) {
-    if (o->shape.dim(dim) > 0) parts.push_back(o);
+    const bool has_parts = o->is(Opcode::concatenate) && o->use_count() == 1 &&
+                           o->get<ir::DimensionsAttrs>().dims.at(0) == dim &&
+                           o->control_predecessors().empty();
+    if (has_parts) {
+      const auto& inner = o->operands();
+      parts.insert(parts.end(), inner.begin(), inner.end());
+    } else if (o->shape.dim(dim) > 0) {
+      parts.push_back(o);
+    }
   }
   if (parts.empty()) parts.push_back(i.operand(0));
   if (parts.size() == 1) return parts.front();
-  return parts.size() < i.operands().size() ? b.concatenate(std::move(parts), dim) : nullptr;
+  return parts.size() != i.operands().size() ? b.concatenate(std::move(parts), dim) : nullptr;
 }
 
 Instruction* select(const Instruction& i, ir::Builder&) {
@@ -392,7 +400,7 @@ ir::PatternSet simplifications() {
   out.add({Opcode::and_, Opcode::or_}, either, kFirst);
   out.add({Opcode::multiply, Opcode::divide, Opcode::add, Opcode::subtract}, by_neutral, kFirst);
   out.add(Opcode::divide, divide, kFirst);
-  out.add_if(may_be_splat, number, kFirst);
+  out.add_if(may_be_splat, known_number, kFirst);
   out.add_if(may_be_splat, splat);
   return out;
 }

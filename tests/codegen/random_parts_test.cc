@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Concatenations whose parts, and gathers whose indices, are fused into their loop.
+#include "src/codegen/kernels/moves/copy.h"
 #include "tests/codegen/random_case.h"
 
 namespace tessera::testing {
@@ -16,6 +17,43 @@ Instruction* some_part(Program& p, Random& r, DType t, const Dims& dims,
     if (r.chance(0.2)) made->push_back(x);
   }
   return x;
+}
+
+/// Rows of any length, by any of the loops for them, of any workers.
+TEST(RandomParts, RowsStandSideBySide) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Random r(seed);
+    const std::int64_t rows = 1 + r.below(r.chance(0.3) ? 700 : 20);
+    std::vector<std::int64_t> bytes;
+    for (std::int64_t k = 1 + r.below(5); k > 0; --k)
+      bytes.push_back(r.below(r.chance(0.2) ? 900 : 80));
+    std::vector<Literal> parts;
+    std::vector<const std::byte*> inputs;
+    std::int64_t row = 0;
+    for (const std::int64_t n : bytes) {
+      parts.push_back(r.literal(DType::u8, {rows, n}));
+      row += n;
+    }
+    for (const Literal& part : parts) inputs.push_back(part.bytes());
+    std::vector<std::byte> want, got(std::size_t(rows * row) + 1, std::byte{77});
+    for (std::int64_t n = 0; n < rows; ++n) {
+      for (std::size_t k = 0; k < bytes.size(); ++k) {
+        const std::byte* from = inputs[k] + n * bytes[k];
+        want.insert(want.end(), from, from + bytes[k]);
+      }
+    }
+    want.push_back(std::byte{77});
+    const codegen::KernelDescriptor descriptor = codegen::parts_kernel(rows, bytes);
+    EXPECT_EQ(descriptor.units, row == 0 ? 0 : rows);
+    const runtime::Kernel kernel = descriptor.make();
+    std::byte* const outputs[] = {got.data()};
+    for (std::int64_t begin = 0; begin < descriptor.units;) {
+      const std::int64_t end = begin + 1 + r.below(descriptor.units - begin);
+      kernel.function({kernel.attributes.get(), inputs.data(), outputs, begin, end});
+      begin = end;
+    }
+    EXPECT_EQ(got, want) << seed;
+  }
 }
 
 TEST(RandomParts, Concatenations) {

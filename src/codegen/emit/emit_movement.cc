@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that only move elements.
 #include <algorithm>
+#include <span>
 
 #include "src/base/contains.h"
 #include "src/codegen/emit/emitter.h"
@@ -69,6 +70,13 @@ bool emit_movement(Emitter& e, const ir::Instruction& i) {
   std::vector<Box> boxes;
   if (i.is(Opcode::concatenate)) {
     const auto dim = std::size_t(i.get<ir::DimensionsAttrs>().dims.at(0));
+    const std::int64_t rows = element_count(std::span(i.shape.dims).first(dim));
+    if (rows > 1) {
+      std::vector<std::int64_t> bytes;
+      for (const ir::Instruction* o : i.operands()) bytes.push_back(o->shape.byte_count() / rows);
+      e.task(i, parts_kernel(rows, std::move(bytes)), std::move(inputs), {e.result(i)});
+      return true;
+    }
     std::int64_t at = 0;
     for (std::size_t k = 0; k < i.operands().size(); ++k) {
       const Shape& part = i.operand(k)->shape;

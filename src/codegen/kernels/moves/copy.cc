@@ -121,6 +121,52 @@ void run_copy(const KernelCall& call) {
   }
 }
 
+template <std::size_t bytes>
+void copy_rows_of(std::byte* to, const std::byte* from, std::int64_t rows, std::int64_t pitch) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::memcpy(to + r * pitch, from + std::size_t(r) * bytes, bytes);
+  }
+}
+/// Rows of `bytes` bytes that lie one behind the other, to places that lie `pitch` bytes apart.
+void copy_rows_apart(std::byte* to, const std::byte* from, std::int64_t rows, std::int64_t bytes,
+                     std::int64_t pitch) {
+  using Rows = void (*)(std::byte*, const std::byte*, std::int64_t, std::int64_t);
+  const Rows of_size = for_constant<1, 2, 4, 8, 12, 16, 24, 32, 48, 64>(
+      std::size_t(bytes), [](auto size) -> Rows { return copy_rows_of<size()>; });
+  if (of_size != nullptr) return of_size(to, from, rows, pitch);
+  constexpr std::int64_t kStep = 32, kLong = 512;
+  if (bytes < kStep || bytes > kLong) {
+    for (std::int64_t r = 0; r < rows; ++r, to += pitch, from += bytes) {
+      std::memcpy(to, from, std::size_t(bytes));
+    }
+    return;
+  }
+  // A call would take as long as the bytes.
+  for (std::int64_t r = 0; r < rows; ++r, to += pitch, from += bytes) {
+    for (std::int64_t b = 0; b + kStep < bytes; b += kStep) std::memcpy(to + b, from + b, kStep);
+    std::memcpy(to + bytes - kStep, from + bytes - kStep, kStep);
+  }
+}
+
+struct PartsAttrs {
+  std::vector<std::int64_t> bytes;  ///< of a row of each input
+  std::int64_t row = 0;             ///< of all of them
+};
+
+/// Units are rows: some of all inputs at a time, so that lines that parts share stay in the cache.
+void run_side_by_side(const KernelCall& call) {
+  const auto& attrs = *static_cast<const PartsAttrs*>(call.attributes);
+  constexpr std::int64_t kBlock = 16384;  // bytes
+  const std::int64_t some = std::max<std::int64_t>(1, kBlock / attrs.row);
+  for (std::int64_t begin = call.begin; begin < call.end; begin += some) {
+    const std::int64_t rows = std::min(some, call.end - begin);
+    std::byte* to = call.outputs[0] + begin * attrs.row;
+    for (std::size_t k = 0; k < attrs.bytes.size(); to += attrs.bytes[k++]) {
+      copy_rows_apart(to, call.inputs[k] + begin * attrs.bytes[k], rows, attrs.bytes[k], attrs.row);
+    }
+  }
+}
+
 struct PadAttrs {
   Dims out_dims;
   Box box;                         ///< the part of the operand that is not cut away
@@ -190,6 +236,7 @@ double copy_cost(std::int64_t elements, std::size_t element_bytes) {
 struct MoveOperation {
   bool computed = false;  ///< the place of the box, by the program
   bool into = false;      ///< it is a part of the result, in which something else stands around it
+  bool parts = false;     ///< several arrays, whose rows stand side by side
 };
 constexpr KernelLine<MoveOperation, runtime::KernelFunction> kMoves[] = {
     {{"move/update", "a box that changes a part of an array, at a place that is computed"},
@@ -201,6 +248,9 @@ constexpr KernelLine<MoveOperation, runtime::KernelFunction> kMoves[] = {
     {{"move/pad", "a box with one value around it"},
      [](const MoveOperation& m) { return m.into; },
      run_pad},
+    {{"move/parts", "rows of several arrays, side by side"},
+     [](const MoveOperation& m) { return m.parts; },
+     run_side_by_side},
     {{"move/boxes", "elements at strides of what they are read from: transposes, slices, parts"},
      always<MoveOperation>,
      run_copy},
@@ -389,6 +439,18 @@ KernelDescriptor copy_kernel(std::vector<Box> boxes, std::size_t element_bytes) 
   }
   kernel.key = key.take();
   choose_move({}, CopyAttrs{std::move(boxes), element_bytes}, &kernel);
+  return kernel;
+}
+
+KernelDescriptor parts_kernel(std::int64_t rows, std::vector<std::int64_t> bytes) {
+  PartsAttrs attrs;
+  attrs.bytes = std::move(bytes);
+  for (const std::int64_t n : attrs.bytes) attrs.row += n;
+  KernelDescriptor kernel;
+  kernel.units = attrs.row == 0 ? 0 : rows;
+  kernel.nanoseconds = copy_cost(rows * attrs.row, 1);
+  kernel.key = kernel_key("parts", attrs.bytes);
+  choose_move({.parts = true}, std::move(attrs), &kernel);
   return kernel;
 }
 

@@ -20,6 +20,8 @@ struct Box {
 
 /// out.box = in.box for each box; the boxes of the output don't overlap.
 KernelDescriptor copy_kernel(std::vector<Box> boxes, std::size_t element_bytes);
+/// Rows of all inputs side by side, of so many bytes each.
+KernelDescriptor parts_kernel(std::int64_t rows, std::vector<std::int64_t> bytes);
 /// Inputs: array, padding value.
 KernelDescriptor pad_kernel(const Dims& dims, const std::vector<ir::PadDim>& pad,
                             std::size_t element_bytes);
