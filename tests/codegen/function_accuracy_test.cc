@@ -159,5 +159,44 @@ TEST(FunctionAccuracyTest, IsAsDocumented) {
   }
 }
 
+/// Of any sign, to powers that are whole, odd, broken, or none at all.
+template <class T>
+void expect_powers(DType type) {
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  const T bases[] = {-kInfinity, T(-2.5), -2, -1, T(-1e-5),  T(-0.0),
+                     0,          T(0.5),  1,  3,  kInfinity, std::numeric_limits<T>::quiet_NaN()};
+  const T exponents[] = {-kInfinity,  -3,         -2,        T(-0.5),
+                         -1,          T(-0.0),    0,         T(0.25),
+                         1,           2,          T(2.5),    7,
+                         T(16777217), T(1 << 30), kInfinity, std::numeric_limits<T>::quiet_NaN()};
+  std::vector<T> x, y;
+  for (const T base : bases) {
+    for (const T exponent : exponents) x.push_back(base), y.push_back(exponent);
+  }
+  const BlockOp op{.kind = BlockOp::Kind::binary, .opcode = Opcode::power, .type = type};
+  const FusedLoop loop(
+      std::make_shared<const LoopExpr>(program_of_op(op, {type, type}, 0, sizeof(T))), true);
+  ASSERT_TRUE(loop.is_compiled());
+  std::vector<T> result(x.size());
+  const std::byte* in[] = {reinterpret_cast<const std::byte*>(x.data()),
+                           reinterpret_cast<const std::byte*>(y.data())};
+  std::byte* out[] = {reinterpret_cast<std::byte*>(result.data())};
+  loop.run(in, out, 0, std::int64_t(x.size()));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const T want = std::pow(x[i], y[i]), got = result[i];
+    EXPECT_EQ(std::isnan(got), std::isnan(want)) << x[i] << ", " << y[i];
+    if (std::isnan(want)) continue;
+    EXPECT_EQ(std::signbit(got), std::signbit(want)) << x[i] << ", " << y[i];
+    const bool near = got == want || std::abs(got - want) <= T(1e-6) * std::abs(want);
+    EXPECT_TRUE(near) << x[i] << ", " << y[i] << ": " << got << ", exactly " << want;
+  }
+}
+
+TEST(FunctionAccuracyTest, PowersHaveTheSignsAndLimitsOfTheirBases) {
+  if (kernel_compiler() == nullptr) GTEST_SKIP() << "without a compiler of kernels";
+  expect_powers<float>(DType::f32);
+  expect_powers<double>(DType::f64);
+}
+
 }  // namespace
 }  // namespace tessera::codegen

@@ -208,6 +208,27 @@ Value* cbrt_f32(const VectorBuilder& v, Value* x) {
   return v.select(better, b.CreateFSub(y, step), y);
 }
 
+/// libmvec takes negative bases one by one: it is asked for their absolute values.
+Value* power(const VectorBuilder& v, DType t, Value* x, Value* y) {
+  auto& b = v.b;
+  const auto c = [&](double k) { return v.constant(x->getType(), k); };
+  const auto is_whole = [&](Value* n) {
+    return b.CreateFCmpOEQ(v.intrinsic(llvm::Intrinsic::trunc, n), n);
+  };
+  Value* out = library(v, "pow", t, {v.intrinsic(llvm::Intrinsic::fabs, x), y});
+  if (out == nullptr) return nullptr;
+  // To odd powers the sign stays, also that of zero and infinity; to broken ones there is none.
+  Value* whole = is_whole(y);
+  Value* odd = b.CreateAnd(whole, b.CreateNot(is_whole(b.CreateFMul(y, c(0.5)))));
+  Value* one = c(1);
+  Value* sign = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, one, x);
+  out = b.CreateFMul(out, v.select(odd, sign, one));
+  Value* below = b.CreateAnd(b.CreateFCmpOLT(x, c(0)),
+                             b.CreateFCmpOGT(x, c(-std::numeric_limits<double>::infinity())));
+  return v.select(b.CreateAnd(below, b.CreateNot(whole)),
+                  c(std::numeric_limits<double>::quiet_NaN()), out);
+}
+
 const char* library_name(Opcode op) {
   switch (op) {
     case Opcode::acos:
@@ -238,8 +259,6 @@ const char* library_name(Opcode op) {
       return "log";
     case Opcode::log_plus_one:
       return "log1p";
-    case Opcode::power:
-      return "pow";
     case Opcode::sine:
       return "sin";
     case Opcode::sinh:
@@ -266,6 +285,7 @@ Value* emit_math(const VectorBuilder& v, Opcode op, DType t, llvm::ArrayRef<Valu
       v.machine.vector_math) {
     return sine_f32(v, operands[0], op == Opcode::cosine);
   }
+  if (op == Opcode::power) return power(v, t, operands[0], operands[1]);
   if (t == DType::f32 && op == Opcode::cbrt) return cbrt_f32(v, operands[0]);
   if (t == DType::f32 && op == Opcode::exponential) return exp_f32(v, operands[0]);
   if (t == DType::f32 && op == Opcode::tanh) return tanh_f32(v, operands[0]);
