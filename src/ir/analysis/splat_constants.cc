@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Looks for one constant behind broadcasts and reshapes.
 #include "src/ir/analysis/splat_constants.h"
 
 #include <cstring>
