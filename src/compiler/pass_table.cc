@@ -39,6 +39,7 @@
 #include "src/passes/products/share_factors.h"
 #include "src/passes/products/sink_divisions.h"
 #include "src/passes/products/sink_transposes.h"
+#include "src/passes/products/split_batches.h"
 #include "src/passes/products/strength_reduce_dots.h"
 #include "src/passes/products/swap_convolutions.h"
 #include "src/passes/products/unroll_dots.h"
@@ -192,6 +193,8 @@ constexpr Pass kPasses[] = {
      counted<passes::convolutions_as_dots>},
     {"share-factors", "Make one dot of a batch of dots by the same matrix",
      counted<passes::share_factors>},
+    {"split-batches", "Let dots have the dims of a batch that reshapes merge",
+     counted<passes::split_batches>},
     {"strength-reduce-dots", "Make outer products and products of vectors elementwise",
      counted<passes::strength_reduce_dots>},
     {"strength-reduce-powers", "Multiply instead of raising to a small constant power",
@@ -304,8 +307,9 @@ constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
      "eliminate-dead,sorts-as-top-k,windows-as-reductions,expand-selections,expand-rare-ops,"
      "widen-small-types,fold-pads,fold-filter-views,clip-windows,drop-unit-windows,channels-last,"
-     "convolutions-as-dots,share-factors,reduce-broadcasts?(simplify<4>),separate-gathers,"
-     "strength-reduce-dots,strength-reduce-gathers,strength-reduce-powers,simplify<4>,"
+     "convolutions-as-dots,share-factors,split-batches?(simplify<4>),"
+     "reduce-broadcasts?(simplify<4>),separate-gathers,strength-reduce-dots,"
+     "strength-reduce-gathers,strength-reduce-powers,simplify<4>,"
      "reduce-broadcasts?(simplify<1>),cancel-transposes,sink-transposes,"
      "fold-transposes,keep-last-dims,swap-transposed-dots,"
      "unify-dim-orders?(simplify<1>,fold-transposes),sink-divisions"},
