@@ -34,25 +34,17 @@ SlotId operand(Emitter& e, const ir::Instruction& i, std::size_t k, DType t, con
 bool emit_dot(Emitter& e, const ir::Instruction& i) {
   // Products in a wider type than the operands': converting first is exact.
   const DType t = i.shape.dtype;
-  ir::Instruction same;
-  same.opcode = i.opcode;
-  same.name = i.name;
-  same.metadata = i.metadata;
-  same.attrs = i.attrs;
-  same.shape = i.shape;
-  const bool narrow =
-      dot_takes_narrow(i.operand(0)->shape.dtype, i.operand(1)->shape.dtype, i.shape.dtype);
-  ir::Instruction sides[2];
-  for (int k = 0; k < 2; ++k) {
-    const Shape& side = i.operand(std::size_t(k))->shape;
-    sides[k].shape = Shape(narrow ? side.dtype : t, side.dims);
-    same.add_operand(&sides[k]);
-    if (!narrow && !converts(side, t)) return false;
+  DType types[2] = {i.operand(0)->shape.dtype, i.operand(1)->shape.dtype};
+  if (!dot_takes_narrow(types[0], types[1], t)) {
+    for (const ir::Instruction* side : i.operands()) {
+      if (!converts(side->shape, t)) return false;
+    }
+    types[0] = types[1] = t;
   }
-  DotPlan plan = dot_kernel(same);
+  DotPlan plan = dot_kernel(i, types[0], types[1]);
   if (!plan.kernel) return false;
-  std::vector<SlotId> inputs = {operand(e, i, 0, sides[0].shape.dtype, plan.lhs.transpose),
-                                operand(e, i, 1, sides[1].shape.dtype, plan.rhs.transpose)};
+  std::vector<SlotId> inputs = {operand(e, i, 0, types[0], plan.lhs.transpose),
+                                operand(e, i, 1, types[1], plan.rhs.transpose)};
   e.task(i, std::move(plan.kernel), std::move(inputs), {e.result(i)});
   return true;
 }

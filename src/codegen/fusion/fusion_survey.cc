@@ -21,7 +21,7 @@ Dims operand_order(const Instruction& user, std::size_t k) {
     if (side->shape.dtype != user.shape.dtype) return {};
   }
   if (user.is(Opcode::dot)) {
-    const DotPlan plan = dot_kernel(user);
+    const DotPlan plan = dot_kernel(user, user.shape.dtype, user.shape.dtype);
     return plan.kernel ? (k == 0 ? plan.lhs : plan.rhs).transpose : Dims();
   }
   if (is_floating(user.shape.dtype) && byte_size(user.shape.dtype) < 4) return {};

@@ -504,10 +504,9 @@ bool dot_takes_narrow(DType lhs, DType rhs, DType result) {
   return result == DType::f32 && lhs == DType::bf16 && rhs == DType::bf16 && has_bf16_gemm();
 }
 
-DotPlan dot_kernel(const ir::Instruction& dot) {
+DotPlan dot_kernel(const ir::Instruction& dot, DType lhs, DType rhs) {
   const auto& attrs = dot.get<ir::DotAttrs>();
-  const Shape& l = dot.operand(0)->shape;
-  const Shape& r = dot.operand(1)->shape;
+  const Shape l(lhs, dot.operand(0)->shape.dims), r(rhs, dot.operand(1)->shape.dims);
   const DType t = dot.shape.dtype;
   DotPlan plan;
   // Loops run along rows of the right side; BLAS, and what packs its operands, take either.

@@ -24,7 +24,8 @@ struct DotPlan {
 
 /// Whether the kernel takes operands of narrower types than its result as they stand.
 bool dot_takes_narrow(DType lhs, DType rhs, DType result);
-/// The kernel's inputs: both operands after their transposes. Its output is row-major.
-DotPlan dot_kernel(const ir::Instruction& dot);
+/// The kernel's inputs: both operands, of these types, after their transposes. Its output is
+/// row-major.
+DotPlan dot_kernel(const ir::Instruction& dot, DType lhs, DType rhs);
 
 }  // namespace tessera::codegen
