@@ -331,8 +331,6 @@ constexpr const char* kInterpreted =
     "asinh c64\n"
     "atanh c128\n"
     "atanh c64\n"
-    "cbrt c128\n"
-    "cbrt c64\n"
     "copy c128 to bf16\n"
     "copy c128 to f16\n"
     "copy f64 to bf16\n"

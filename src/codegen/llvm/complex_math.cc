@@ -142,6 +142,7 @@ class ComplexMath {
     Value* below = add(c(1), mul(beta, mul(s, s)));
     Parts out = {div(mul(mul(beta, rho), s), below), div(t, below)};
     out.re = v_.select(eq(z.re, c(0)), z.re, out.re);
+    out.im = v_.select(eq(z.im, c(0)), z.im, out.im);  // beside NaN, too
     // Where the real part is 1 to all digits.
     Value* a = abs(z.re);
     Value* far = gt(a, c(22));

@@ -100,7 +100,7 @@ struct Log1p {
   template <class T>
   std::complex<T> operator()(std::complex<T> z) const {
     const T x = z.real(), y = z.imag(), angle = std::atan2(y, 1 + x);
-    if (std::max(std::abs(x), std::abs(y)) > T(0.35)) {
+    if (!(std::abs(x) <= T(0.35) && std::abs(y) <= T(0.35))) {
       return {std::log(std::complex<T>(1 + x, y)).real(), angle};
     }
     return {std::log1p(x * (2 + x) + y * y) / 2, angle};
