@@ -11,6 +11,7 @@
 #include "src/evaluator/evaluator.h"
 #include "src/ir/rewrite/builder.h"
 #include "tests/codegen/run_module.h"
+#include "tests/codegen/stated_accesses.h"
 #include "tests/support/against_evaluator.h"
 #include "tests/support/describe.h"
 #include "tests/support/fixtures.h"
@@ -98,6 +99,7 @@ struct Program {
     try {
       expect_results(module, arguments, evaluator::evaluate(module, arguments), more);
       if (seed % 8 == 3) expect_equal_tiers();
+      if (seed % 4 == 1) check_accesses(seed);
     } catch (const Error& e) {
       ADD_FAILURE() << e.what();
     }
@@ -115,6 +117,22 @@ struct Program {
                   std::memcmp(quick[i].bytes(), optimized[i].bytes(), quick[i].byte_count()) == 0)
           << "result " << i;
     }
+  }
+  /// Its kernels read and write what they state.
+  void check_accesses(std::uint64_t seed) const {
+    const codegen::PlannedProgram program = codegen::plan_program(module);
+    std::int64_t element = 1;
+    for (const auto& i : entry->instructions()) {
+      if (i->shape.is_array()) element = std::max(element, std::int64_t(byte_size(i->shape.dtype)));
+    }
+    StatedAccesses check(program, element, seed);
+    check.check(arguments);
+    checked_accesses() += check.checked();
+  }
+  /// How many times some units of a kernel were checked.
+  static int& checked_accesses() {
+    static int count = 0;
+    return count;
   }
   static Tolerance tolerance(DType t, double more) { return tolerance_of(t, more); }
 };

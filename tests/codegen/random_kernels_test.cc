@@ -96,6 +96,7 @@ TEST(RandomKernels, Movement) {
     }
     if (root != nullptr) p.check(root, seed);
   }
+  EXPECT_GT(Program::checked_accesses(), 20);
 }
 
 TEST(RandomKernels, Dot) {
