@@ -160,6 +160,10 @@ const Choice kChoices[] = {
     {kLines, "f32[6,40] reduce-window(v, z), window={size=1x40 pad=0_0x39_0}, to_apply=add_f32",
      "reduce-window/scan"},
     {kLines, "f32[6,38] reduce-window(v, z), window={size=1x3}, to_apply=add_f32",
+     "reduce-window/taps"},
+    {kLines, "f32[6,21] reduce-window(v, z), window={size=1x20}, to_apply=add_f32",
+     "reduce-window/runs"},
+    {kLines, "f32[6,11] reduce-window(v, z), window={size=1x20 stride=1x2}, to_apply=add_f32",
      "reduce-window/windows"},
     {"  x = f32[6,8] parameter(0)\n  s = f32[3,4] parameter(1)\n  z = f32[] parameter(2)\n",
      "f32[6,8] select-and-scatter(x, s, z), window={size=2x2 stride=2x2}, select=not_less, "

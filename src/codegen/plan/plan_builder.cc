@@ -133,15 +133,15 @@ class Trials {
         known_(std::make_shared<Analysis>(module, devices)),
         planner_(module, known_->facts) {}
 
-  runtime::Plan first() {
+  /// The one that others are compared with.
+  BuiltPlan first() {
     decided_ = planner_.plan(FusionOptions());
-    return build_way(decided_).plan;
+    return build_way(decided_);
   }
 
   /// Settles on one.
   PlannedProgram run() {
-    decided_ = planner_.plan(FusionOptions());
-    best_.built = build_way(decided_);
+    best_.built = first();
     if (decided_.mattered.any() || best_.built.could_rematerialize_rows) compare();
     best_.fused = [module = &module_, known = known_, decided = std::move(decided_)] {
       return fuse_module(*module, known->facts, decided);
@@ -249,7 +249,7 @@ PlannedProgram plan_program(const ir::Module& module, std::int64_t devices) {
 }
 
 runtime::Plan first_plan(const ir::Module& module, std::int64_t devices) {
-  return Trials(module, devices).first();
+  return Trials(module, devices).first().plan;
 }
 
 PlannedProgram plan_program(const ir::Module& module) {

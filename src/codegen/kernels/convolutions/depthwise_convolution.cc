@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "src/codegen/kernels/convolutions/window_taps.h"
+#include "src/codegen/kernels/convolutions/tap_runs.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/vectors.h"

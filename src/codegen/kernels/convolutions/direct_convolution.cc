@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/codegen/kernels/convolutions/window_taps.h"
+#include "src/codegen/kernels/convolutions/tap_runs.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/kernels/products/batch_gemm.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "src/codegen/kernels/convolutions/padded_rows.h"
-#include "src/codegen/kernels/convolutions/window_taps.h"
+#include "src/codegen/kernels/convolutions/tap_runs.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/prices.h"
@@ -153,12 +153,7 @@ class Work {
     const std::int64_t first_group = next(a_.group_blocks) * a_.groups;
     const std::size_t outer = c.window.size() - 2;
     std::vector<TapRun> taps(outer);
-    T* out = out_;
-    for (std::size_t d = outer; d-- > 0;) {
-      const std::int64_t position = next(c.out[d]);
-      taps[d] = taps_of(c.window[d], c.in[d], position);
-      out += position * c.result.spatial[d];
-    }
+    T* out = out_ + take_position(c, next, &taps);
     out += unit * c.result.batch;
     list_planes(taps);
 

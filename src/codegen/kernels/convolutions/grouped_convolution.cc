@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "src/codegen/kernels/convolutions/window_taps.h"
+#include "src/codegen/kernels/convolutions/tap_runs.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/prices.h"
@@ -220,12 +220,7 @@ class Work {
     run.input_vector = a_.lanes / c.columns * c.per_group;
     run.filter_vector = a_.taps * c.per_group * a_.lanes;
     run.input = input_ + vector * run.input_vector;
-    run.out = out_ + vector * a_.lanes;
-    for (std::size_t d = outer; d-- > 0;) {
-      const std::int64_t position = next(c.out[d]);
-      taps_[d] = taps_of(c.window[d], c.in[d], position);
-      run.out += position * c.result.spatial[d];
-    }
+    run.out = out_ + vector * a_.lanes + take_position(c, next, &taps_);
     run.input += unit * c.input.batch;
     run.out += unit * c.result.batch;
     const ScratchMemory memory(std::size_t(run.vectors * run.filter_vector) * sizeof(T));

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/codegen/kernels/convolutions/padded_rows.h"
-#include "src/codegen/kernels/convolutions/window_taps.h"
+#include "src/codegen/kernels/convolutions/tap_runs.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/prices.h"
@@ -67,13 +67,8 @@ class PaddedWork {
         a_.lines.phases[std::size_t(next(std::int64_t(a_.lines.phases.size())))];
     const std::int64_t count = std::min(a_.line_block, lines.count - first);
     const std::size_t outer = c.window.size() - 2;
-    T* out = out_;
     taps_.resize(outer);
-    for (std::size_t d = outer; d-- > 0;) {
-      const std::int64_t position = next(c.out[d]);
-      taps_[d] = taps_of(c.window[d], c.in[d], position);
-      out += position * c.result.spatial[d];
-    }
+    T* out = out_ + take_position(c, next, &taps_);
     const std::int64_t batch = next(a_.batch_blocks) * a_.batch_block;
     const std::int64_t images = std::min(a_.batch_block, c.batch - batch);
     const std::int64_t group = next(c.groups), column = unit * a_.column_block;

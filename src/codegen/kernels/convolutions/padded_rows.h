@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/codegen/kernels/convolutions/direct_convolution.h"
-#include "src/codegen/kernels/convolutions/window_taps.h"
+#include "src/codegen/kernels/convolutions/tap_runs.h"
 
 namespace tessera::codegen {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dot kernels: BLAS for floats and complex numbers, by way of f32 for f16 and bf16, and pred.
+// Dot kernels: a dot becomes a product of matrices, which the table has a kernel for (dot_table.h).
 #include "src/codegen/kernels/products/dot.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, by BLAS where it has the type.
+// Matrix products.
 #pragma once
 
 #include "src/codegen/kernels/kernel_descriptor.h"

@@ -34,6 +34,7 @@ struct WindowAttrs : WindowedArray {
   HeldOp op;
   std::optional<WindowLoops> loops = std::nullopt;     ///< where positions are single elements
   WindowTapsFunction taps = nullptr;                   ///< where windows see few places
+  bool doubles = false;                                ///< whether rows are combined by runs
   std::shared_ptr<const FusedLoop> program = nullptr;  ///< that makes the array
   std::size_t init = 1;                                ///< the input
 };
@@ -59,7 +60,7 @@ class WindowRows {
     for_each_offset(w_.window[last_], w_.dims[last_], w_.out_dims[last_],
                     [&](const PositionsSeen& s) { seen_.push_back(s); });
     if (w_.taps != nullptr) find_stretches();
-    if (doubles()) {
+    if (w_.doubles) {
       at_once_ = std::max<std::int64_t>(1024, 4 * w_.window[last_].size);
       runs_.resize(std::size_t(at_once_ + w_.window[last_].size) * held_);
     }
@@ -158,18 +159,6 @@ class WindowRows {
         for (const std::byte*& tap : taps_) tap += w.stride * position;
       }
     }
-  }
-
-  /// Whether windows along a row are combined of runs of 1, 2, 4, ... positions: they are long, one
-  /// begins at each position, and not nearly all of it is padding.
-  bool doubles() const {
-    constexpr std::int64_t kManyTaps = 12;
-    WindowDim plain;
-    plain.size = w_.window[last_].size;
-    plain.pad_low = w_.window[last_].pad_low;
-    plain.pad_high = w_.window[last_].pad_high;
-    return w_.loops.has_value() && plain.size >= kManyTaps && plain.size <= row_ &&
-           w_.window[last_] == plain;
   }
 
   /// The positions [begin, end) of the result, of a few at a time, so that runs stay in the cache.
@@ -302,8 +291,20 @@ bool sees_few(const WindowAttrs& w, bool is_made) {
           (w.inner == 1 && last.stride <= kMaxTapAdvance));
 }
 
-KernelDescriptor windows_kernel(const ir::Instruction& in, Opcode op,
-                                std::shared_ptr<const LoopExpr> program, int inputs) {
+/// Whether windows along a row are combined of runs of 1, 2, 4, ... positions: they are long, one
+/// begins at each position, and not nearly all of it is padding.
+bool have_long_runs(const WindowAttrs& w) {
+  constexpr std::int64_t kManyTaps = 12;
+  const WindowDim& last = w.window.back();
+  WindowDim plain;
+  plain.size = last.size;
+  plain.pad_low = last.pad_low;
+  plain.pad_high = last.pad_high;
+  return w.loops.has_value() && plain.size >= kManyTaps && plain.size <= w.dims.back() &&
+         last == plain;
+}
+
+WindowAttrs window_attrs(const ir::Instruction& in, Opcode op, bool is_made, int inputs) {
   const Shape& shape = in.operand(0)->shape;
   const auto& window = in.get<ir::WindowAttrs>().dims;
   // Dims without windows that come last are done as one, unless that leaves too few rows.
@@ -320,12 +321,19 @@ KernelDescriptor windows_kernel(const ir::Instruction& in, Opcode op,
                     HeldOp(op, shape.dtype)};
   attrs.init = std::size_t(inputs);
   if (attrs.inner == 1) attrs.loops = window_loops_of(op, attrs.op.element, attrs.op.held);
-  if (sees_few(attrs, program != nullptr)) attrs.taps = window_taps_of(op, attrs.op.element);
+  if (sees_few(attrs, is_made)) attrs.taps = window_taps_of(op, attrs.op.element);
+  attrs.doubles = attrs.taps == nullptr && have_long_runs(attrs);
+  return attrs;
+}
+
+KernelDescriptor windows_kernel(const ir::Instruction& in, Opcode op, WindowAttrs attrs,
+                                std::shared_ptr<const LoopExpr> program) {
+  const Shape& shape = in.operand(0)->shape;
   KernelDescriptor kernel;
   const std::int64_t length = attrs.inner * attrs.out_dims.back();
   kernel.units = in.shape.element_count() == 0 ? 0 : in.shape.element_count() / length;
   double taps = 1;
-  for (const WindowDim& w : window) taps *= double(w.size);
+  for (const WindowDim& w : in.get<ir::WindowAttrs>().dims) taps *= double(w.size);
   double each = 1;
   if (program) {
     // A row for each window of it that is not the row's own.
@@ -361,6 +369,12 @@ KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
   operation.in_rows = along.dim + 1 == in.operand(0)->shape.rank();
   const bool may_be_lanes = !op || (running && !operation.rounds && operation.in_rows);
   operation.has_lanes = may_be_lanes && has_reducer_window_kernel(in);
+  std::optional<WindowAttrs> windows;
+  if (op && !running) {
+    windows = window_attrs(in, *op, program != nullptr, inputs);
+    operation.sees_few = windows->taps != nullptr;
+    operation.has_long_runs = windows->doubles;
+  }
   const auto& line = choose_reduce_window(operation);
   KernelDescriptor kernel;
   switch (line.how) {
@@ -373,7 +387,7 @@ KernelDescriptor reduce_window_kernel(const ir::Instruction& in,
       kernel = *std::move(running);
       break;
     case ReduceWindowKernel::windows:
-      kernel = windows_kernel(in, *op, std::move(program), inputs);
+      kernel = windows_kernel(in, *op, *std::move(windows), std::move(program));
       break;
   }
   kernel.label = &line.label;

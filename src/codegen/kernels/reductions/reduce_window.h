@@ -11,7 +11,8 @@
 namespace tessera::codegen {
 
 /// Inputs: array, initial value. Windows that take in all that comes before (or after) along one
-/// dim are running reductions, done in one pass. Empty unless one array is combined by one op.
+/// dim are running reductions, done in one pass. Empty if neither one op combines one array, nor
+/// the reducer is a loop that runs over lanes.
 KernelDescriptor reduce_window_kernel(const ir::Instruction& reduce_window);
 /// The same of an array that a program makes of the first inputs, as often as windows take in a row
 /// of it. Only if reduce_window_takes_programs.

@@ -10,7 +10,7 @@
 
 #include "src/base/arrays/literal_util.h"
 #include "src/base/contains.h"
-#include "src/codegen/kernels/convolutions/window_taps.h"
+#include "src/codegen/kernels/convolutions/tap_runs.h"
 #include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Taps of windows with strides and dilations.
-#include "src/codegen/kernels/convolutions/window_taps.h"
+#include "src/codegen/kernels/convolutions/tap_runs.h"
 
 #include <algorithm>
 #include <numeric>

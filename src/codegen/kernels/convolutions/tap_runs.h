@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/codegen/kernels/convolutions/convolution_problem.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {
@@ -30,6 +31,19 @@ struct TapSegment {
   TapRun taps;
 };
 std::vector<TapSegment> segments_of(const ir::WindowDim& w, std::int64_t in, std::int64_t out);
+
+/// The taps of a position of the first dims, of as many as `taps` has; `next` gives its places, the
+/// last dim's first. Returns where that is in the result.
+template <class Next>
+std::int64_t take_position(const ConvolutionProblem& c, Next&& next, std::vector<TapRun>* taps) {
+  std::int64_t out = 0;
+  for (std::size_t d = taps->size(); d-- > 0;) {
+    const std::int64_t position = next(c.out[d]);
+    (*taps)[d] = taps_of(c.window[d], c.in[d], position);
+    out += position * c.result.spatial[d];
+  }
+  return out;
+}
 
 /// Calls f(input, filter) for each tap of a window that sees the input, the last dim's fastest:
 /// where the element that it sees and its own are, by those strides.
