@@ -11,7 +11,7 @@
 #include "bench/call_time.h"
 #include "src/codegen/kernels/elementwise/half_conversions.h"
 #include "src/codegen/kernels/prices.h"
-#include "src/codegen/kernels/products/narrow_gemm.h"
+#include "src/codegen/kernels/products/narrow/narrow_gemm.h"
 
 namespace tessera::bench {
 namespace {

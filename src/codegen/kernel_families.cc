@@ -11,7 +11,7 @@
 #include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/products/dot_table.h"
 #include "src/codegen/kernels/reductions/reduce_table.h"
-#include "src/codegen/kernels/reductions/select_and_scatter.h"
+#include "src/codegen/kernels/reductions/windows/select_and_scatter.h"
 #include "src/codegen/kernels/sorts/sort.h"
 #include "src/codegen/kernels/sorts/topk.h"
 

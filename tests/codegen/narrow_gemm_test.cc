@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of integers and of bf16, for all instructions that this machine has, against the sums
 // written out.
-#include "src/codegen/kernels/products/narrow_gemm.h"
+#include "src/codegen/kernels/products/narrow/narrow_gemm.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "src/codegen/kernels/instruction_sets.h"
-#include "src/codegen/kernels/products/narrow_instructions.h"
+#include "src/codegen/kernels/products/narrow/narrow_instructions.h"
 #include "src/codegen/kernels/products/wrapping_gemm.h"
 
 namespace tessera::codegen {

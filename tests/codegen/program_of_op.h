@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "src/codegen/kernels/loops/loop_expr.h"
+#include "src/codegen/kernels/expressions/loop_expr.h"
 
 namespace tessera::codegen {
 

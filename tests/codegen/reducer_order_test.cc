@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "src/codegen/kernels/loops/loop_expr.h"
+#include "src/codegen/kernels/expressions/loop_expr.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "tests/codegen/random_case.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops of short steps are one step, and so are short steps of other loops. They compute what they
 // did apart.
-#include "src/codegen/kernels/loops/loop_nest.h"
-#include "src/codegen/kernels/loops/step_program.h"
+#include "src/codegen/kernels/chains/step_program.h"
+#include "src/codegen/kernels/expressions/loop_nest.h"
 #include "src/codegen/plan/plan_builder.h"
 #include "tests/codegen/random_case.h"
 #include "tests/support/loop_text.h"

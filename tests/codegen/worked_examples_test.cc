@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "src/codegen/kernels/moves/composed_view.h"
+#include "src/codegen/kernels/expressions/composed_view.h"
 #include "src/codegen/plan/liveness.h"
 #include "src/ir/hlo/hlo_text.h"
 

@@ -5,7 +5,7 @@
 #include "src/codegen/emit/loop_emitter.h"
 #include "src/codegen/kernels/fft/fft.h"
 #include "src/codegen/kernels/indexed/scatter.h"
-#include "src/codegen/kernels/reductions/reduce_window.h"
+#include "src/codegen/kernels/reductions/windows/reduce_window.h"
 
 namespace tessera::codegen {
 

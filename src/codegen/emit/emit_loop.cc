@@ -5,10 +5,10 @@
 
 #include "src/base/contains.h"
 #include "src/codegen/emit/loop_emitter.h"
+#include "src/codegen/kernels/expressions/view_segments.h"
 #include "src/codegen/kernels/indexed/gather.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/shared_inputs.h"
-#include "src/codegen/kernels/moves/view_segments.h"
 #include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {

@@ -5,7 +5,7 @@
 
 #include "src/base/contains.h"
 #include "src/codegen/emit/emitter.h"
-#include "src/codegen/kernels/moves/composed_view.h"
+#include "src/codegen/kernels/expressions/composed_view.h"
 #include "src/codegen/kernels/moves/copy.h"
 
 namespace tessera::codegen {

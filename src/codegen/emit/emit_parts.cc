@@ -7,7 +7,7 @@
 
 #include "src/base/contains.h"
 #include "src/codegen/emit/loop_emitter.h"
-#include "src/codegen/kernels/moves/concatenation.h"
+#include "src/codegen/kernels/loops/concatenation.h"
 
 namespace tessera::codegen {
 namespace {

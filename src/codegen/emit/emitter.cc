@@ -7,9 +7,9 @@
 
 #include "src/base/contains.h"
 #include "src/codegen/custom_calls/call_kernel.h"
+#include "src/codegen/kernels/expressions/composed_view.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
-#include "src/codegen/kernels/moves/composed_view.h"
 #include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/owned.h"
 #include "src/ir/custom_calls/custom_call.h"

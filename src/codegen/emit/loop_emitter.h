@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "src/codegen/emit/emitter.h"
+#include "src/codegen/kernels/expressions/composed_view.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
-#include "src/codegen/kernels/moves/composed_view.h"
 
 namespace tessera::codegen {
 

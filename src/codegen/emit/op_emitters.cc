@@ -4,7 +4,7 @@
 #include "src/codegen/emit/emitter.h"
 #include "src/codegen/kernels/elementwise/random_bits.h"
 #include "src/codegen/kernels/indexed/gather.h"
-#include "src/codegen/kernels/reductions/select_and_scatter.h"
+#include "src/codegen/kernels/reductions/windows/select_and_scatter.h"
 #include "src/codegen/kernels/sorts/sort.h"
 #include "src/codegen/kernels/sorts/topk.h"
 

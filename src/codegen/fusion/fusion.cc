@@ -11,9 +11,9 @@
 #include <tuple>
 
 #include "src/codegen/fusion/fusion_survey.h"
+#include "src/codegen/kernels/expressions/composed_view.h"
+#include "src/codegen/kernels/expressions/loop_expr.h"
 #include "src/codegen/kernels/indexed/gather.h"
-#include "src/codegen/kernels/loops/loop_expr.h"
-#include "src/codegen/kernels/moves/composed_view.h"
 #include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "src/base/check.h"
-#include "src/codegen/kernels/loops/loop_expr.h"
+#include "src/codegen/kernels/expressions/loop_expr.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {

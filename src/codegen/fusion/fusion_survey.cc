@@ -5,7 +5,7 @@
 #include "src/codegen/kernels/convolutions/convolution.h"
 #include "src/codegen/kernels/products/dot.h"
 #include "src/codegen/kernels/reductions/reduce.h"
-#include "src/codegen/kernels/reductions/reduce_window.h"
+#include "src/codegen/kernels/reductions/windows/reduce_window.h"
 
 namespace tessera::codegen {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/codegen/fusion/fusion.h"
-#include "src/codegen/kernels/loops/loop_expr.h"
+#include "src/codegen/kernels/expressions/loop_expr.h"
 #include "src/codegen/kernels/prices.h"
 
 namespace tessera::codegen {

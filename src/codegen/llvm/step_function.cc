@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "src/codegen/kernels/loops/step_program.h"
+#include "src/codegen/kernels/chains/step_program.h"
 #include "src/codegen/llvm/loop_function.h"
 
 namespace tessera::codegen {

@@ -9,7 +9,7 @@
 #include "src/base/contains.h"
 #include "src/codegen/kernels/code/embedded_code.h"
 #include "src/codegen/kernels/prices.h"
-#include "src/codegen/kernels/reductions/row_sums.h"
+#include "src/codegen/kernels/products/row_sums.h"
 #include "src/codegen/steps/joined_steps.h"
 
 namespace tessera::codegen {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "src/codegen/kernel_table.h"
-#include "src/codegen/kernels/loops/tiled_chain.h"
+#include "src/codegen/kernels/chains/tiled_chain.h"
 #include "src/codegen/steps/plan_readers.h"
 #include "src/runtime/plan.h"
 

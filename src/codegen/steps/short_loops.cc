@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "src/base/contains.h"
+#include "src/codegen/kernels/chains/step_program.h"
 #include "src/codegen/kernels/code/kernel_compiler.h"
-#include "src/codegen/kernels/loops/step_program.h"
-#include "src/codegen/kernels/moves/concatenation.h"
+#include "src/codegen/kernels/loops/concatenation.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/steps/joined_steps.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/codegen/kernels/loops/step_program.h"
+#include "src/codegen/kernels/chains/step_program.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/steps/joined_steps.h"
 #include "src/codegen/steps/steps_peak.h"

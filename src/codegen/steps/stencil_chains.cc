@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "src/codegen/kernels/loops/row_reach.h"
-#include "src/codegen/kernels/loops/stencil_chain.h"
+#include "src/codegen/kernels/chains/row_reach.h"
+#include "src/codegen/kernels/chains/stencil_chain.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/steps/joined_steps.h"
 #include "src/codegen/steps/steps_peak.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/base/contains.h"
-#include "src/codegen/kernels/loops/tiled_chain.h"
+#include "src/codegen/kernels/chains/tiled_chain.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/steps/chain_finder.h"
 #include "src/codegen/steps/joined_steps.h"

@@ -24,7 +24,7 @@ bool is_comparison(const Computation& c) {
          root.operand(1)->is(Opcode::parameter) && root.operand(0) != root.operand(1);
 }
 
-/// As codegen/kernels/reductions/select_and_scatter.h has them: gradients of pooling.
+/// As codegen/kernels/reductions/windows/select_and_scatter.h has them: gradients of pooling.
 bool has_kernel(const Instruction& i) {
   if (!is_comparison(*i.called(0)) || ir::as_binary_reducer(*i.called(1)) != Opcode::add) {
     return false;

@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "src/codegen/kernels/chains/column_ranges.h"
 #include "src/codegen/kernels/elementwise/half_conversions.h"
-#include "src/codegen/kernels/loops/column_ranges.h"
 #include "src/passes/products/fold_transposes.h"
 #include "tests/codegen/attention/attention_case.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/base/arrays/literal_util.h"
-#include "src/codegen/kernels/products/narrow_instructions.h"
+#include "src/codegen/kernels/products/narrow/narrow_instructions.h"
 #include "tests/codegen/attention/attention_case.h"
 
 namespace tessera::testing {

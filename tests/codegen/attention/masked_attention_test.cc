@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "src/codegen/kernels/loops/column_ranges.h"
+#include "src/codegen/kernels/chains/column_ranges.h"
 #include "src/passes/products/fold_transposes.h"
 #include "tests/codegen/attention/attention_case.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Places and rows that windows see, combined for each instruction set, against loops that take one
 // result after the other.
-#include "src/codegen/kernels/reductions/window_taps.h"
+#include "src/codegen/kernels/reductions/windows/window_taps.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "src/codegen/kernels/instruction_sets.h"
-#include "src/codegen/kernels/reductions/window_loops.h"
+#include "src/codegen/kernels/reductions/windows/window_loops.h"
 
 namespace tessera::codegen {
 namespace {

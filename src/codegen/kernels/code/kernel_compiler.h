@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "src/codegen/kernels/code/kernel_code.h"
-#include "src/codegen/kernels/loops/loop_expr.h"
-#include "src/codegen/kernels/loops/loop_nest.h"
+#include "src/codegen/kernels/expressions/loop_expr.h"
+#include "src/codegen/kernels/expressions/loop_nest.h"
 
 namespace tessera::codegen {
 

@@ -10,6 +10,7 @@
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/read_index.h"
 #include "src/codegen/kernels/type_dispatch.h"
 #include "src/codegen/kernels/vectors.h"
 

@@ -4,9 +4,9 @@
 
 #include <memory>
 
+#include "src/codegen/kernels/expressions/loop_expr.h"
 #include "src/codegen/kernels/kernel_choice.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
-#include "src/codegen/kernels/loops/loop_expr.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "src/codegen/kernels/kernel_key.h"
-#include "src/codegen/kernels/moves/copy.h"
+#include "src/codegen/kernels/read_index.h"
 #include "src/ir/analysis/indexed_dims.h"
 
 namespace tessera::codegen {

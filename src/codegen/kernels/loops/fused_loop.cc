@@ -9,8 +9,8 @@
 #include "src/base/arrays/small_floats.h"
 #include "src/base/threads/thread_scratch.h"
 #include "src/codegen/kernels/kernel_key.h"
-#include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/read_index.h"
 
 namespace tessera::codegen {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "src/codegen/kernels/code/kernel_compiler.h"
+#include "src/codegen/kernels/expressions/loop_expr.h"
+#include "src/codegen/kernels/expressions/loop_nest.h"
 #include "src/codegen/kernels/kernel_choice.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
-#include "src/codegen/kernels/loops/loop_expr.h"
-#include "src/codegen/kernels/loops/loop_nest.h"
 
 namespace tessera::codegen {
 

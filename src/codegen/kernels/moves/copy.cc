@@ -7,12 +7,12 @@
 #include <cstring>
 #include <span>
 
-#include "src/base/arrays/literal_util.h"
+#include "src/codegen/kernels/expressions/composed_view.h"
+#include "src/codegen/kernels/expressions/loop_expr.h"
 #include "src/codegen/kernels/kernel_key.h"
-#include "src/codegen/kernels/loops/loop_expr.h"
-#include "src/codegen/kernels/moves/composed_view.h"
 #include "src/codegen/kernels/moves/transpose.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/read_index.h"
 #include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {
@@ -499,23 +499,6 @@ KernelDescriptor dynamic_update_slice_kernel(const DynamicStarts& starts,
                                              std::size_t element_bytes) {
   return dynamic_kernel("dynamic-update-slice", starts, element_bytes, /*into=*/true,
                         loop_of_update(starts, element_bytes));
-}
-
-std::int64_t read_index(const std::byte* scalar, DType dtype) {
-  if (dtype == DType::s32) {
-    std::int32_t v;
-    std::memcpy(&v, scalar, sizeof v);
-    return v;
-  }
-  return dispatch_dtype(dtype, [&](auto tag) -> std::int64_t {
-    using T = typename decltype(tag)::type;
-    T v;
-    std::memcpy(&v, scalar, sizeof v);
-    if constexpr (std::is_same_v<T, std::uint64_t>) {
-      return std::int64_t(std::min<std::uint64_t>(v, std::uint64_t(INT64_MAX)));
-    }
-    return convert_element<std::int64_t>(v);
-  });
 }
 
 }  // namespace tessera::codegen

@@ -42,8 +42,6 @@ KernelDescriptor dynamic_update_slice_kernel(const DynamicStarts& starts,
 /// The table.
 KernelFamily move_family();
 
-/// An index of any integer type.
-std::int64_t read_index(const std::byte* scalar, DType dtype);
 /// Copies one box, merging dims into long runs and blocking transposes.
 void copy_box(std::byte* to, const std::byte* from, const Dims& dims, const Dims& to_strides,
               const Dims& from_strides, std::size_t element_bytes);

@@ -19,10 +19,10 @@
 #include "src/codegen/kernels/products/dot_table.h"
 #include "src/codegen/kernels/products/gemm.h"
 #include "src/codegen/kernels/products/matrix_vector.h"
-#include "src/codegen/kernels/products/narrow_gemm.h"
+#include "src/codegen/kernels/products/narrow/narrow_gemm.h"
 #include "src/codegen/kernels/products/packed_gemm.h"
+#include "src/codegen/kernels/products/row_sums.h"
 #include "src/codegen/kernels/products/small_gemm.h"
-#include "src/codegen/kernels/reductions/row_sums.h"
 #include "src/codegen/kernels/type_dispatch.h"
 
 namespace tessera::codegen {

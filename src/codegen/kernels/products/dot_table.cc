@@ -4,7 +4,7 @@
 
 #include "src/codegen/kernels/products/dot.h"
 #include "src/codegen/kernels/products/gemm.h"
-#include "src/codegen/kernels/products/narrow_gemm.h"
+#include "src/codegen/kernels/products/narrow/narrow_gemm.h"
 #include "src/codegen/kernels/products/small_gemm.h"
 #include "src/codegen/kernels/type_dispatch.h"
 

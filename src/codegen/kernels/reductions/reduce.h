@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "src/codegen/kernels/expressions/loop_expr.h"
 #include "src/codegen/kernels/kernel_descriptor.h"
-#include "src/codegen/kernels/loops/loop_expr.h"
 #include "src/ir/module.h"
 
 namespace tessera::codegen {

@@ -10,7 +10,7 @@
 #include "src/base/threads/thread_scratch.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
-#include "src/codegen/kernels/reductions/row_sums.h"
+#include "src/codegen/kernels/products/row_sums.h"
 #include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/builder.h"
 
