@@ -42,6 +42,8 @@ struct KernelCall {
   std::int64_t begin, end;
   /// Whether large outputs may be written past the caches: nothing reads them soon.
   bool may_stream = true;
+  /// What a caller of many parts keeps between them, for kernels that say of what type it is.
+  void* kept = nullptr;
 };
 using KernelFunction = void (*)(const KernelCall&);
 

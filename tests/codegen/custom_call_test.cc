@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls that JAX emits for linear algebra: its own programs and results, through the
 // evaluator and through plans; forms of the older interface; what doesn't fit.
+#include <numeric>
+
 #include <gtest/gtest.h>
 
 #include "src/base/arrays/literal_util.h"
+#include "src/codegen/custom_calls/call_kernels.h"
 #include "src/codegen/custom_calls/custom_calls.h"
 #include "src/evaluator/evaluator.h"
 #include "src/ir/custom_calls/custom_call.h"
 #include "src/passes/control/inline_calls.h"
+#include "tests/codegen/random_case.h"
 #include "tests/codegen/run_module.h"
 #include "tests/support/fixtures.h"
 
@@ -101,6 +105,55 @@ TEST(SparseProducts, RowsAreMultipliedOneByOne) {
   EXPECT_THROW(run(DType::f16, DType::s32, {3, 2}), ShapeError);
   EXPECT_THROW(run(DType::f32, DType::u32, {3, 2}), ShapeError);
   EXPECT_THROW(run(DType::f32, DType::s32, {4, 2}), ShapeError);
+}
+
+/// A running sum of each row, by a kernel that says what its rows are, or doesn't.
+class RunningSums : public ir::CustomCallTarget, public codegen::CallKernel {
+ public:
+  explicit RunningSums(bool says) : says_(says) {}
+  codegen::PreparedCall prepare(const ir::Instruction& call) const override {
+    codegen::PreparedCall out;
+    out.units = call.shape.dims[0];
+    out.nanoseconds = double(call.shape.element_count());
+    out.may_throw = false;
+    if (says_) out.access = codegen::Accesses::by_units({true});
+    out.run = [width = call.shape.dims[1]](std::span<const BufferView> in,
+                                           std::span<const MutableBufferView> result,
+                                           std::int64_t begin, std::int64_t end) {
+      const auto* x = static_cast<const float*>(in[0].bytes());
+      auto* y = static_cast<float*>(result[0].bytes());
+      for (std::int64_t r = begin; r < end; ++r) {
+        std::partial_sum(x + r * width, x + (r + 1) * width, y + r * width);
+      }
+    };
+    return out;
+  }
+
+ private:
+  bool says_;
+};
+
+TEST(CustomCalls, ThatSayWhatTheirRowsAreBecomePartsOfChains) {
+  for (const bool says : {true, false}) {
+    const std::string name = says ? "test.running_sums" : "test.running_sums_of_all";
+    const auto target = std::make_shared<RunningSums>(says);
+    codegen::register_custom_call(name, target, target);
+    const auto module = ir::parse_hlo(
+        "HloModule m\n\nmax {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT m = "
+        "f32[] "
+        "maximum(a, b)\n}\n\nENTRY e {\n  x = f32[2048,512] parameter(0)\n  y = f32[2048,512] "
+        "exponential(x)\n  s = f32[2048,512] custom-call(y), custom_call_target=\"" +
+            name +
+            "\", api_version=API_VERSION_TYPED_FFI\n  l = f32[] constant(-inf)\n  "
+            "ROOT r = f32[2048] reduce(s, l), dimensions={1}, to_apply=max\n}\n",
+        "m");
+    const codegen::BuiltPlan built = plan_of(*module);
+    EXPECT_EQ(built.plan.entry.steps.size(), says ? 1u : 3u);
+    Random r(7);
+    const std::vector<Literal> arguments = {r.literal(DType::f32, {2048, 512})};
+    EXPECT_EQ(run_plan(*module, built.plan, {arguments})[0].at(0),
+              evaluator::evaluate(*module, arguments));
+  }
 }
 
 }  // namespace

@@ -59,6 +59,7 @@ KernelDescriptor call_kernel(const ir::Instruction& call) {
   kernel.units = attrs.call.units;
   kernel.nanoseconds = attrs.call.nanoseconds;
   const ir::CustomCallTarget* target = ir::find_custom_call(call.get<ir::CustomCallAttrs>().target);
+  kernel.access = attrs.call.access;
   kernel.may_throw = attrs.call.may_throw;
   kernel.has_effects = target != nullptr && !target->is_pure();
   kernel.make = kernel_maker(run_call, std::move(attrs));

@@ -11,6 +11,7 @@
 
 #include <tessera/custom/buffer_view.h>
 
+#include "src/codegen/kernels/access.h"
 #include "src/ir/custom_calls/custom_call.h"
 
 namespace tessera::codegen {
@@ -29,6 +30,9 @@ struct PreparedCall {
   std::int64_t units = 1;
   /// Estimate for all units.
   double nanoseconds = 10000;
+  /// What units read and write, of the leaves of operands and results, so that chains can take the
+  /// call in. It is believed.
+  Accesses access = {};
 };
 
 class CallKernel {

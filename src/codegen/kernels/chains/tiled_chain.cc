@@ -140,16 +140,19 @@ class Run {
 
   void run(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end, std::int64_t part) {
     place(link, part);
-    if (!link.holds_second) return run_placed(link, begin, end);
-    const PackedSide::Scope scope(&held_[number_of(link)]);
-    run_placed(link, begin, end);
-  }
-  void run_placed(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
     if (is_added_to(link)) look_at_addend(link, begin, end);
     if (hides_any_ && run_shown(link, begin, end)) return;
-    link.kernel.function({link.kernel.attributes.get(), inputs_.data(), outputs_.data(),
-                          begin * link.units_of_row, end * link.units_of_row,
-                          may_stream_ && !link.is_read});
+    link.kernel.function(call_of(link, begin, end));
+  }
+
+  KernelCall call_of(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
+    return {link.kernel.attributes.get(),
+            inputs_.data(),
+            outputs_.data(),
+            begin * link.units_of_row,
+            end * link.units_of_row,
+            may_stream_ && !link.is_read,
+            link.holds_second ? &held_[number_of(link)] : nullptr};
   }
 
   /// Whether it is the product to which the mask is added.
@@ -294,9 +297,8 @@ class Run {
     using Kind = MaskedColumns::Link::Kind;
     const std::size_t number = number_of(link);
     const MaskedColumns::Link& how = a_.masked->links[number];
-    const runtime::KernelCall call{
-        link.kernel.attributes.get(), inputs_.data(),          outputs_.data(),
-        begin * link.units_of_row,    end * link.units_of_row, false};
+    KernelCall call = call_of(link, begin, end);
+    call.may_stream = false;
     switch (how.kind) {
       case Kind::results: {
         const KernelBody::Product& p = product_of(link);

@@ -57,12 +57,7 @@ RowsOfA rows_of_a(const Panel& a, std::byte* scratch) {
   return {scratch, kTileRowBytes, kTileBytes, (a.depth + deep - 1) / deep * kTileBytes};
 }
 
-thread_local PackedSide* held_side = nullptr;
-
 }  // namespace
-
-PackedSide::Scope::Scope(PackedSide* side) { held_side = side; }
-PackedSide::Scope::~Scope() { held_side = nullptr; }
 
 void PackedSide::hold(const NarrowGemm& job) {
   const NarrowGemm::Whole& whole = job.whole;
@@ -129,16 +124,16 @@ void narrow_gemm(const NarrowGemm& job) {
                  std::uint8_t(moved.q)};
   };
   const ScratchMemory of_a(std::size_t(packed_bytes(panel_of_a(0, 0))));
-  const bool holds = held_side != nullptr && job.whole.b != nullptr &&
+  const bool holds = job.held != nullptr && job.whole.b != nullptr &&
                      job.whole.n0 % kTileRows == 0 && job.whole.k0 % tile_depth(2) == 0;
   const ScratchMemory of_b(holds ? 0 : std::size_t(packed_bytes(panel_of_b(0, 0))));
-  const std::byte* const held = holds ? held_side->tiles(job) : nullptr;
+  const std::byte* const held = holds ? job.held->tiles(job) : nullptr;
   const TileScope tiles(with);
   for (std::int64_t n0 = 0; n0 < job.n; n0 += kColumns) {
     for (std::int64_t k0 = 0; k0 < job.k; k0 += deep) {
       const Panel b = panel_of_b(n0, k0);
       const std::int64_t along = (b.depth + tile_depth(bytes) - 1) / tile_depth(bytes);
-      const std::int64_t b_line = holds ? held_side->line() : along * kTileBytes;
+      const std::int64_t b_line = holds ? job.held->line() : along * kTileBytes;
       const std::byte* columns = of_b.data();
       if (holds) {
         columns = held + n0 / kTileRows * b_line + k0 / tile_depth(bytes) * kTileBytes;

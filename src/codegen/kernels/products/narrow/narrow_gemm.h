@@ -11,6 +11,8 @@
 
 namespace tessera::codegen {
 
+class PackedSide;
+
 /// c[m, n] = the sum over k of a[m, k] b[k, n]: modulo 2^32 for integers; for bf16 in f32, numbers
 /// below its normal ones taken as zero, as the instructions do. Strides are in elements; one of
 /// each side's is 1, and rows of c are contiguous.
@@ -32,25 +34,17 @@ struct NarrowGemm {
     std::int64_t n = 0, k = 0, n0 = 0, k0 = 0;
   };
   Whole whole = {};
+  PackedSide* held = nullptr;
 };
 inline constexpr std::int64_t kMostRounded = 512;
 
 /// The second side of products with many blocks of rows: what of it is read is packed once, while
-/// no one writes to it.
+/// no one writes to it. Calls of products of bf16 may be given one (KernelCall::kept).
 class PackedSide {
  public:
   /// Its tiles in these ranges of `job.whole`, and how far apart columns of tiles are.
   const std::byte* tiles(const NarrowGemm& job);
   std::int64_t line() const { return line_; }
-
-  /// For the products of this thread, one after the other; nothing is held for null.
-  class Scope {
-   public:
-    explicit Scope(PackedSide* side);
-    ~Scope();
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-  };
 
  private:
   void hold(const NarrowGemm& job);
