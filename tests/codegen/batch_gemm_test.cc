@@ -93,8 +93,8 @@ TYPED_TEST(BatchGemmTest, MultipliesLargeMatrices) {
     const auto a = this->numbers(std::int64_t(m) * k), b = this->numbers(std::int64_t(n) * k);
     std::vector<T> c(std::size_t(m) * std::size_t(n), T(-1));
     const CBLAS_TRANSPOSE of_b = tb ? CblasTrans : CblasNoTrans;
-    gemm(gemm_for(ta ? CblasTrans : CblasNoTrans, of_b, m, n, k), ta ? CblasTrans : CblasNoTrans,
-         of_b, m, n, k, a.data(), ta ? m : k, b.data(), tb ? k : n, c.data(), n);
+    gemm(choose_gemm({m, n, k, ta, tb}).how, ta ? CblasTrans : CblasNoTrans, of_b, m, n, k,
+         a.data(), ta ? m : k, b.data(), tb ? k : n, c.data(), n);
     for (std::ptrdiff_t i = 0; i < m; ++i) {
       for (std::ptrdiff_t j = 0; j < n; ++j) {
         double want = 0;
@@ -125,8 +125,8 @@ TYPED_TEST(BatchGemmTest, MultipliesThinMatrices) {
                b = this->numbers(std::int64_t(ldb) * (tb ? n : k));
     std::vector<T> c(std::size_t(m) * std::size_t(ldc), T(-5));
     const CBLAS_TRANSPOSE of_b = tb ? CblasTrans : CblasNoTrans;
-    gemm(gemm_for(ta ? CblasTrans : CblasNoTrans, of_b, m, n, k), ta ? CblasTrans : CblasNoTrans,
-         of_b, m, n, k, a.data(), lda, b.data(), ldb, c.data(), ldc);
+    gemm(choose_gemm({m, n, k, ta, tb}).how, ta ? CblasTrans : CblasNoTrans, of_b, m, n, k,
+         a.data(), lda, b.data(), ldb, c.data(), ldc);
     for (std::ptrdiff_t i = 0; i < m; ++i) {
       for (std::ptrdiff_t j = 0; j < ldc; ++j) {
         double want = j < n ? 0 : -5;
@@ -337,7 +337,8 @@ TEST(ThinGemmChoice, IsForFewVectorsByMatricesInLines) {
     for (const InstructionSet set :
          {InstructionSet::baseline, InstructionSet::avx2, InstructionSet::avx512}) {
       limit_instruction_set(set);
-      const bool taken = choose_dot(d).how == DotKernel::thin;
+      const DotChoice choice = choose_dot(d);
+      const bool taken = choice.kernel == DotKernel::matrices && choice.gemm == Gemm::thin;
       EXPECT_EQ(taken, c.thin && instruction_set() != InstructionSet::baseline)
           << c.m << "x" << c.n << "x" << c.k << ", set " << int(set);
     }

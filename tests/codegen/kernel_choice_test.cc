@@ -140,7 +140,7 @@ const Choice kChoices[] = {
     {"  a = s8[30,64] parameter(0)\n  b = s8[64,9] parameter(1)\n",
      "s32[30,9] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "dot/narrow"},
     {"  a = c64[30,64] parameter(0)\n  b = c64[64,9] parameter(1)\n",
-     "c64[30,9] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "dot/blas"},
+     "c64[30,9] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "dot/complex"},
     {"  a = f16[30,64] parameter(0)\n  b = f16[64,9] parameter(1)\n",
      "f16[30,9] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "dot/halves"},
     {kImage, "f32[2,9,9,16] convolution(x, k1), window={size=1x1}, dim_labels=b01f_01io->b01f",

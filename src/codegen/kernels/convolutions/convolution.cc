@@ -87,9 +87,9 @@ void run(const KernelCall& call) {
   const std::int64_t rows = a.whole_rows ? a.batch * positions : a.rows;
   const auto multiply = [&](const T* patches, std::int64_t lda, std::int64_t row,
                             std::int64_t count, std::int64_t group) {
-    gemm(gemm_for(CblasNoTrans, CblasNoTrans, rows, columns, width), CblasNoTrans, CblasNoTrans,
-         int(count), int(columns), int(width), patches, int(lda), filter + group * columns,
-         int(a.out_features), out + row * a.out_features + group * columns, int(a.out_features));
+    gemm(choose_gemm({rows, columns, width}).how, CblasNoTrans, CblasNoTrans, int(count),
+         int(columns), int(width), patches, int(lda), filter + group * columns, int(a.out_features),
+         out + row * a.out_features + group * columns, int(a.out_features));
   };
   if (width == 0) {
     std::fill_n(out + call.begin * a.out_features, (call.end - call.begin) * a.out_features, T(0));

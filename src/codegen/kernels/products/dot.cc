@@ -41,7 +41,8 @@ struct DotAttrs {
   bool lhs_transposed = false, rhs_transposed = false;  ///< lhs [k,m]; rhs [k,n] if not, else [n,k]
   bool split_columns = false;  ///< units are columns of the result, else rows
   BatchMatrices lhs = {}, rhs = {};
-  DotKernel kernel = DotKernel::blas;  ///< by the table
+  DotKernel kernel = DotKernel::matrices;  ///< by the table
+  Gemm gemm = Gemm::blas;                  ///< of f32 and f64, and of halves that are widened
 
   bool interleaved() const { return lhs.inner > 1 || rhs.inner > 1; }
   CBLAS_TRANSPOSE of_lhs() const { return transposed_if(lhs_transposed); }
@@ -68,31 +69,13 @@ void run_blocks(const KernelCall& call) {
   for_each_block(call, [&](const DotAttrs& a, const Block& b) { multiply(a, b, call); });
 }
 
-/// What multiplies f32 and f64, or halves that are widened to f32.
-Gemm gemm_of(const DotAttrs& a) {
-  switch (a.kernel) {
-    case DotKernel::thin:
-      return Gemm::thin;
-    case DotKernel::vectors:
-      return Gemm::vectors;
-    case DotKernel::packed:
-      return Gemm::packed;
-    case DotKernel::unpacked:
-      return Gemm::unpacked;
-    case DotKernel::blas:
-      return Gemm::blas;
-    default:
-      return gemm_for(a.of_lhs(), a.of_rhs(), a.m, a.n, a.k);
-  }
-}
-
 template <class T>
 void multiply_block(const DotAttrs& a, const Block& block, const KernelCall& call) {
   const T* lhs = reinterpret_cast<const T*>(call.inputs[0]) + a.lhs.first(block.batch);
   const T* rhs = reinterpret_cast<const T*>(call.inputs[1]) + a.rhs.first(block.batch);
   lhs += a.lhs_transposed ? block.m0 + block.k0 * a.lhs.line : block.m0 * a.lhs.line + block.k0;
   rhs += a.rhs_transposed ? block.n0 * a.rhs.line + block.k0 : block.n0 + block.k0 * a.rhs.line;
-  gemm(gemm_of(a), a.of_lhs(), a.of_rhs(), int(block.m), int(block.n), int(block.k), lhs,
+  gemm(a.gemm, a.of_lhs(), a.of_rhs(), int(block.m), int(block.n), int(block.k), lhs,
        int(a.lhs.line), rhs, int(a.rhs.line),
        reinterpret_cast<T*>(call.outputs[0]) + a.first(block), int(a.n));
 }
@@ -217,7 +200,7 @@ void multiply_halves(const DotAttrs& a, const Block& b, const KernelCall& call) 
   widen(half, lhs, a.lhs.line, a.lhs_transposed ? k : m, lhs_columns, &l);
   widen(half, rhs, a.rhs.line, a.rhs_transposed ? n : k, rhs_columns, &r);
   grow(&o, b.m * b.n);
-  gemm(gemm_of(a), a.of_lhs(), a.of_rhs(), int(b.m), int(b.n), int(b.k), l.data(),
+  gemm(a.gemm, a.of_lhs(), a.of_rhs(), int(b.m), int(b.n), int(b.k), l.data(),
        int(lhs_columns.count), r.data(), int(rhs_columns.count), o.data(), int(b.n));
   for (std::int64_t i = 0; i < b.m; ++i) {
     round_to_halves(half, o.data() + i * b.n, b.n, call.outputs[0] + 2 * (a.first(b) + i * a.n));
@@ -227,7 +210,7 @@ void multiply_halves(const DotAttrs& a, const Block& b, const KernelCall& call) 
 
 /// A block of the result, in 4-byte sums, with rows so far apart.
 NarrowGemm narrow_block(const DotAttrs& a, const Block& block, DType lhs, DType rhs,
-                        const std::byte* const* inputs, std::byte* c, std::int64_t c_row) {
+                        const KernelCall& call, std::byte* c, std::int64_t c_row) {
   NarrowGemm job;
   job.a_type = lhs;
   job.b_type = rhs;
@@ -239,12 +222,14 @@ NarrowGemm narrow_block(const DotAttrs& a, const Block& block, DType lhs, DType 
   (a.rhs_transposed ? job.b_column : job.b_row) = a.rhs.line;
   (a.rhs_transposed ? job.b_row : job.b_column) = 1;
   const auto bytes = std::int64_t(byte_size(lhs));
-  job.a = inputs[0] +
+  job.a = call.inputs[0] +
           bytes * (a.lhs.first(block.batch) + block.m0 * job.a_row + block.k0 * job.a_column);
-  job.b = inputs[1] +
+  job.b = call.inputs[1] +
           bytes * (a.rhs.first(block.batch) + block.n0 * job.b_column + block.k0 * job.b_row);
-  if (lhs == DType::bf16)
-    job.whole = {inputs[1] + bytes * a.rhs.first(block.batch), a.n, a.k, block.n0, block.k0};
+  if (lhs == DType::bf16) {
+    job.whole = {call.inputs[1] + bytes * a.rhs.first(block.batch), a.n, a.k, block.n0, block.k0};
+    job.held = static_cast<PackedSide*>(call.kept);
+  }
   job.c = c;
   job.c_row = c_row;
   return job;
@@ -253,14 +238,14 @@ NarrowGemm narrow_block(const DotAttrs& a, const Block& block, DType lhs, DType 
 /// Sums of 4 bytes, of products of narrow types.
 template <DType lhs, DType rhs>
 void multiply_narrow(const DotAttrs& a, const Block& b, const KernelCall& call) {
-  narrow_gemm(narrow_block(a, b, lhs, rhs, call.inputs, call.outputs[0] + 4 * a.first(b), a.n));
+  narrow_gemm(narrow_block(a, b, lhs, rhs, call, call.outputs[0] + 4 * a.first(b), a.n));
 }
 
 /// The same for bf16, rounded.
 void multiply_bf16(const DotAttrs& a, const Block& all, const KernelCall& call) {
   constexpr std::int64_t kBlockRows = 256;
   if (all.k <= kMostRounded) {
-    NarrowGemm job = narrow_block(a, all, DType::bf16, DType::bf16, call.inputs,
+    NarrowGemm job = narrow_block(a, all, DType::bf16, DType::bf16, call,
                                   call.outputs[0] + 2 * a.first(all), a.n);
     job.c_is_bf16 = true;
     return narrow_gemm(job);
@@ -270,7 +255,7 @@ void multiply_bf16(const DotAttrs& a, const Block& all, const KernelCall& call) 
     Block b = all;
     b.m0 = all.m0 + m;
     b.m = std::min(kBlockRows, all.m - m);
-    narrow_gemm(narrow_block(a, b, DType::bf16, DType::bf16, call.inputs, sums.data(), b.n));
+    narrow_gemm(narrow_block(a, b, DType::bf16, DType::bf16, call, sums.data(), b.n));
     for (std::int64_t i = 0; i < b.m; ++i) {
       round_to_halves(DType::bf16, reinterpret_cast<const float*>(sums.data()) + i * b.n, b.n,
                       call.outputs[0] + 2 * (a.first(b) + i * a.n));
@@ -326,8 +311,9 @@ Accesses accesses_of(const DotAttrs& a) {
   Accesses out;
   out.results = a.split_columns ? Share::whole : Share::own;
   out.operands = {{own_rows ? Share::own : Share::group},
-                  {Share::group, a.kernel == DotKernel::packed ? Preparation::overlapped
-                                                               : Preparation::each_call}};
+                  {Share::group, a.kernel == DotKernel::matrices && a.gemm == Gemm::packed
+                                     ? Preparation::overlapped
+                                     : Preparation::each_call}};
   // Those that are interleaved aren't a share.
   out.groups = a.batch / std::max(a.lhs.inner, a.rhs.inner);
   return out;
@@ -530,12 +516,13 @@ DotPlan dot_kernel(const ir::Instruction& dot, DType lhs, DType rhs) {
   const DotOperation operation{
       l.dtype,          r.dtype,        t, a.batch, a.m, a.n, a.k, a.lhs_transposed,
       a.rhs_transposed, a.interleaved()};
-  const auto& line = choose_dot(operation);
-  a.kernel = line.how;
+  const DotChoice choice = choose_dot(operation);
+  a.kernel = choice.kernel;
+  a.gemm = choice.gemm;
   if (a.kernel == DotKernel::none) return plan;
   keep_blas_to_one_thread();
   KernelDescriptor& kernel = plan.kernel;
-  kernel.label = &line.label;
+  kernel.label = choice.label;
   if (a.kernel != DotKernel::nothing && a.kernel != DotKernel::zeros) {
     const std::int64_t limit = std::int64_t(1) << 31;
     if (std::max({a.m, a.n, a.k}) >= limit) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernel multiplies: the table of dots.
+// Which kernel multiplies: the tables of dots, and of products of f32 and f64 matrices, of which
+// convolutions and 16-bit floats are made, too.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,19 @@
 #include "src/codegen/kernels/kernel_choice.h"
 
 namespace tessera::codegen {
+
+/// c[m, n] = the sum over k of a[m, k] b[k, n], in f32 or f64.
+struct MatrixSizes {
+  std::int64_t m = 1, n = 1, k = 1;
+  bool a_transposed = false;  ///< [k, m] in memory
+  bool b_transposed = false;  ///< [n, k] in memory
+
+  /// Whether sums go along lines of b, beside which rows of a are few; else a may be such a side.
+  bool b_by_lines() const { return b_transposed && (m <= n || a_transposed); }
+};
+/// What multiplies matrices of f32 and f64.
+enum class Gemm : std::uint8_t { thin, vectors, packed, unpacked, blas };
+const KernelLine<MatrixSizes, Gemm>& choose_gemm(const MatrixSizes& sizes);
 
 /// result[batch, m, n] = the sum over k of lhs[batch, m, k] rhs[batch, k, n].
 struct DotOperation {
@@ -28,16 +42,23 @@ enum class DotKernel : std::uint8_t {
   halves,
   predicates,
   integers,
+  complex,
   lines,
   small,
-  thin,
-  vectors,
-  packed,
-  unpacked,
-  blas,
+  matrices,  ///< by `Gemm`
 };
 
-const KernelLine<DotOperation, DotKernel>& choose_dot(const DotOperation& dot);
+/// A line of either table.
+struct DotChoice {
+  const KernelLabel* label;
+  DotKernel kernel;
+  Gemm gemm;  ///< for `matrices`, and for `halves`, which are widened
+};
+DotChoice choose_dot(const DotOperation& dot);
 KernelFamily dot_family();
+
+/// Whether matrices of f32 or f64 are multiplied as fast without packing them, which other kernels
+/// can do in parts of their own, as by BLAS.
+bool batch_gemm_pays(bool b_transposed, std::int64_t m, std::int64_t n, std::int64_t k);
 
 }  // namespace tessera::codegen

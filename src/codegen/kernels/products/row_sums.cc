@@ -49,7 +49,7 @@ void add_product(const Side& of_a, const Side& of_b, std::int64_t rows, const T*
   b += part.n0 * of_b.column_stride();
   c += part.m0 * of_c + part.n0;
   const CBLAS_TRANSPOSE ta = transposed_if(of_a.by_rows), tb = transposed_if(!of_b.by_rows);
-  if (batch_gemm_pays(tb, m, n, int(rows))) {
+  if (batch_gemm_pays(!of_b.by_rows, m, n, rows)) {
     const MatrixProduct<T> product{.m = m,
                                    .n = n,
                                    .k = rows,

@@ -170,24 +170,6 @@ void thin_gemm(const MatrixProduct<T>& given) {
   thin_version<T>()(job);
 }
 
-// Measured on Zen 4, with vectors of 64 bytes and of 32, in turn with what would be taken else, for
-// 2 to 24 vectors, 16 to 4096 lines and sums of 16 to 4096: it takes 0.12 to 0.9 of the time where
-// it is chosen, and 1.2 at most. Of short sums, adding up lanes takes too long; small products,
-// which BLAS has kernels for, take as long there; beyond the caches memory is the bound.
-bool thin_gemm_pays(std::int64_t m, std::int64_t n, std::int64_t k, bool transposed) {
-  constexpr std::int64_t kMostRows = 16, kHighest = 8, kLanes = 16;
-  const InstructionSet set = instruction_set();
-  if (set == InstructionSet::baseline || m < 2 || m > kMostRows || k < kLanes) return false;
-  if (m <= 4) return m == 4 || k < 1024;
-  const double products = double(m) * double(n) * double(k);
-  if (set == InstructionSet::avx512) {
-    if (m > kHighest) return transposed && k >= 128 && products > 2e5;
-    return transposed ? k >= 32 && products > (n > 128 ? 1e5 : 2e5) : k >= 64 && products > 2e5;
-  }
-  if (m > kHighest) return transposed && double(n) * double(k) >= (k >= 512 ? 1e5 : 3e5);
-  return transposed ? k >= 64 && products > 3e4 : k >= 128 && products > 6e4;
-}
-
 template void thin_gemm(const MatrixProduct<float>&);
 template void thin_gemm(const MatrixProduct<double>&);
 

@@ -14,8 +14,4 @@ namespace tessera::codegen {
 template <class T>
 void thin_gemm(const MatrixProduct<T>& job);
 
-/// Whether that is the fastest way for m vectors by a matrix of n lines. Others would have to put
-/// the matrix in another order if it is `transposed` for them.
-bool thin_gemm_pays(std::int64_t m, std::int64_t n, std::int64_t k, bool transposed);
-
 }  // namespace tessera::codegen

@@ -10,6 +10,7 @@
 
 #include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/vectors.h"
 
 namespace tessera::codegen {
 namespace {
@@ -32,52 +33,45 @@ struct StripJob {
   bool accumulate;
 };
 
-template <class T>
-constexpr std::int64_t strip_of(std::size_t bytes) {
-  return std::int64_t(2 * bytes / sizeof(SumOf<T>));
-}
+template <class T, int bytes>
+struct Strip {
+  using W = SumOf<T>;
+  using Simd = Vectors<W, bytes>;
+  static constexpr std::int64_t kLanes = Simd::kLanes, kColumns = 2 * kLanes;
 
-// Macros, as vectors are lowered for the instructions of the function that they stand in.
-#define TESSERA_WRAPPING_TILES(bytes, TARGET)                                          \
-  template <class T, int rows>                                                         \
-  TARGET void tile_##bytes(const StripJob<T>& job, std::int64_t row) {                 \
-    using W = SumOf<T>;                                                                \
-    using V __attribute__((vector_size(bytes))) = W;                                   \
-    constexpr std::int64_t kLanes = bytes / sizeof(W);                                 \
-    V sum[rows][2] = {};                                                               \
-    const T* a = job.a + row * job.a_row;                                              \
-    const W* b = job.b;                                                                \
-    for (std::int64_t k = 0; k < job.depth; ++k, b += 2 * kLanes, a += job.a_column) { \
-      V b0, b1;                                                                        \
-      std::memcpy(&b0, b, bytes);                                                      \
-      std::memcpy(&b1, b + kLanes, bytes);                                             \
-      _Pragma("GCC unroll 8") for (int r = 0; r < rows; ++r) {                         \
-        const W x = W(a[r * job.a_row]);                                               \
-        sum[r][0] += b0 * x;                                                           \
-        sum[r][1] += b1 * x;                                                           \
-      }                                                                                \
-    }                                                                                  \
-    for (int r = 0; r < rows; ++r) {                                                   \
-      W made[2 * kLanes];                                                              \
-      std::memcpy(made, sum[r], sizeof made);                                          \
-      T* to = job.c + (row + r) * job.c_row;                                           \
-      for (std::int64_t n = 0; n < job.columns; ++n) {                                 \
-        to[n] = T(made[n] + (job.accumulate ? W(to[n]) : W(0)));                       \
-      }                                                                                \
-    }                                                                                  \
-  }                                                                                    \
-  template <class T>                                                                   \
-  TARGET void strip_##bytes(const StripJob<T>& job) {                                  \
-    std::int64_t row = 0;                                                              \
-    for (; row + kTileRows <= job.rows; row += kTileRows) {                            \
-      tile_##bytes<T, int(kTileRows)>(job, row);                                       \
-    }                                                                                  \
-    for (; row < job.rows; ++row) tile_##bytes<T, 1>(job, row);                        \
+  template <int rows>
+  static TESSERA_INLINE void tile(const StripJob<T>& job, std::int64_t row) {
+    typename Simd::V sum[rows][2] = {};
+    const T* a = job.a + row * job.a_row;
+    const W* b = job.b;
+    for (std::int64_t k = 0; k < job.depth; ++k, b += kColumns, a += job.a_column) {
+      const auto b0 = Simd::load(b), b1 = Simd::load(b + kLanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; ++r) {
+        const W x = W(a[r * job.a_row]);
+        sum[r][0] += b0 * x;
+        sum[r][1] += b1 * x;
+      }
+    }
+    for (int r = 0; r < rows; ++r) {
+      W made[kColumns];
+      std::memcpy(made, sum[r], sizeof made);
+      T* to = job.c + (row + r) * job.c_row;
+      for (std::int64_t n = 0; n < job.columns; ++n) {
+        to[n] = T(made[n] + (job.accumulate ? W(to[n]) : W(0)));
+      }
+    }
   }
-TESSERA_WRAPPING_TILES(16, )
-TESSERA_WRAPPING_TILES(32, TESSERA_FOR_AVX2)
-TESSERA_WRAPPING_TILES(64, TESSERA_FOR_AVX512)
-#undef TESSERA_WRAPPING_TILES
+};
+template <class T, int bytes>
+TESSERA_INLINE void by_strip(const StripJob<T>& job) {
+  std::int64_t row = 0;
+  for (; row + kTileRows <= job.rows; row += kTileRows) {
+    Strip<T, bytes>::template tile<int(kTileRows)>(job, row);
+  }
+  for (; row < job.rows; ++row) Strip<T, bytes>::template tile<1>(job, row);
+}
+TESSERA_VERSIONS(strip_version, by_strip, StripJob<T>)
 
 /// `width` columns, and zeros up to those of a strip.
 template <class T>
@@ -134,8 +128,9 @@ void wrapping_gemm(const MatrixProduct<T>& job) {
   if (std::min(job.m, job.n) <= kFew || job.m * job.n * job.k <= kFewProducts) {
     return multiply_plainly<T>()(job);
   }
-  const auto multiply = version_for_machine(&strip_16<T>, &strip_32<T>, &strip_64<T>);
-  const std::int64_t strip = version_for_machine(strip_of<T>(16), strip_of<T>(32), strip_of<T>(64));
+  const auto multiply = strip_version<T>();
+  const std::int64_t strip =
+      version_for_machine(Strip<T, 16>::kColumns, Strip<T, 32>::kColumns, Strip<T, 64>::kColumns);
   const std::int64_t widest = (std::min(job.n, kColumns) + strip - 1) / strip * strip;
   const ScratchMemory packed(std::size_t(widest * std::min(job.k, kDepth)) * sizeof(W));
   auto* const b = reinterpret_cast<W*>(packed.data());
