@@ -137,10 +137,8 @@ TEST_F(NarrowGemmTest, HoldsASideForManyBlocks) {
       job.c_is_bf16 = rounds;
       std::vector<std::byte> c(std::size_t(job.m * job.c_row * 4), std::byte{0x5a});
       job.c = c.data();
-      {
-        const PackedSide::Scope scope(below(4) == 0 ? nullptr : &held);
-        narrow_gemm(job);
-      }
+      job.held = below(4) == 0 ? nullptr : &held;
+      narrow_gemm(job);
       for (std::int64_t i = 0; i < job.m; ++i) {
         for (std::int64_t j = 0; j < job.c_row; ++j) {
           const std::byte* at = c.data() + (i * job.c_row + j) * (rounds ? 2 : 4);

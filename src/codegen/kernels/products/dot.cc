@@ -82,7 +82,7 @@ void multiply_block(const DotAttrs& a, const Block& block, const KernelCall& cal
 
 /// Vectors by the lines of small matrices, all of a batch in one go.
 template <class T>
-void run_lines(const KernelCall& call) {
+void run_short_lines(const KernelCall& call) {
   const auto& a = *static_cast<const DotAttrs*>(call.attributes);
   const T* lhs = reinterpret_cast<const T*>(call.inputs[0]);
   const T* rhs = reinterpret_cast<const T*>(call.inputs[1]);
@@ -112,7 +112,7 @@ void multiply_small(const DotAttrs& a, const Block& b, std::int64_t count, const
   job.k = a.k;
   job.c = reinterpret_cast<T*>(call.outputs[0]) + a.first(b);
   job.c_matrix = a.m * a.n;
-  if (a.n == 1) {  // a row by the other matrix
+  if (a.n == 1 && a.lhs_transposed) {  // a row by the other matrix
     job.m = 1;
     job.n = job.c_row = b.m;
     job.a = rhs + b.batch * a.k;
@@ -121,6 +121,18 @@ void multiply_small(const DotAttrs& a, const Block& b, std::int64_t count, const
     job.b_matrix = a.m * a.k;
     job.b_row = a.m;
     job.b_end = lhs + a.batch * a.m * a.k;
+    return small_gemm(job);
+  }
+  if (a.m == 1 && a.rhs_transposed) {  // the other matrix by a column
+    job.m = b.n;
+    job.n = job.c_row = 1;
+    job.a = rhs + b.batch * a.n * a.k + b.n0 * a.k;
+    job.a_matrix = a.n * a.k;
+    job.a_row = a.k;
+    job.b = lhs + b.batch * a.k;
+    job.b_matrix = a.k;
+    job.b_row = 1;
+    job.b_end = lhs + a.batch * a.k;
     return small_gemm(job);
   }
   job.m = b.m;
@@ -456,9 +468,11 @@ runtime::KernelFunction function_of(DotKernel kernel, const DotOperation& d) {
     case DotKernel::predicates:
       return run_blocks<multiply_predicates>;
     case DotKernel::lines:
-      return single ? run_lines<float> : run_lines<double>;
+      return single ? run_short_lines<float> : run_short_lines<double>;
     case DotKernel::small:
-      return single ? run_small<float> : run_small<double>;
+      return for_type(kFloats + kComplex, d.result, [](auto tag) -> runtime::KernelFunction {
+        return run_small<typename decltype(tag)::type>;
+      });
     default:
       return gemm_function(d.result);
   }

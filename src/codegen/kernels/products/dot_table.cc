@@ -93,18 +93,20 @@ bool has_no_kernel(const DotOperation& d) {
 bool are_short_lines(const DotOperation& d) {
   const auto bytes = std::int64_t(byte_size(d.result));
   const bool by_lines = (d.n == 1 && !d.lhs_transposed) || (d.m == 1 && d.rhs_transposed);
-  return !d.interleaved && by_lines && small_lines_pay(d.k, bytes) &&
+  return !is_complex(d.result) && !d.interleaved && by_lines && small_lines_pay(d.k, bytes) &&
          small_gemm_pays(d.m, d.n, d.k, bytes);
 }
 bool are_small_matrices(const DotOperation& d) {
-  // A column is a row that the other matrix is multiplied by.
+  // A column is a row that the other matrix is multiplied by, and the other way round.
   const bool column = d.n == 1 && d.lhs_transposed, row = d.m == 1 && d.rhs_transposed;
-  // Larger ones in lines are better not put in another order for a few rows.
-  constexpr std::int64_t kLargeLines = 4096;
-  if (d.rhs_transposed && d.n * d.k >= kLargeLines && are_thin(sizes_of(d))) return false;
-  return !d.interleaved && !row && (d.n > 1 || column) &&
-         small_gemm_pays(column ? 1 : d.m, column ? d.m : d.n, d.k,
-                         std::int64_t(byte_size(d.result)));
+  if (!is_complex(d.result)) {
+    if (row || (d.n == 1 && !column)) return false;
+    // Larger ones in lines are better not put in another order for a few rows.
+    constexpr std::int64_t kLargeLines = 4096;
+    if (d.rhs_transposed && d.n * d.k >= kLargeLines && are_thin(sizes_of(d))) return false;
+  }
+  const std::int64_t m = column ? 1 : row ? d.n : d.m, n = column ? d.m : row ? 1 : d.n;
+  return !d.interleaved && small_gemm_pays(m, n, d.k, std::int64_t(byte_size(d.result)));
 }
 
 constexpr Line kDots[] = {
@@ -133,15 +135,15 @@ constexpr Line kDots[] = {
       "integers with sums of their own type: tiles of our own, as no library has them"},
      [](const DotOperation& d) { return !is_floating(d.result) && !is_complex(d.result); },
      DotKernel::integers},
-    {{"dot/complex", "complex numbers: by BLAS, as no kernel of ours has them"},
-     [](const DotOperation& d) { return is_complex(d.result); },
-     DotKernel::complex},
     {{"dot/lines", "a vector by a small matrix that sums go along: no lanes are left empty"},
      are_short_lines,
      DotKernel::lines},
     {{"dot/small", "small matrices: to pack one, or a call for each, would take as long"},
      are_small_matrices,
      DotKernel::small},
+    {{"dot/complex", "larger matrices of complex numbers: by BLAS, as no kernel of ours has them"},
+     [](const DotOperation& d) { return is_complex(d.result); },
+     DotKernel::complex},
     {{"dot/matrices", "matrices of f32 and f64: the next table says by what"},
      always<DotOperation>,
      DotKernel::matrices},

@@ -3,6 +3,7 @@
 #include "src/codegen/kernels/products/small_gemm.h"
 
 #include <algorithm>
+#include <complex>
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
@@ -23,6 +24,42 @@ constexpr std::int64_t kAnyRowsBytes = 4 << 10, kAnyRowsLine = 32;
 /// Of a line at most.
 constexpr int kVectorsOfLine = 8;
 
+/// Complex numbers are pairs of real ones in memory.
+template <class T>
+struct Parts {
+  using Real = T;
+  static constexpr int kCount = 1;
+};
+template <class T>
+struct Parts<std::complex<T>> {
+  using Real = T;
+  static constexpr int kCount = 2;
+};
+/// The same product, strides and columns counted in real numbers.
+template <class T>
+SmallGemm<typename Parts<T>::Real> in_parts(const SmallGemm<T>& g) {
+  using Real = typename Parts<T>::Real;
+  constexpr std::int64_t kParts = Parts<T>::kCount;
+  SmallGemm<Real> out;
+  out.count = g.count;
+  out.m = g.m;
+  out.n = kParts * g.n;
+  out.k = g.k;
+  out.a = reinterpret_cast<const Real*>(g.a);
+  out.a_matrix = kParts * g.a_matrix;
+  out.a_row = kParts * g.a_row;
+  out.a_column = kParts * g.a_column;
+  out.b = reinterpret_cast<const Real*>(g.b);
+  out.b_matrix = kParts * g.b_matrix;
+  out.b_row = kParts * g.b_row;
+  out.b_column = kParts * g.b_column;
+  out.b_end = reinterpret_cast<const Real*>(g.b_end);
+  out.c = reinterpret_cast<Real*>(g.c);
+  out.c_matrix = kParts * g.c_matrix;
+  out.c_row = kParts * g.c_row;
+  return out;
+}
+
 /// A tile's operands. Vectors are written whole up to `whole_end`: what is behind is written later.
 template <class T>
 struct TileJob {
@@ -33,19 +70,32 @@ struct TileJob {
   const T* whole_end;
 };
 
-template <class T, int bytes>
+/// Of elements of so many parts.
+template <class T, int bytes, int parts>
 struct SmallTiles {
   using Simd = Vectors<T, bytes>;
   using V = typename Simd::V;
   static constexpr int kLanes = Simd::kLanes;
   /// Sums take most of the registers, of which AVX-512 has twice as many.
   static constexpr int most_rows(int vectors, bool many_registers) {
-    return many_registers ? (vectors <= 3 ? 8 : 6) : (vectors == 1 ? 8 : vectors == 2 ? 5 : 3);
+    const int rows = many_registers ? (vectors <= 3 ? 8 : 6)
+                                    : (vectors == 1   ? 8
+                                       : vectors == 2 ? 5
+                                                      : 3);
+    return parts == 1 ? rows : vectors == 1 ? (many_registers ? 8 : 4) : (rows + 1) / 2;
+  }
+
+  /// i times complex numbers.
+  template <std::size_t... l>
+  static TESSERA_INLINE V turned(V x, std::index_sequence<l...>) {
+    const V sign = {(l % 2 == 0 ? T(-1) : T(1))...};
+    return sign * __builtin_shufflevector(x, x, int(l ^ 1)...);
   }
 
   template <int rows, int vectors>
   static TESSERA_INLINE void tile(const TileJob<T>& t) {
-    V sum[rows][vectors] = {};
+    // By real parts of a, and by imaginary ones.
+    V sum[rows][vectors] = {}, imaginary[parts == 2 ? rows : 1][parts == 2 ? vectors : 1] = {};
     const T *a = t.a, *b = t.b;
     for (std::int64_t k = 0; k < t.k; ++k, a += t.a_column, b += t.b_row) {
       V of_b[vectors];
@@ -56,6 +106,20 @@ struct SmallTiles {
         const T x = a[r * t.a_row];
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) sum[r][v] += x * of_b[v];
+        if constexpr (parts == 2) {
+          const T y = a[r * t.a_row + 1];
+#pragma GCC unroll 4
+          for (int v = 0; v < vectors; ++v) imaginary[r][v] += y * of_b[v];
+        }
+      }
+    }
+    if constexpr (parts == 2) {
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+          sum[r][v] += turned(imaginary[r][v], typename Simd::Lanes());
+        }
       }
     }
 #pragma GCC unroll 8
@@ -99,7 +163,7 @@ struct SmallTiles {
   static TESSERA_INLINE void pack(const SmallGemm<T>& g, const T* b, std::int64_t columns,
                                   std::int64_t width, T* to) {
     std::int64_t n = 0;
-    if (g.b_row == 1 && g.b_column != 1 &&
+    if (parts == 1 && g.b_row == 1 && g.b_column != 1 &&
         b + (columns - 1) * g.b_column + (g.k + kLanes - 1) / kLanes * kLanes <= g.b_end) {
       for (; n < columns; n += kLanes) {
         for (std::int64_t k = 0; k < g.k; k += kLanes) {
@@ -116,7 +180,11 @@ struct SmallTiles {
       return;
     }
     for (std::int64_t k = 0; k < g.k; ++k) {
-      for (n = 0; n < columns; ++n) to[k * width + n] = b[k * g.b_row + n * g.b_column];
+      for (n = 0; n < columns; n += parts) {
+        for (int p = 0; p < parts; ++p) {
+          to[k * width + n + p] = b[k * g.b_row + n / parts * g.b_column + p];
+        }
+      }
     }
   }
 
@@ -133,9 +201,9 @@ struct SmallTiles {
       for (std::int64_t n = 0; n < g.n; n += kWidth) {
         TileJob<T> t;
         t.columns = std::min(kWidth, g.n - n);
-        t.b = matrix + n * g.b_column;
+        t.b = matrix + n / parts * g.b_column;
         t.b_row = g.b_row;
-        if (g.b_column != 1 || t.b + (g.k - 1) * g.b_row + kWidth > g.b_end) {
+        if (g.b_column != parts || t.b + (g.k - 1) * g.b_row + kWidth > g.b_end) {
           pack(g, t.b, t.columns, kWidth, packed);
           t.b = packed;
           t.b_row = kWidth;
@@ -155,27 +223,32 @@ struct SmallTiles {
 
 template <class T>
 struct GemmCall {
-  const SmallGemm<T>* job;
-  T* packed;
+  SmallGemm<typename Parts<T>::Real> job;
+  typename Parts<T>::Real* packed;
 };
 /// The narrowest vectors that a row of c fits into, or strips of the widest.
 template <class T, int bytes>
 TESSERA_INLINE void run_gemm(const GemmCall<T>& call) {
-  const SmallGemm<T>& g = *call.job;
+  using Real = typename Parts<T>::Real;
+  constexpr int kParts = Parts<T>::kCount;
+  const SmallGemm<Real>& g = call.job;
   constexpr bool kMany = bytes == 64;
-  const std::int64_t row = g.n * std::int64_t(sizeof(T));
-  if (row <= 16) return SmallTiles<T, 16>::template run<1, kMany>(g, call.packed);
+  const std::int64_t row = g.n * std::int64_t(sizeof(Real));
+  if (row <= 16) return SmallTiles<Real, 16, kParts>::template run<1, kMany>(g, call.packed);
   if constexpr (bytes > 32) {
-    if (row <= 32) return SmallTiles<T, 32>::template run<1, kMany>(g, call.packed);
+    if (row <= 32) return SmallTiles<Real, 32, kParts>::template run<1, kMany>(g, call.packed);
   }
-  using Widest = SmallTiles<T, bytes>;
+  using Widest = SmallTiles<Real, bytes, kParts>;
   const std::int64_t vectors = (row + bytes - 1) / bytes;
   // Strips of nearly the same width.
-  const std::int64_t most = (vectors + 3) / 4, each = (vectors + most - 1) / most;
+  constexpr std::int64_t kMost = 4 / kParts;
+  const std::int64_t most = (vectors + kMost - 1) / kMost, each = (vectors + most - 1) / most;
   if (each == 1) return Widest::template run<1, kMany>(g, call.packed);
-  if (each == 2) return Widest::template run<2, kMany>(g, call.packed);
-  if (each == 3) return Widest::template run<3, kMany>(g, call.packed);
-  Widest::template run<4, kMany>(g, call.packed);
+  if constexpr (kMost > 2) {
+    if (each == 3) return Widest::template run<3, kMany>(g, call.packed);
+    if (each == 4) return Widest::template run<4, kMany>(g, call.packed);
+  }
+  Widest::template run<2, kMany>(g, call.packed);
 }
 TESSERA_VERSIONS(gemm_version, run_gemm, GemmCall<T>)
 
@@ -264,15 +337,18 @@ TESSERA_VERSIONS(lines_version, run_lines, SmallLines<T>)
 
 template <class T>
 void small_gemm(const SmallGemm<T>& job) {
+  using Real = typename Parts<T>::Real;
   // Columns that are packed fill vectors, and squares of them.
-  constexpr std::int64_t kWidest = 4 * 64 / std::int64_t(sizeof(T));
-  constexpr std::int64_t kLanes = 64 / std::int64_t(sizeof(T));
+  constexpr std::int64_t kWidest = 4 * 64 / std::int64_t(sizeof(Real));
+  constexpr std::int64_t kLanes = 64 / std::int64_t(sizeof(Real));
   const std::int64_t depth = (job.k + kLanes - 1) / kLanes * kLanes;
-  const ScratchMemory packed(std::size_t(depth * kWidest) * sizeof(T));
-  gemm_version<T>()({&job, reinterpret_cast<T*>(packed.data())});
+  const ScratchMemory packed(std::size_t(depth * kWidest) * sizeof(Real));
+  gemm_version<T>()({in_parts(job), reinterpret_cast<Real*>(packed.data())});
 }
 template void small_gemm(const SmallGemm<float>&);
 template void small_gemm(const SmallGemm<double>&);
+template void small_gemm(const SmallGemm<std::complex<float>>&);
+template void small_gemm(const SmallGemm<std::complex<double>>&);
 
 template <class T>
 void small_lines(const SmallLines<T>& job) {

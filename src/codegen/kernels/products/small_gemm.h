@@ -9,7 +9,7 @@ namespace tessera::codegen {
 
 /// c[i, m, n] = the sum over k of a[i, m, k] b[i, k, n], for `count` matrices that stand so far
 /// apart. Strides are in elements. Each element is summed up in the order of k, whatever m, n and
-/// count are.
+/// count are. For f32, f64 and complex numbers.
 template <class T>
 struct SmallGemm {
   std::int64_t count = 1;
