@@ -8,8 +8,8 @@
 #include <optional>
 #include <unordered_map>
 
-#include "src/base/arrays/literal_util.h"
 #include "src/base/contains.h"
+#include "src/ir/analysis/affine_numbers.h"
 #include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/patterns.h"
 
@@ -26,121 +26,6 @@ constexpr std::int64_t kLeastShare = 8;
 /// much.
 constexpr double kMostlyCovered = 0.8;
 constexpr int kDeepest = 64;
-
-/// Numbers along at most one dim of an array: base + stride * coordinate.
-struct Numbers {
-  std::int64_t base = 0, stride = 0, dim = -1;
-};
-
-std::optional<Numbers> numbers_of(const Instruction& i, std::int64_t vector_dim, std::int64_t k,
-                                  int depth = 0);
-
-std::optional<Numbers> numbers_of_constant(const Instruction& i, std::int64_t vector_dim,
-                                           std::int64_t k) {
-  const auto& c = i.get<ir::ConstantAttrs>();
-  if (c.elided || i.shape.element_count() == 0 || i.shape.element_count() > 16) return std::nullopt;
-  const std::vector<std::int64_t> all = to_vector<std::int64_t>(c.value);
-  if (vector_dim >= 0 && i.shape.element_count() == i.shape.dim(vector_dim)) {
-    return Numbers{all.at(std::size_t(k)), 0, -1};
-  }
-  const bool same =
-      std::all_of(all.begin(), all.end(), [&](std::int64_t n) { return n == all[0]; });
-  return same ? std::optional(Numbers{all[0], 0, -1}) : std::nullopt;
-}
-
-std::optional<Numbers> numbers_of_reshape(const Instruction& i, std::int64_t vector_dim,
-                                          std::int64_t k, int depth) {
-  // Dims of one element alone come and go.
-  const Dims &from = i.operand(0)->shape.dims, &to = i.shape.dims;
-  std::vector<std::int64_t> place(from.size(), -1);
-  std::size_t o = 0;
-  for (std::size_t d = 0; d < from.size(); ++d) {
-    if (from[d] == 1) continue;
-    while (o < to.size() && to[o] == 1) ++o;
-    if (o == to.size() || to[o] != from[d]) return std::nullopt;
-    place[d] = std::int64_t(o++);
-  }
-  std::int64_t inner = -1;
-  for (std::size_t d = 0; d < from.size(); ++d) {
-    if (vector_dim >= 0 && place[d] == vector_dim) inner = std::int64_t(d);
-  }
-  auto n = numbers_of(*i.operand(0), inner, k, depth + 1);
-  if (n && n->dim >= 0) n->dim = place[std::size_t(n->dim)];
-  if (n && n->stride != 0 && n->dim < 0) return Numbers{n->base, 0, -1};
-  return n;
-}
-
-std::optional<Numbers> numbers_of_broadcast(const Instruction& i, std::int64_t vector_dim,
-                                            std::int64_t k, int depth) {
-  const Dims& at = i.get<ir::DimensionsAttrs>().dims;
-  std::int64_t inner = -1;
-  for (std::size_t d = 0; d < at.size(); ++d) {
-    if (at[d] == vector_dim && vector_dim >= 0) inner = std::int64_t(d);
-  }
-  auto n = numbers_of(*i.operand(0), inner, k, depth + 1);
-  if (n && n->dim >= 0) n->dim = at[std::size_t(n->dim)];
-  return n;
-}
-
-/// Of a sum or a product.
-std::optional<Numbers> combined(const Instruction& i, const std::optional<Numbers>& a,
-                                const std::optional<Numbers>& b) {
-  if (!a || !b) return std::nullopt;
-  if (i.is(Opcode::add)) {
-    if (a->stride != 0 && b->stride != 0) return std::nullopt;
-    const Numbers& moving = a->stride != 0 ? *a : *b;
-    return Numbers{a->base + b->base, moving.stride, moving.dim};
-  }
-  if (a->stride != 0 && b->stride != 0) return std::nullopt;
-  const Numbers &moving = a->stride != 0 ? *a : *b, &by = a->stride != 0 ? *b : *a;
-  return Numbers{moving.base * by.base, moving.stride * by.base, moving.dim};
-}
-
-/// Number `k` of each index vector, `of` being the indices with the vectors along `dim`. None if
-/// they aren't such numbers, as the program's text says them.
-std::optional<Numbers> numbers_of(const Instruction& i, std::int64_t vector_dim, std::int64_t k,
-                                  int depth) {
-  if (depth > kDeepest || !i.shape.is_array() || !is_integer(i.shape.dtype) ||
-      i.shape.dtype == DType::u64) {
-    return std::nullopt;
-  }
-  // Smaller types might wrap.
-  const bool computes = i.is(Opcode::iota) || i.is(Opcode::add) || i.is(Opcode::multiply);
-  if (computes && byte_size(i.shape.dtype) < 4) return std::nullopt;
-  const auto below = [&](std::size_t n) {
-    return numbers_of(*i.operand(n), vector_dim, k, depth + 1);
-  };
-  switch (i.opcode) {
-    case Opcode::constant:
-      return numbers_of_constant(i, vector_dim, k);
-    case Opcode::iota: {
-      const std::int64_t d = i.get<ir::IotaAttrs>().dim;
-      if (d == vector_dim) return Numbers{k, 0, -1};
-      return Numbers{0, 1, d};
-    }
-    case Opcode::copy:
-      return below(0);
-    case Opcode::reshape:
-      return numbers_of_reshape(i, vector_dim, k, depth);
-    case Opcode::broadcast:
-      return numbers_of_broadcast(i, vector_dim, k, depth);
-    case Opcode::concatenate: {
-      if (i.get<ir::DimensionsAttrs>().dims.at(0) != vector_dim) return std::nullopt;
-      std::int64_t place = k;
-      for (const Instruction* o : i.operands()) {
-        const std::int64_t size = o->shape.dim(vector_dim);
-        if (place < size) return numbers_of(*o, vector_dim, place, depth + 1);
-        place -= size;
-      }
-      return std::nullopt;
-    }
-    case Opcode::add:
-    case Opcode::multiply:
-      return combined(i, below(0), below(1));
-    default:
-      return std::nullopt;
-  }
-}
 
 /// Where the updates are: every so many elements, and around them, to the array's edges.
 struct Grid {
@@ -160,7 +45,6 @@ std::optional<Grid> grid_of(const Instruction& scatter) {
   if (!dims.batching.empty()) return std::nullopt;
   const Dims &array = scatter.operand(0)->shape.dims, &update = scatter.operand(2)->shape.dims;
   const Instruction& indices = *scatter.operand(1);
-  const std::int64_t vectors = dims.vector_dim < indices.shape.rank() ? dims.vector_dim : -1;
   Grid g{Dims(), dims.sizes, std::vector<ir::PadDim>(array.size())};
   std::vector<bool> used(update.size(), false);
   bool partial = false;
@@ -172,16 +56,15 @@ std::optional<Grid> grid_of(const Instruction& scatter) {
     const auto at = std::find(named.begin(), named.end(), dim);
     std::int64_t low = 0, interior = 0;
     if (at != named.end()) {
-      const auto n = numbers_of(indices, vectors, at - named.begin());
+      const auto n = ir::affine_component(indices, dims.vector_dim, at - named.begin());
       if (!n) return std::nullopt;
       low = n->base;
-      if (n->stride != 0) {
-        // Numbers of the indices' dims, but for that of the vectors, are the updates' in order.
-        const std::int64_t place = n->dim - (vectors >= 0 && n->dim > vectors ? 1 : 0);
-        if (!inserted || n->stride < 0 || n->dim == vectors) return std::nullopt;
-        g.order[d] = dims.batch.at(std::size_t(place));
+      for (std::size_t p = 0; p < dims.batch.size(); ++p) {
+        if (n->strides[p] == 0) continue;
+        if (!inserted || n->strides[p] < 0 || interior != 0 || g.order[d] >= 0) return std::nullopt;
+        g.order[d] = dims.batch[p];
         g.sizes[d] = update[std::size_t(g.order[d])];
-        interior = n->stride - 1;
+        interior = n->strides[p] - 1;
       }
     }
     if (g.order[d] >= 0) {
