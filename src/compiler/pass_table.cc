@@ -22,6 +22,7 @@
 #include "src/passes/expand_batch_norms.h"
 #include "src/passes/expand_derivative_ops.h"
 #include "src/passes/expand_rare_ops.h"
+#include "src/passes/indexed/expand_counted_indices.h"
 #include "src/passes/indexed/expand_window_scatters.h"
 #include "src/passes/indexed/flatten_gathers.h"
 #include "src/passes/indexed/flatten_scatters.h"
@@ -201,6 +202,9 @@ constexpr Pass kPasses[] = {
      counted<passes::strength_reduce_powers>},
     {"strength-reduce-gathers", "Make selects of gathers from a few stacked arrays",
      counted<passes::strength_reduce_gathers>},
+    {"expand-counted-indices",
+     "Slice and add up what gathers and scatters find by indices that the program counts",
+     counted<passes::expand_counted_indices>},
     {"separate-gathers", "Gather by rows, then by columns, where all of both are combined",
      counted<passes::separate_gathers>},
     {"windows-as-reductions", "Make reductions of windows that see all of an array",
@@ -308,7 +312,7 @@ constexpr PassGroup kGroups[] = {
      "eliminate-dead,sorts-as-top-k,windows-as-reductions,expand-selections,expand-rare-ops,"
      "widen-small-types,fold-pads,fold-filter-views,clip-windows,drop-unit-windows,channels-last,"
      "convolutions-as-dots,share-factors,split-batches?(simplify<4>),"
-     "reduce-broadcasts?(simplify<4>),separate-gathers,strength-reduce-dots,"
+     "reduce-broadcasts?(simplify<4>),expand-counted-indices,separate-gathers,strength-reduce-dots,"
      "strength-reduce-gathers,strength-reduce-powers,simplify<4>,"
      "reduce-broadcasts?(simplify<1>),cancel-transposes,sink-transposes,"
      "fold-transposes,keep-last-dims,swap-transposed-dots,"
