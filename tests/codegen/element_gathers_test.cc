@@ -251,5 +251,91 @@ TEST(ElementGathers, AreFusedWithWhatMakesAndUsesThem) {
   EXPECT_EQ(built.plan.entry.steps.size(), 1U);
 }
 
+/// Windows that overlap, found by indices that are counted: read in loops and reductions, through
+/// what moves their elements.
+TEST(ElementGathers, AtCountedPlacesAreReads) {
+  std::size_t flattened = 0;
+  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
+    Random r(seed);
+    Program p;
+    const DType t = r.chance(0.6) ? DType::f32 : r.pick(kTypes);
+    // Features, then by dim: places in a window and windows.
+    const std::int64_t features = 1 + r.below(4), dims = 1 + r.below(2);
+    Dims array = {features}, batch;
+    ir::GatherAttrs g;
+    for (std::int64_t d = 0; d < dims; ++d) {
+      batch.push_back(1 + r.below(4));
+      batch.push_back(r.chance(0.5) ? 1 + r.below(8) : 14 + r.below(30));
+      g.collapsed_slice_dims.push_back(d + 1);
+    }
+    g.start_index_map = g.collapsed_slice_dims;
+    g.slice_sizes = Dims(std::size_t(dims) + 1, 1);
+    g.slice_sizes[0] = features;
+    g.offset_dims = {r.chance(0.7) ? 0 : std::int64_t(batch.size())};
+    g.index_vector_dim = std::int64_t(batch.size());
+    std::vector<Instruction*> parts;
+    for (std::int64_t d = 0; d < dims; ++d) {
+      const std::int64_t apart = 1 + r.below(3), steps = 1 + r.below(2), base = r.below(3);
+      const auto part = [&](std::int64_t dim, std::int64_t by) {
+        Instruction* i = p.b.iota(Shape(DType::s64, batch), dim);
+        return p.b.binary(Opcode::multiply, i,
+                          p.b.splat(p.b.scalar(DType::s64, double(by)), batch));
+      };
+      Instruction* at = p.b.binary(Opcode::add, part(2 * d, steps), part(2 * d + 1, apart));
+      at = p.b.binary(Opcode::add, at, p.b.splat(p.b.scalar(DType::s64, double(base)), batch));
+      Dims one = batch;
+      one.push_back(1);
+      parts.push_back(p.b.reshape(at, one));
+      array.push_back(base + (batch[std::size_t(2 * d)] - 1) * steps +
+                      (batch[std::size_t(2 * d + 1)] - 1) * apart + 1 + r.below(3));
+    }
+    Instruction* at = parts.size() == 1 ? parts[0] : p.b.concatenate(parts, g.index_vector_dim);
+    Instruction* out = p.b.emit(Opcode::gather, {p.argument(r.literal(t, array)), at}, g);
+    std::vector<Instruction*> results;
+    if (r.chance(0.3)) results.push_back(out);
+    if (r.chance(0.4)) out = p.b.transpose(out, r.permutation(out->shape.rank()));
+    if (r.chance(0.3)) {
+      Dims starts(out->shape.dims.size(), 0), limits = out->shape.dims;
+      const auto d = std::size_t(r.below(out->shape.rank()));
+      starts[d] = r.below(limits[d]);
+      out = p.b.slice(out, starts, limits);
+    }
+    if (r.chance(0.3)) out = p.b.reshape(out, {out->shape.element_count()});
+    if (t == DType::f32 && r.chance(0.5)) out = p.b.unary(Opcode::exponential, out);
+    if (t == DType::f32 && r.chance(0.6)) {
+      out = p.b.reduce(out, p.b.scalar(t, 0), {r.below(out->shape.rank())},
+                       ir::scalar_computation(&p.module, Opcode::add, t));
+    }
+    results.push_back(out);
+    p.entry->set_root(p.b.tuple(results));
+    flattened += passes::flatten_gathers(&p.module);
+    ir::verify(p.module);
+    p.check(p.entry->root(), seed, 100);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(flattened, kPrograms / 2);
+}
+
+/// Nothing but the array is read, and nothing else is held.
+TEST(ElementGathers, AtCountedPlacesNeedNoIndices) {
+  Program p;
+  Random r(1);
+  const std::int64_t n = 4000, places = 5;
+  const Dims all = {places, n};
+  Instruction* array = p.argument(r.literal(DType::f32, {n + places}));
+  Instruction* at = p.b.binary(Opcode::add, p.b.iota(Shape(DType::s32, all), 0),
+                               p.b.iota(Shape(DType::s32, all), 1));
+  ir::GatherAttrs g;
+  g.collapsed_slice_dims = g.start_index_map = {0};
+  g.slice_sizes = {1};
+  g.index_vector_dim = 2;
+  Instruction* taken = p.b.emit(Opcode::gather, {array, at}, g);
+  p.entry->set_root(p.b.reduce(p.b.unary(Opcode::exponential, taken), p.b.scalar(DType::f32, 0),
+                               {0}, ir::scalar_computation(&p.module, Opcode::add, DType::f32)));
+  const codegen::BuiltPlan built = codegen::plan_program(p.module).built;
+  ASSERT_EQ(built.plan.entry.steps.size(), 1U);
+  EXPECT_EQ(built.plan.slots.size(), 3U);  // with the number that sums begin at
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -120,10 +120,16 @@ Value Loop::affine(const ir::Instruction& iota, int stack) {
 }
 
 Value Loop::taken(const ir::Instruction& gather, int stack) {
-  const Value index = value(*gather.operand(1), stack);
   const ir::Instruction& array = *gather.operand(0);
-  add_input(e_.slot(array));
   if (!contains(computed_, gather.opcode)) computed_.push_back(gather.opcode);
+  if (const auto places = counted_places(gather)) {
+    ComposedView m =
+        ComposedView::strided(e_.slot(array), gather.shape.dims, places->base, places->strides);
+    return see_through(stack, gather, &m) ? read(gather.shape.dtype, std::move(m))
+                                          : nothing(gather.shape.dtype);
+  }
+  const Value index = value(*gather.operand(1), stack);
+  add_input(e_.slot(array));
   return builder_.take(array.shape.dtype, index, array.shape.element_count());
 }
 

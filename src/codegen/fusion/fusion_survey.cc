@@ -55,6 +55,10 @@ double FusionPlanner::Survey::cost(const ir::Instruction& i, std::size_t chain,
     ++*arrays;
     return 0;
   }
+  if (is_counted[at(i)]) {
+    ++*arrays;
+    return prices::element::kInput;
+  }
   double out = operation_cost(i);
   if (is_element_gather(i)) {
     ++*arrays;

@@ -31,8 +31,10 @@ struct FusionPlanner::Survey {
     is_loop_op.resize(list.size());
     stored.resize(list.size());
     users.reserve(list.size());
+    is_counted.resize(list.size());
     for (const auto& i : list) {
       is_loop_op[at(*i)] = codegen::is_loop_op(*i);
+      is_counted[at(*i)] = is_element_gather(*i) && counted_places(*i);
       users.push_back(i->users());
     }
     for (const auto& i : list) {
@@ -61,7 +63,8 @@ struct FusionPlanner::Survey {
   const ir::Computation& computation;
   const passes::UniformityFacts& facts;
   std::vector<bool> is_loop_op;
-  std::vector<bool> stored;  ///< so many need it that it will not be made for each
+  std::vector<bool> is_counted;  ///< gathers that are reads at strides
+  std::vector<bool> stored;      ///< so many need it that it will not be made for each
   std::vector<ir::UserList> users;
 
  private:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/contains.h"
+#include "src/ir/analysis/affine_numbers.h"
 #include "src/ir/analysis/indexed_dims.h"
 #include "src/ir/rewrite/patterns.h"
 #include "src/passes/indexed/drop_invariant_dims.h"
@@ -41,8 +42,9 @@ class Flattener {
     if (element_count(dims_.batch_sizes) == 1) return sliced();
     // Pairs of numbers are found by twice the index.
     if (count > std::numeric_limits<std::int32_t>::max() / 2) return nullptr;
-    if (copies_runs()) return rows();
     if (is_flat()) return nullptr;
+    if (Instruction* counted = counted_places()) return found_at(counted);
+    if (copies_runs()) return rows();
     Instruction* at = first_of_windows(1);
     if (at != nullptr && !dims_.window.empty()) {
       at = b_.broadcast(at, gather_.shape.dims, dims_.batch);
@@ -57,16 +59,54 @@ class Flattener {
                         strides_[std::size_t(dims_.array_batching[k])]));
     }
     if (at == nullptr) at = b_.splat(b_.zero(DType::s32), gather_.shape.dims);
+    return found_at(at);
+  }
+
+ private:
+  /// The elements of the array at these places.
+  Instruction* found_at(Instruction* places) {
     ir::GatherAttrs flat;
     flat.collapsed_slice_dims = flat.start_index_map = {0};
     flat.slice_sizes = {1};
     flat.index_vector_dim = gather_.shape.rank();
     Instruction* array = gather_.operand(0);
-    return b_.emit(Opcode::gather, {array_.rank() == 1 ? array : b_.reshape(array, {count}), at},
-                   flat);
+    if (array_.rank() != 1) array = b_.reshape(array, {array_.element_count()});
+    return b_.emit(Opcode::gather, {array, places}, flat);
   }
 
- private:
+  /// Of indices that the program counts: loops read by such places as they read arrays. Null: they
+  /// are others.
+  Instruction* counted_places() {
+    // Loops find no elements of small types by an index.
+    if (byte_size(array_.dtype) == 0 || (is_floating(array_.dtype) && byte_size(array_.dtype) == 1))
+      return nullptr;
+    std::int64_t base = 0;
+    Dims steps(gather_.shape.dims.size(), 0);
+    for (std::size_t k = 0; k < dims_.mapped.size(); ++k) {
+      const auto d = std::size_t(dims_.mapped[k]);
+      const auto n = ir::affine_component(*gather_.operand(1), dims_.vector_dim, std::int64_t(k));
+      if (!n || n->least < 0 || n->greatest > array_.dims[d] - dims_.sizes[d]) return nullptr;
+      base += n->base * strides_[d];
+      for (std::size_t p = 0; p < dims_.batch.size(); ++p) {
+        steps[std::size_t(dims_.batch[p])] += n->strides[p] * strides_[d];
+      }
+    }
+    for (std::size_t k = 0; k < dims_.window.size(); ++k) {
+      steps[std::size_t(dims_.window_of_other[k])] += strides_[std::size_t(dims_.window[k])];
+    }
+    for (std::size_t k = 0; k < dims_.batching.size(); ++k) {
+      steps[std::size_t(dims_.batch[std::size_t(dims_.batching[k])])] +=
+          strides_[std::size_t(dims_.array_batching[k])];
+    }
+    Instruction* at = b_.splat(b_.scalar(DType::s32, double(base)), gather_.shape.dims);
+    for (std::size_t d = 0; d < steps.size(); ++d) {
+      if (steps[d] == 0 || gather_.shape.dims[d] == 1) continue;
+      Instruction* more = coordinate(std::int64_t(d), steps[d]);
+      at = base == 0 && at->is(Opcode::broadcast) ? more : b_.binary(Opcode::add, at, more);
+    }
+    return at;
+  }
+
   /// Rows that are found by several numbers are found by one.
   Instruction* rows() {
     if (!dims_.windows_are_last()) return nullptr;

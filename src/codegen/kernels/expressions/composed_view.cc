@@ -245,11 +245,16 @@ bool ComposedView::Piece::moves(int dim) const {
 }
 
 ComposedView ComposedView::identity(int input, const Dims& dims) {
+  return strided(input, dims, 0, row_major_strides(dims));
+}
+
+ComposedView ComposedView::strided(int input, const Dims& dims, std::int64_t base,
+                                   const Dims& strides) {
   ComposedView m;
   m.dims = dims;
   Piece p;
   p.input = input;
-  const Dims strides = row_major_strides(dims);
+  p.base = base;
   for (std::size_t d = 0; d < dims.size(); ++d) p.sides.push_back({0, 0, 0, dims[d], strides[d]});
   m.pieces.push_back(std::move(p));
   return m;

@@ -53,6 +53,8 @@ struct ComposedView {
   int fill = -1;              ///< input of the scalar that stands where no piece does
 
   static ComposedView identity(int input, const Dims& dims);
+  /// Elements base + the sum over d of i[d] * strides[d], which may be the same for several i.
+  static ComposedView strided(int input, const Dims& dims, std::int64_t base, const Dims& strides);
   /// Of an iota along `dim`: what is read is the element's number in 0, 1, 2, ...
   static ComposedView numbers(const Dims& dims, std::int64_t dim);
   /// One piece without starts that covers everything.

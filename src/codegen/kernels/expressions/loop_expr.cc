@@ -466,6 +466,12 @@ bool is_element_gather(const ir::Instruction& i) {
          g.start_index_map == Dims{0} && g.index_vector_dim == indices.rank();
 }
 
+std::optional<ir::AffineNumbers> counted_places(const ir::Instruction& element_gather) {
+  auto out = ir::affine_numbers(*element_gather.operand(1));
+  const std::int64_t count = element_gather.operand(0)->shape.element_count();
+  return out && out->least >= 0 && out->greatest < count ? out : std::nullopt;
+}
+
 bool is_loop_op(const ir::Instruction& instruction) {
   if (!instruction.shape.is_array() || instruction.operands().empty() ||
       instruction.operands().size() > 3) {

@@ -17,6 +17,7 @@
 #include "src/base/arrays/literal.h"
 #include "src/codegen/kernels/elementwise/block_ops.h"
 #include "src/codegen/kernels/expressions/composed_view.h"
+#include "src/ir/analysis/affine_numbers.h"
 #include "src/ir/module.h"
 
 namespace tessera {
@@ -176,6 +177,8 @@ double operation_cost(const ir::Instruction& instruction);
 /// Whether each element of a gather is one of an array of one dim, by an index of its own:
 /// elementwise in that operand, the second one.
 bool is_element_gather(const ir::Instruction& instruction);
+/// Where such a gather finds its elements, if the program's text says it: by strides, as any view.
+std::optional<ir::AffineNumbers> counted_places(const ir::Instruction& element_gather);
 /// True for those, and for ops that LoopBuilder::apply can do on these types.
 bool is_loop_op(const ir::Instruction& instruction);
 /// A computation on scalars as a loop: inputs are its parameters, outputs its result's leaves. Null
