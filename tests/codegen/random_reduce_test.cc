@@ -9,8 +9,8 @@ namespace tessera::testing {
 namespace {
 
 TEST(RandomReduce, FewColumnsAndShortRows) {
-  constexpr std::uint64_t kPrograms = 120;
-  const std::vector<std::int64_t> few = {1, 2, 3, 5, 8, 15, 16, 31, 33, 70};
+  constexpr std::uint64_t kPrograms = 200;
+  const std::vector<std::int64_t> few = {1, 2, 3, 5, 8, 15, 16, 20, 31, 33, 49, 70};
   const std::vector<Opcode> ops = {Opcode::add, Opcode::maximum, Opcode::minimum};
   for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
     Random r(seed);

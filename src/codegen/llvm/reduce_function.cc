@@ -499,8 +499,22 @@ class ReduceEmitter {
             [within, end](Value* a) { return within(end, a); }};
   }
 
+  /// Of the vectors that go through columns: what is left of short rows takes narrower ones.
+  llvm::SmallVector<unsigned> widths_of_columns() const {
+    constexpr std::int64_t kManyVectors = 8;
+    const LoopNest& nest = source_.operands[0].elements.nest;
+    const std::int64_t row = nest.by_rows ? std::min(nest.row(), source_.b) : source_.b;
+    llvm::SmallVector<unsigned> out = {width_};
+    for (unsigned w = width_ / 2; w >= 4 && row < kManyVectors * width_; w /= 2) {
+      if ((row % width_) & w) out.push_back(w);
+    }
+    out.push_back(1);
+    return out;
+  }
+
   /// The accumulators of some columns stay in the nearest cache while their rows are read.
   void columns(Value* begin, Value* end) {
+    const llvm::SmallVector<unsigned> widths = widths_of_columns();
     const std::int64_t together =
         source_.order == Order::any ? kSumBytes / held_bytes_[0] : kColumns;
     const std::vector<Value*> sums = memory(together);
@@ -514,7 +528,7 @@ class ReduceEmitter {
         Value* plane = b_.CreateMul(a, number(source_.reduced));
         emit_for(b_, number(0), number(source_.reduced), number(1), [&](Value* r) {
           Value* first = b_.CreateAdd(b_.CreateMul(b_.CreateAdd(plane, r), number(source_.b)), c);
-          each_element({width_, 1}, first, b_.CreateAdd(first, n),
+          each_element(widths, first, b_.CreateAdd(first, n),
                        [&](unsigned w, Value* at, Value* column) {
                          const VectorBuilder v = vectors(w);
                          const Values next = elements(w, at, column);

@@ -73,9 +73,9 @@ std::int64_t elements(const LoopExpr::Register& r) {
   return n;
 }
 
-}  // namespace
-
-LoopNest nest_of(const LoopExpr& program, bool periodic, std::int64_t row) {
+/// `shortest`: of the rows that are walked one by one.
+LoopNest nest_with(const LoopExpr& program, bool periodic, std::int64_t row,
+                   std::int64_t shortest) {
   LoopNest nest;
   const std::size_t n = program.registers.size();
   nest.strides.resize(n);
@@ -97,7 +97,7 @@ LoopNest nest_of(const LoopExpr& program, bool periodic, std::int64_t row) {
   }
   nest.steps.assign(steps.rbegin(), steps.rend());
   nest.steps.push_back(1);
-  nest.by_rows = row > 1 ? nest.row() == row : nest.row() >= kShortRow;
+  nest.by_rows = row > 1 ? nest.row() == row : nest.row() >= shortest;
   for (const LoopExpr::Register& r : program.registers) {
     if (!r.window) continue;
     std::int64_t whole = 1;
@@ -141,6 +141,16 @@ LoopNest nest_of(const LoopExpr& program, bool periodic, std::int64_t row) {
   }
   nest.any_made = std::find(nest.made.begin(), nest.made.end(), true) != nest.made.end();
   return nest;
+}
+
+}  // namespace
+
+LoopNest nest_of(const LoopExpr& program, bool periodic, std::int64_t row) {
+  return nest_with(program, periodic, row, kShortRow);
+}
+
+LoopNest nest_of_rows(const LoopExpr& program, std::int64_t shortest) {
+  return nest_with(program, /*periodic=*/false, 0, shortest);
 }
 
 }  // namespace tessera::codegen

@@ -66,5 +66,7 @@ inline LoopPeriod period_of(const LoopNest& nest, unsigned width) {
 /// `periodic`: whether short rows may be walked by periods. `row`: by rows, of so many elements
 /// each however few, if the reads have them; 0: as suits the reads.
 LoopNest nest_of(const LoopExpr& program, bool periodic = false, std::int64_t row = 0);
+/// By rows, if they have so many elements.
+LoopNest nest_of_rows(const LoopExpr& program, std::int64_t shortest);
 
 }  // namespace tessera::codegen

@@ -75,6 +75,21 @@ bool are_short_rows(const Arrangement& as) {
   return nest.by_rows && !nest.any_made;
 }
 
+/// How elements are read. What is the same for a row, or stands in rows that lie apart, is found
+/// once for each row of about a vector, rather than for each vector by its elements' numbers.
+LoopNest nest_of_elements(const LoopExpr& elements, const ReduceSource& source) {
+  constexpr std::int64_t kShortestRow = 16;
+  if (source.short_rows) return nest_of(elements, /*periodic=*/false, source.reduced);
+  LoopNest nest = nest_of(elements);
+  if (nest.by_rows || source.operands.size() > 1 || source.order != ReduceSource::Order::any) {
+    return nest;
+  }
+  LoopNest rows = nest_of_rows(elements, kShortestRow);
+  // Sums of rows are made lane by lane from end to end.
+  const bool fits = rows.by_rows && (source.b > 1 || rows.row() == source.reduced);
+  return fits ? rows : nest;
+}
+
 /// With the dims of elements in another order; without elements if they can't be.
 Arrangement permuted(const Arrangement& from, const ReduceShape& shape, const ReduceUnits& units,
                      const std::array<int, 3>& order) {
@@ -140,8 +155,7 @@ std::optional<runtime::Kernel> kernel_of(ReduceSource source, Arrangement as,
               source.init, source.reducer->key());
   for (std::size_t k = 0; k < operands.size(); ++k) {
     ReduceSource::Operand& o = source.operands[k];
-    const std::int64_t row = source.short_rows ? s.reduced : 0;
-    o.elements = {as.elements[k], nest_of(*as.elements[k], /*periodic=*/false, row)};
+    o.elements = {as.elements[k], nest_of_elements(*as.elements[k], source)};
     if (o.elements.nest.any_made) return std::nullopt;
     o.first_input = operands[k].first_input - first_input;
     key.add_all(o.first_input, o.dtype, o.held, as.elements[k]->key());
