@@ -16,13 +16,13 @@ inline std::int64_t peak_of_module(const ir::Module& module) {
 }
 
 /// Whether a step of the plan is done by blocks of rows, as chains with masks are: with fewer units
-/// than rows.
+/// than rows: those are at least 32.
 inline bool goes_by_blocks(const ir::Module& module, std::int64_t rows) {
   const codegen::BuiltPlan built = plan_of(module);
   return std::any_of(
       built.plan.entry.steps.begin(), built.plan.entry.steps.end(), [&](const runtime::Step& step) {
         const auto* task = std::get_if<runtime::KernelTask>(&step.what);
-        return task != nullptr && task->inputs.size() > 3 && task->units <= (rows + 127) / 128;
+        return task != nullptr && task->inputs.size() > 3 && task->units <= (rows + 31) / 32;
       });
 }
 

@@ -73,6 +73,21 @@ TEST(MaskedAttention, IsRight) {
   }
 }
 
+/// Of few rows, too: blocks are parts of matrices, and so all but the last have hidden columns.
+TEST(MaskedAttention, BlocksAreQuartersOfShortMatrices) {
+  Random r(5);
+  const Dims scores = {16, 256, 256};
+  MaskedCase c(
+      &r, DType::f32, scores, [](std::int64_t i, std::int64_t j) { return j <= i; }, -1e9, false);
+  c.a.p.check(c.a.product(c.a.softmax(c.x), c.v, 2, 1), 5, 100);
+  const codegen::BuiltPlan built = plan_of(c.a.p.module);
+  const auto& steps = built.plan.entry.steps;
+  EXPECT_TRUE(std::any_of(steps.begin(), steps.end(), [](const runtime::Step& step) {
+    const auto* task = std::get_if<runtime::KernelTask>(&step.what);
+    return task != nullptr && task->inputs.size() > 3 && task->units == 16 * 4;
+  })) << ir::to_string(c.a.p.module);
+}
+
 TEST(MaskedAttention, ItsGradientsAreRight) {
   const std::vector<DType> types = {DType::f32, DType::f64, DType::bf16, DType::f16};
   for (std::uint64_t seed = 0; seed < 12; ++seed) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "src/codegen/kernels/chains/column_ranges.h"
@@ -213,14 +214,30 @@ class Run {
     hides_any_ = shown_.last - shown_.first < mask.columns;
     if (hides_any_) {
       place_inputs(product.inputs);
-      const double size = std::fabs(mask.scale) * size_of_products(product, begin, end);
-      make(begin + 1, end);
-      shown_ = {};
-      largest = kInfinite;
-      for (std::int64_t r = begin; r < end && shown_.last - shown_.first < mask.columns; ++r) {
-        show_near(numbers_of(r), mask.columns, size, &shown_, &largest);
+      // Rounded up, so that it is the same for most matrices.
+      int exponent = std::numeric_limits<int>::max();
+      double size = std::fabs(mask.scale) * size_of_products(product, begin, end);
+      if (std::isfinite(size)) {
+        std::frexp(size, &exponent);
+        size = std::ldexp(1.0, exponent);
       }
-      shown_ = whole_vectors(shown_, mask.columns);
+      const auto show = [&] {
+        make(begin + 1, end);
+        ColumnRange shown;
+        largest = kInfinite;
+        for (std::int64_t r = begin; r < end && shown.last - shown.first < mask.columns; ++r) {
+          show_near(numbers_of(r), mask.columns, size, &shown, &largest);
+        }
+        return whole_vectors(shown, mask.columns);
+      };
+      if (stands) {
+        const auto [it, added] =
+            shown_before_.try_emplace({begin % mask.period, end - begin, exponent});
+        if (added) it->second = show();
+        shown_ = it->second;
+      } else {
+        shown_ = show();
+      }
       hides_any_ = shown_.last - shown_.first < mask.columns;
     }
     place_inputs(product.inputs);
@@ -416,6 +433,8 @@ class Run {
   std::vector<bool> narrow_;  ///< links that were run without hidden columns
   std::map<MaskedColumns::Array, std::int64_t> zero_rows_;  ///< whose hidden columns are zero
   std::map<std::pair<std::size_t, std::int64_t>, bool> moderate_;  ///< by link and matrix
+  /// Of a mask that stands, by first row, rows and the exponent of what the product is below.
+  std::map<std::tuple<std::int64_t, std::int64_t, int>, ColumnRange> shown_before_;
   std::map<std::int64_t, double> largest_;  ///< of second operands of the product with a mask
 };
 
@@ -438,14 +457,38 @@ std::string key_of(const TiledChain& chain) {
   return key.take();
 }
 
+namespace {
+
+/// Short enough for a mask that hides other columns of each row, as causal ones do, to hide some of
+/// whole blocks; and none has rows of two matrices, if that can be.
+std::int64_t block_of_masked(const TiledChain& chain, const MaskedColumns& masked) {
+  constexpr std::int64_t kBlocksOfMatrix = 4, kFewestRows = 32;
+  std::int64_t block = chain.block;
+  for (std::size_t l = 0; l < chain.links.size(); ++l) {
+    if (masked.links[l].kind != MaskedColumns::Link::Kind::results) continue;
+    const auto& product = *chain.links[l].kernel.body.as<KernelBody::Product>();
+    if (chain.links[l].units() != chain.rows) return chain.block;
+    const std::int64_t most = std::max(kFewestRows, product.rows / kBlocksOfMatrix);
+    std::int64_t even = std::min(most, product.rows);
+    while (even > kFewestRows && product.rows % even != 0) --even;
+    block = std::min(block, product.rows % even == 0 ? even : most);
+  }
+  return block;
+}
+
+}  // namespace
+
 KernelDescriptor tiled_chain_kernel(TiledChain chain) {
   static constexpr runtime::KernelLabel kLabel = {"chain/rows",
                                                   "steps that go through the same rows, a block at "
                                                   "a time: what is between them stays in cache"};
   KernelDescriptor kernel;
   kernel.label = &kLabel;
-  kernel.key = key_of(chain);
   std::optional<MaskedColumns> masked = masked_columns(chain);
+  if (masked && chain.groups == 0 && !chain.by_blocks) {
+    chain.block = block_of_masked(chain, *masked);
+  }
+  kernel.key = key_of(chain);
   chain.by_blocks = chain.by_blocks || masked;
   kernel.units = chain.groups > 0  ? chain.groups * chain.parts
                  : chain.by_blocks ? (chain.rows + chain.block - 1) / chain.block
