@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <deque>
 #include <limits>
 #include <vector>
 
@@ -149,21 +150,31 @@ TYPED_TEST(BatchGemmTest, LotsHaveTermsOfTheirOwn) {
   for (int trial = 0; trial < 120; ++trial) {
     SCOPED_TRACE(trial);
     limit_instruction_set(InstructionSet(this->below(3)));
-    const std::int64_t m = 1 + this->below(12), lots = 1 + this->below(9), n = 1 + this->below(300);
-    const std::int64_t count = 1 + this->below(5), k = 1 + this->below(300), gap = this->below(3);
+    // Some lots of more rows than a block.
+    const std::int64_t m = 1 + this->below(trial % 10 == 0 ? 600 : 20), lots = 1 + this->below(9);
+    const std::int64_t n = 1 + this->below(300);
+    const std::int64_t count = 1 + this->below(5), k = 1 + this->below(m > 20 ? 30 : 300),
+                       gap = this->below(3);
     const std::int64_t c_lot = (m + gap) * n, a_lot = (m + gap) * k;
     const auto a = this->numbers(lots * a_lot + count), b = this->numbers(count * k * n);
     std::vector<typename BatchGemm<T>::Term> terms;
     for (std::int64_t t = 0; t < count; ++t)
       terms.push_back({a.data() + t, b.data() + t * k * n, k});
     std::vector<Lot> places;
+    std::deque<std::vector<char>> flags;
     for (std::int64_t l = 0; l < lots; ++l) {
       // In any order in memory.
       const std::int64_t at = (l * 7 + 3) % lots == l ? l : lots - 1 - l;
       places.push_back({at * a_lot, l * c_lot});
       if (this->below(3) == 0) {
-        places.back().begin = this->below(count);
-        places.back().end = places.back().begin + this->below(count + 1 - places.back().begin);
+        std::vector<char>& terms_of = flags.emplace_back(std::size_t(count));
+        for (char& flag : terms_of) flag = char(this->below(2));
+        places.back().terms = terms_of.data();
+      }
+      if (this->below(3) == 0) places.back().m = 1 + this->below(m);
+      if (this->below(3) == 0) {
+        places.back().first = this->below(k + 1);
+        places.back().last = places.back().first + this->below(k + 2);
       }
     }
     std::vector<T> c(std::size_t(lots * c_lot), T(-7));
@@ -182,9 +193,11 @@ TYPED_TEST(BatchGemmTest, LotsHaveTermsOfTheirOwn) {
     for (std::int64_t i = 0; i < lots * c_lot; ++i) {
       const Lot& lot = places[std::size_t(i / c_lot)];
       const std::int64_t row = i % c_lot / n, column = i % n;
-      double want = row < m ? 0 : -7;
-      for (std::int64_t t = lot.begin; t < std::min(lot.end, count) && row < m; ++t) {
-        for (std::int64_t p = 0; p < k; ++p) {
+      const std::int64_t rows = lot.m == 0 ? m : lot.m;
+      double want = row < rows ? 0 : -7;
+      for (std::int64_t t = 0; t < count && row < rows; ++t) {
+        if (lot.terms != nullptr && lot.terms[t] == 0) continue;
+        for (std::int64_t p = lot.first; p < std::min(lot.last, k); ++p) {
           want += double(terms[std::size_t(t)].a[lot.a + row * k + p]) *
                   double(b[std::size_t((t * k + p) * n + column)]);
         }

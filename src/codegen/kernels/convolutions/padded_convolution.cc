@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -28,6 +29,8 @@ constexpr std::int64_t kMostPositions = 1024;
 constexpr std::int64_t kMostCopiedBytes = 16 << 20;
 /// So few features of a position are put side by side wherever they are.
 constexpr std::int64_t kFewFeatures = 8;
+/// Features that are a term of their own, where padding is to be left out.
+constexpr std::int64_t kLeastDepth = 16;
 /// Where there are fewer units the columns are split as well, into blocks of whole strips.
 constexpr std::int64_t kLeastUnits = 4, kStripBytes = 256;
 
@@ -39,6 +42,9 @@ struct PaddedAttrs {
   bool copies = true;      ///< else the input is read where it is
   bool features_last = false;
   bool joins_taps = false;  ///< features and taps of a row are neighbours, as in the filter
+  /// Positions and lines that see the same taps, where those that see padding leave products out
+  /// instead of reading zeros from a copy.
+  std::vector<TapSegment> by_terms, lines_by_terms;
   std::int64_t position_block = 1, position_blocks = 1;  ///< of a phase
   std::int64_t line_block = 1, line_blocks = 1;          ///< lines of a phase
   std::int64_t batch_block = 1, batch_blocks = 1;
@@ -109,14 +115,17 @@ class PaddedWork {
     gemm.b_row = c.filter.batch;
     gemm.c_row = a_.rows.step * c.result.spatial.back();
     for (const RowPhase& phase : a_.rows.phases) {
-      const std::int64_t of_line = a_.joins_taps ? 1 : phase.taps.count;
-      list_lots(
-          lines.taps, top, count, of_line,
-          [&](std::int64_t b, std::int64_t y) {
-            return typename BatchGemm<T>::Lot{b * image + y * a_.lines.advance * line,
-                                              b * c.result.batch + y * line_step};
-          },
-          images);
+      gemm.m = std::min(a_.position_block, phase.count - first_position);
+      const auto place = [&](std::int64_t b, std::int64_t y) {
+        return typename BatchGemm<T>::Lot{b * image + y * a_.lines.advance * line,
+                                          b * c.result.batch + y * line_step};
+      };
+      if (a_.by_terms.empty()) {
+        list_lots(lines.taps, top, count, a_.joins_taps ? 1 : phase.taps.count, place, images);
+      } else {
+        list_parts({first, first + count}, {first_position, first_position + gemm.m}, place, images,
+                   gemm);
+      }
       gemm.lots = lots_.data();
       gemm.lot_count = std::int64_t(lots_.size());
       terms_.clear();
@@ -129,7 +138,6 @@ class PaddedWork {
       }
       gemm.terms = terms_.data();
       gemm.count = std::int64_t(terms_.size());
-      gemm.m = std::min(a_.position_block, phase.count - first_position);
       gemm.c = out + (phase.begin + first_position * a_.rows.step) * c.result.spatial.back();
       if (gemm.m > 0) batch_gemm(gemm);
     }
@@ -157,6 +165,26 @@ class PaddedWork {
     return (w.reversal ? w.size - 1 - tap : tap) * a_.c.filter.spatial[dim];
   }
 
+  struct Range {
+    std::int64_t begin, end;
+  };
+  /// Flags for all terms that are made of lines and taps of a row: whether a lot has them.
+  const char* flags_of(const Range& lines, std::int64_t all_lines, const Range& taps,
+                       std::int64_t all_taps) {
+    const bool all =
+        lines.begin == 0 && lines.end == all_lines && taps.begin == 0 && taps.end == all_taps;
+    if (all) return nullptr;
+    std::vector<char>& flags = flags_.emplace_back();
+    for (std::size_t p = 0; p < planes_.size(); ++p) {
+      for (std::int64_t l = 0; l < all_lines; ++l) {
+        for (std::int64_t t = 0; t < all_taps; ++t) {
+          flags.push_back(l >= lines.begin && l < lines.end && t >= taps.begin && t < taps.end);
+        }
+      }
+    }
+    return flags.data();
+  }
+
   /// A lot for each line of each image. Lines whose window reaches beyond the input have the terms
   /// of the taps alone that see it: they come behind those that have all terms.
   template <class Place>
@@ -164,6 +192,7 @@ class PaddedWork {
                  const Place& place, std::int64_t images) {
     const std::int64_t in = a_.c.in[a_.c.window.size() - 2];
     lots_.clear();
+    flags_.clear();
     for (const bool inside : {true, false}) {
       for (std::int64_t y = 0; y < count; ++y) {
         const std::int64_t first = top + y * a_.lines.advance;
@@ -173,11 +202,51 @@ class PaddedWork {
           while (end > begin && first + (end - 1) * taps.advance >= in) --end;
         }
         if ((begin == 0 && end == taps.count) != inside) continue;
+        const char* const flags = flags_of({begin, end}, taps.count, {0, of_line}, of_line);
         for (std::int64_t b = 0; b < images; ++b) {
           lots_.push_back(place(b, y));
-          if (inside) continue;
-          lots_.back().begin = begin * of_line;
-          lots_.back().end = end * of_line;
+          lots_.back().terms = flags;
+        }
+      }
+    }
+  }
+
+  /// Lots of positions of each line that see the same taps, those that see all of them first.
+  template <class Place>
+  void list_parts(const Range& lines, const Range& positions, const Place& place,
+                  std::int64_t images, const BatchGemm<T>& gemm) {
+    const std::size_t rank = a_.c.window.size();
+    const std::int64_t of_lines = a_.c.window[rank - 2].size, of_row = a_.c.window.back().size;
+    lots_.clear();
+    flags_.clear();
+    for (const bool inside : {true, false}) {
+      for (const TapSegment& l : a_.lines_by_terms) {
+        for (const TapSegment& s : a_.by_terms) {
+          if ((l.taps.count == of_lines && s.taps.count == of_row) != inside) continue;
+          const std::int64_t first = std::max(lines.begin, l.begin);
+          const std::int64_t end = std::min(lines.end, l.begin + l.count);
+          const std::int64_t x = std::max(positions.begin, s.begin);
+          const std::int64_t m = std::min(positions.end, s.begin + s.count) - x;
+          if (first >= end || m <= 0) continue;
+          const Range of_l{l.taps.begin, l.taps.begin + l.taps.count};
+          const Range of_s{s.taps.begin, s.taps.begin + s.taps.count};
+          typename BatchGemm<T>::Lot lot;
+          lot.m = m;
+          if (a_.joins_taps) {
+            lot.terms = flags_of(of_l, of_lines, {0, 1}, 1);
+            lot.first = of_s.begin * a_.c.per_group;
+            if (of_s.end < of_row) lot.last = of_s.end * a_.c.per_group;
+          } else {
+            lot.terms = flags_of(of_l, of_lines, of_s, of_row);
+          }
+          for (std::int64_t y = first; y < end; ++y) {
+            for (std::int64_t b = 0; b < images; ++b) {
+              const auto at = place(b, y - lines.begin);
+              lot.a = at.a + (x - positions.begin) * gemm.a_row;
+              lot.c = at.c + (x - positions.begin) * gemm.c_row;
+              lots_.push_back(lot);
+            }
+          }
         }
       }
     }
@@ -251,6 +320,7 @@ class PaddedWork {
   std::vector<TapRun> taps_;
   std::vector<Plane> planes_;
   std::vector<typename BatchGemm<T>::Lot> lots_;
+  std::deque<std::vector<char>> flags_;  ///< of lots
   std::vector<typename BatchGemm<T>::Term> terms_;
 };
 
@@ -284,6 +354,23 @@ bool joins_taps(const ConvolutionProblem& c) {
          c.filter.spatial.back() == c.per_group * c.filter.batch;
 }
 
+/// Whether parts of lines that see the same taps take no longer than whole lines of a copy: those
+/// of few rows leave tiles partly empty. Counted in products of a row.
+bool leaves_out_terms(const ConvolutionProblem& c, std::int64_t images,
+                      const std::vector<TapSegment>& lines,
+                      const std::vector<TapSegment>& positions) {
+  constexpr std::int64_t kLowTile = 3;
+  const std::int64_t all_taps = c.window.back().size;
+  std::int64_t parts = 0, whole = 0;
+  for (const TapSegment& l : lines) {
+    for (const TapSegment& s : positions) {
+      parts += std::max(l.count * s.count * images, kLowTile) * l.taps.count * s.taps.count;
+      whole += l.count * s.count * images * l.taps.count * all_taps;
+    }
+  }
+  return parts <= whole;
+}
+
 /// Blocks of units, so that what each copies is in a cache. Nothing if that is too much.
 std::optional<PaddedAttrs> padded_attrs(ConvolutionProblem c, DType type) {
   for (const ir::WindowDim& w : c.window) {
@@ -306,6 +393,22 @@ std::optional<PaddedAttrs> padded_attrs(ConvolutionProblem c, DType type) {
   for (std::size_t d = 0; d + 2 < rank; ++d) planes *= std::min(c.window[d].size, c.in[d]);
   a.copies = !(stays_inside(a.rows, c.in.back()) && stays_inside(a.lines, c.in[rank - 2]) &&
                (a.joins_taps ? stands_in_rows(c) : c.input.feature == 1 || c.per_group == 1));
+  const ir::WindowDim &of_rows = c.window.back(), &of_lines = c.window[rank - 2];
+  // Features of a group lie far apart: those of all positions would meet in few places of the first
+  // cache.
+  if (a.copies && c.input.feature == 1 && stands_in_rows(c) && of_rows.lhs_dilation == 1 &&
+      of_lines.lhs_dilation == 1 && (a.joins_taps || c.per_group >= kLeastDepth)) {
+    auto by_terms = segments_of(of_rows, c.in.back(), c.out.back());
+    auto lines_by_terms = segments_of(of_lines, c.in[rank - 2], lines);
+    const std::int64_t in_unit = kUnitRows / std::max<std::int64_t>(c.positions(), 1);
+    const std::int64_t images =
+        std::clamp<std::int64_t>(in_unit, 1, std::max<std::int64_t>(c.batch, 1));
+    if (leaves_out_terms(c, images, lines_by_terms, by_terms)) {
+      a.by_terms = std::move(by_terms);
+      a.lines_by_terms = std::move(lines_by_terms);
+      a.copies = false;
+    }
+  }
   const std::int64_t in_phase = a.lines.phases.front().count;
   // Lines that the taps of one see besides it.
   std::int64_t reach = 0;

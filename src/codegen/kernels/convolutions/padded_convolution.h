@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions whose rows of positions are rows of matrix products: lines of several images at
-// once, so that a strip of the filter is read for many rows, from a copy that has zeros around it,
-// so that all of them see all taps.
+// once, so that a strip of the filter is read for many rows. Either parts of lines that see the
+// same taps have these alone, or there is a copy with zeros around it, so that all see all taps.
 #pragma once
 
 #include "src/codegen/kernels/convolutions/convolution_problem.h"

@@ -29,11 +29,16 @@ struct BatchGemm {
   T* c = nullptr;
   std::int64_t c_row = 0;
   bool accumulate = false;
-  /// The same for several lots of m rows, which begin so far behind those of the terms and of c,
-  /// and have terms [begin, end) alone.
+  /// The same for several lots of rows, which begin so far behind those of the terms and of c.
   struct Lot {
     std::int64_t a = 0, c = 0;
-    std::int64_t begin = 0, end = INT64_MAX;
+    std::int64_t m = 0;           ///< rows, if not as many as the job says
+    const char* terms = nullptr;  ///< one for each of the job's: whether it is added; null: all are
+    std::int64_t first = 0, last = INT64_MAX;  ///< of each term's products: [first, last)
+
+    bool sums_up_the_same(const Lot& other) const {
+      return terms == other.terms && first == other.first && last == other.last;
+    }
   };
   const Lot* lots = nullptr;
   std::int64_t lot_count = 1;  ///< one at no distance if there are no lots
