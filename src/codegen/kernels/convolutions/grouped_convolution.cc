@@ -23,15 +23,17 @@ using runtime::KernelCall;
 constexpr std::int64_t kUnitVectors = 4, kUnitLines = 16;
 /// Sums that are added to while one product is on its way.
 constexpr std::int64_t kSums = 8;
-/// Positions of the largest block.
+/// Positions of a line of the largest block.
 constexpr int kMostPositions = 12;
+/// Images of a unit have so many positions.
+constexpr std::int64_t kUnitPositions = 512;
 
 /// What one position of the result sums up: the features of an element of the input.
 struct Term {
   std::int64_t input, filter;  ///< where, from the position's and the packed filter's first
 };
 
-/// Positions with the same terms, in a row of any direction, for some vectors of features.
+/// Positions with the same terms, in rows of any direction, for some vectors of features.
 template <class T>
 struct Run {
   const T* input;
@@ -39,7 +41,8 @@ struct Run {
   T* out;
   const Term* terms;
   std::int64_t term_count;
-  std::int64_t positions, input_step, out_step;       ///< from one position to the next
+  std::int64_t positions, input_step, out_step;       ///< of a row; from one to the next
+  std::int64_t rows, input_row, out_row;              ///< from one row to the next
   std::int64_t per_group;                             ///< features of the input
   std::int64_t group;                                 ///< of the result, at most a vector
   std::int64_t vectors, input_vector, filter_vector;  ///< from one vector to the next
@@ -58,57 +61,74 @@ struct Grouped {
   }
 
   /// Where positions of a block see the input: three by each register, and the distance of one.
-  template <int positions>
+  template <int positions, int rows>
   struct Places {
     static constexpr int kBases = (positions + 2) / 3;
-    const T* base[kBases];
+    const T* base[rows * kBases];
     std::int64_t step;
-    TESSERA_INLINE Places(const T* first, std::int64_t to_next) : step(to_next) {
-#pragma GCC unroll 4
-      for (int b = 0; b < kBases; ++b) {
-        base[b] = first + 3 * b * to_next;
+    TESSERA_INLINE Places(const T* first, std::int64_t to_next, std::int64_t to_row)
+        : step(to_next) {
+#pragma GCC unroll 8
+      for (int b = 0; b < rows * kBases; ++b) {
+        base[b] = first + b / kBases * to_row + 3 * (b % kBases) * to_next;
         __asm__("" : "+r"(base[b]));
       }
     }
-    TESSERA_INLINE const T* at(int p) const { return base[p / 3] + p % 3 * step; }
+    TESSERA_INLINE const T* at(int p) const {
+      return base[p / positions * kBases + p % positions / 3] + p % positions % 3 * step;
+    }
     TESSERA_INLINE void advance() {
-#pragma GCC unroll 4
-      for (int b = 0; b < kBases; ++b) ++base[b];
+#pragma GCC unroll 8
+      for (int b = 0; b < rows * kBases; ++b) ++base[b];
+    }
+    TESSERA_INLINE void ask() const {
+#pragma GCC unroll 32
+      for (int p = 0; p < rows * positions; ++p) __builtin_prefetch(at(p));
     }
   };
 
   /// Of groups that are shorter than a vector: features from i on.
-  template <int group, int i, int positions>
-  static TESSERA_INLINE void add_features(const Places<positions>& in, const T* filter, V* sum) {
+  template <int group, int i, int positions, int rows>
+  static TESSERA_INLINE void add_features(const Places<positions, rows>& in, const T* filter,
+                                          V* sum) {
     if constexpr (i < group) {
       const V w = Simd::load(filter + i * kLanes);
-#pragma GCC unroll 16
-      for (int p = 0; p < positions; ++p) {
+#pragma GCC unroll 32
+      for (int p = 0; p < rows * positions; ++p) {
         sum[p] += feature<group, i>(Simd::load(in.at(p)), typename Simd::Lanes()) * w;
       }
-      add_features<group, i + 1, positions>(in, filter, sum);
+      add_features<group, i + 1, positions, rows>(in, filter, sum);
     }
   }
 
-  /// Sums of some positions and vectors, side by side. `group`: its length, or 0 for a vector's.
-  template <int group, int positions, int vectors>
-  static TESSERA_INLINE void block(const Run<T>& run, std::int64_t first, std::int64_t vector) {
-    V sum[vectors][positions] = {};
-    const T* const input = run.input + first * run.input_step + vector * run.input_vector;
+  /// Sums of some positions of some rows, and vectors, side by side. `group`: its length, or 0 for
+  /// a vector's.
+  template <int group, int positions, int rows, int vectors>
+  static TESSERA_INLINE void block(const Run<T>& run, std::int64_t row, std::int64_t first,
+                                   std::int64_t vector) {
+    V sum[vectors][rows * positions] = {};
+    const std::int64_t step = run.input_step, to_row = run.input_row;
+    const T* const input = run.input + row * to_row + first * step + vector * run.input_vector;
     const T* const filter = run.filter + vector * run.filter_vector;
     for (std::int64_t t = 0; t < run.term_count; ++t) {
       const Term term = run.terms[t];
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
-        Places<positions> in(input + term.input + v * run.input_vector, run.input_step);
+        const T* const of_vector = input + v * run.input_vector;
+        if constexpr (group == 0) {
+          // Positions may lie so far apart that they meet in few places of the first cache.
+          const std::int64_t next = std::min(t + 1, run.term_count - 1);
+          Places<positions, rows>(of_vector + run.terms[next].input, step, to_row).ask();
+        }
+        Places<positions, rows> in(of_vector + term.input, step, to_row);
         const T* w = filter + term.filter + v * run.filter_vector;
         if constexpr (group > 0) {
-          add_features<group, 0, positions>(in, w, sum[v]);
+          add_features<group, 0, positions, rows>(in, w, sum[v]);
         } else {
           for (std::int64_t i = 0; i < run.per_group; ++i, w += kLanes) {
             const V factor = Simd::load(w);
-#pragma GCC unroll 16
-            for (int p = 0; p < positions; ++p) sum[v][p] += *in.at(p) * factor;
+#pragma GCC unroll 32
+            for (int p = 0; p < rows * positions; ++p) sum[v][p] += *in.at(p) * factor;
             in.advance();
           }
         }
@@ -116,32 +136,56 @@ struct Grouped {
     }
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-      T* out = run.out + first * run.out_step + (vector + v) * kLanes;
+      T* of_row = run.out + row * run.out_row + first * run.out_step + (vector + v) * kLanes;
+#pragma GCC unroll 2
+      for (int r = 0; r < rows; ++r, of_row += run.out_row) {
+        T* out = of_row;
 #pragma GCC unroll 16
-      for (int p = 0; p < positions; ++p, out += run.out_step) Simd::store(out, sum[v][p]);
-    }
-  }
-
-  /// All positions in blocks, the last of which has some of the one before. A few, by so many
-  /// vectors at a time that there are sums enough.
-  template <int group, int positions, int vectors>
-  static TESSERA_INLINE void blocks(const Run<T>& run) {
-    std::int64_t v = 0;
-    if constexpr (vectors > 1) {
-      for (; v + vectors <= run.vectors; v += vectors) {
-        for (std::int64_t p = 0;;) {
-          block<group, positions, vectors>(run, p, v);
-          if (p + positions >= run.positions) break;
-          p = std::min(p + positions, run.positions - positions);
+        for (int p = 0; p < positions; ++p, out += run.out_step) {
+          Simd::store(out, sum[v][r * positions + p]);
         }
       }
     }
-    for (; v < run.vectors; ++v) {
+  }
+
+  /// Rows [row, end) in blocks of so many, the last of which has some positions of the one before.
+  /// Returns the first row that is left.
+  template <int group, int positions, int rows, int vectors>
+  static TESSERA_INLINE std::int64_t row_blocks(const Run<T>& run, std::int64_t row,
+                                                std::int64_t end, std::int64_t vector) {
+    for (; row + rows <= end; row += rows) {
       for (std::int64_t p = 0;;) {
-        block<group, positions, 1>(run, p, v);
+        block<group, positions, rows, vectors>(run, row, p, vector);
         if (p + positions >= run.positions) break;
         p = std::min(p + positions, run.positions - positions);
       }
+    }
+    return row;
+  }
+
+  /// All positions. A few, by so many vectors at a time that there are sums enough.
+  template <int group, int positions, int vectors>
+  static TESSERA_INLINE void blocks(const Run<T>& run) {
+    // Two rows share what they read of the filter, if there are registers for their sums. What is
+    // shuffled takes more of them, and time in which the filter may be read.
+    constexpr int kRows = bytes == 64 && group == 0 && positions >= kSums ? 2 : 1;
+    // Filters of short groups are small, and vectors of the input are neighbours: row by row.
+    Run<T> part = run;
+    const std::int64_t rows = group == 0 ? run.rows : 1;
+    for (std::int64_t left = run.rows; left > 0; left -= rows) {
+      std::int64_t v = 0;
+      if constexpr (vectors > 1) {
+        for (; v + vectors <= run.vectors; v += vectors) {
+          row_blocks<group, positions, 1, vectors>(part, 0, rows, v);
+        }
+      }
+      for (; v < run.vectors; ++v) {
+        std::int64_t row = 0;
+        if constexpr (kRows > 1) row = row_blocks<group, positions, kRows, 1>(part, row, rows, v);
+        row_blocks<group, positions, 1, 1>(part, row, rows, v);
+      }
+      part.input += run.input_row;
+      part.out += run.out_row;
     }
   }
 
@@ -186,13 +230,13 @@ TESSERA_INLINE void run_positions(const Run<T>& run) {
 }
 TESSERA_VERSIONS(run_version, run_positions, Run<T>)
 
-/// Units are vectors of features, blocks of lines, positions of the dims before those, and the
-/// batch.
+/// Units are vectors of features, blocks of lines, positions of the dims before those, and images.
 struct Attrs {
   ConvolutionProblem c;  ///< of two dims or more
   std::vector<TapSegment> lines, positions;
   std::int64_t lanes = 1, vectors = 1, vector_blocks = 1;
   std::int64_t line_block = 1, line_blocks = 1;
+  std::int64_t batch_block = 1, batch_blocks = 1;
   std::int64_t taps = 1;
 };
 
@@ -221,17 +265,22 @@ class Work {
     run.filter_vector = a_.taps * c.per_group * a_.lanes;
     run.input = input_ + vector * run.input_vector;
     run.out = out_ + vector * a_.lanes + take_position(c, next, &taps_);
-    run.input += unit * c.input.batch;
-    run.out += unit * c.result.batch;
+    const std::int64_t batch = unit * a_.batch_block;
+    run.input += batch * c.input.batch;
+    run.out += batch * c.result.batch;
     const ScratchMemory memory(std::size_t(run.vectors * run.filter_vector) * sizeof(T));
     T* const packed = reinterpret_cast<T*>(memory.data());
     pack(filter_ + vector * a_.lanes, run.vectors, packed);
     run.filter = packed;
     const std::int64_t end = std::min(first + a_.line_block, c.out[outer]);
-    for (const TapSegment& lines : a_.lines) {
-      const std::int64_t begin = before(lines, first);
-      const std::int64_t count = before(lines, end) - begin;
-      if (count > 0) add_lines(run, lines, begin, count);
+    for (std::int64_t b = batch; b < std::min(batch + a_.batch_block, c.batch); ++b) {
+      for (const TapSegment& lines : a_.lines) {
+        const std::int64_t begin = before(lines, first);
+        const std::int64_t count = before(lines, end) - begin;
+        if (count > 0) add_lines(run, lines, begin, count);
+      }
+      run.input += c.input.batch;
+      run.out += c.result.batch;
     }
   }
 
@@ -259,15 +308,15 @@ class Work {
       row.positions = s.count;
       row.input_step = s.advance * c.input.spatial.back();
       row.out_step = s.step * c.result.spatial.back();
-      std::int64_t rows = count, input_row = line, out_row = out_line;
+      row.rows = count;
+      row.input_row = line;
+      row.out_row = out_line;
       if (s.count < std::min(count, kSums)) {
-        std::swap(row.positions, rows);
-        std::swap(row.input_step, input_row);
-        std::swap(row.out_step, out_row);
+        std::swap(row.positions, row.rows);
+        std::swap(row.input_step, row.input_row);
+        std::swap(row.out_step, row.out_row);
       }
-      for (std::int64_t n = 0; n < rows; ++n, row.input += input_row, row.out += out_row) {
-        run_(row);
-      }
+      run_(row);
     }
   }
 
@@ -289,23 +338,27 @@ class Work {
     taps_.resize(outer);
   }
 
+  /// By taps and features, as vectors are neighbours there.
   void pack(const T* filter, std::int64_t vectors, T* to) const {
-    for (std::int64_t v = 0; v < vectors; ++v, filter += a_.lanes) pack_dim(filter, 0, &to);
+    pack_dim(filter, vectors, 0, &to);
   }
-  void pack_dim(const T* filter, std::size_t dim, T** to) const {
+  void pack_dim(const T* filter, std::int64_t vectors, std::size_t dim, T** to) const {
     const ConvolutionProblem& c = a_.c;
     if (dim < c.window.size()) {
       for (std::int64_t t = 0; t < c.window[dim].size; ++t) {
-        pack_dim(filter + t * c.filter.spatial[dim], dim + 1, to);
+        pack_dim(filter + t * c.filter.spatial[dim], vectors, dim + 1, to);
       }
       return;
     }
     for (std::int64_t i = 0; i < c.per_group; ++i, *to += a_.lanes) {
       // By 16 bytes, of which all vectors are.
       constexpr std::int64_t kStep = 16 / std::int64_t(sizeof(T));
-      const T* const from = filter + i * c.filter.batch;
-      for (std::int64_t k = 0; k < a_.lanes; k += kStep) {
-        std::memcpy(*to + k, from + k, kStep * sizeof(T));
+      const T* from = filter + i * c.filter.batch;
+      T* of_vector = *to;
+      for (std::int64_t v = 0; v < vectors; ++v, of_vector += a_.taps * c.per_group * a_.lanes) {
+        for (std::int64_t k = 0; k < a_.lanes; k += kStep, from += kStep) {
+          std::memcpy(of_vector + k, from, kStep * sizeof(T));
+        }
       }
     }
   }
@@ -357,8 +410,11 @@ KernelDescriptor grouped_convolution_kernel(ConvolutionProblem c, DType type) {
   a.vector_blocks = equal_blocks(c.groups * c.columns / a.lanes, &a.vectors);
   a.line_block = kUnitLines;
   a.line_blocks = equal_blocks(c.out[rank - 2], &a.line_block);
+  const std::int64_t in_unit = std::max<std::int64_t>(a.line_block * c.out.back(), 1);
+  a.batch_block = std::max<std::int64_t>(kUnitPositions / in_unit, 1);
+  a.batch_blocks = equal_blocks(c.batch, &a.batch_block);
   KernelDescriptor kernel;
-  kernel.units = a.vector_blocks * a.line_blocks * c.batch;
+  kernel.units = a.vector_blocks * a.line_blocks * a.batch_blocks;
   for (std::size_t d = 0; d + 2 < rank; ++d) kernel.units *= c.out[d];
   kernel.nanoseconds =
       prices::call::kConvolution +
