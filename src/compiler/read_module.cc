@@ -104,7 +104,8 @@ std::int64_t devices_named(const ir::Module& module) {
 }  // namespace
 
 std::unique_ptr<ir::Module> read_module(std::string_view text, const std::string& file,
-                                        std::optional<TextForm> form) {
+                                        std::optional<TextForm> form,
+                                        const text::Arguments* arguments) {
   const std::optional<TextForm> met = text_form(text);
   if (form && met && *form != *met) {
     throw ParseError("column 1: this is " + std::string(name(*met)) + " text, not " + name(*form),
@@ -116,10 +117,11 @@ std::unique_ptr<ir::Module> read_module(std::string_view text, const std::string
   if (*form == TextForm::hlo) {
     module = ir::parse_hlo(text, file);
   } else if (text::is_bytecode(text)) {
-    module = text::parse_bytecode(text, file);
+    module = text::parse_bytecode(text, file, arguments);
   } else {
-    module = text::parse_stablehlo(text, file);
+    module = text::parse_stablehlo(text, file, arguments);
   }
+  if (module == nullptr) return module;
   if (module->num_partitions == 1) module->num_partitions = devices_named(*module);
   return module;
 }

@@ -34,7 +34,7 @@ constexpr const char* kFloatTypes[] = {"tf32",       "f8E5M2",     "f8E4M3",    
                                        "f8E5M2FNUZ", "f8E4M3FNUZ", "f8E4M3B11FNUZ", "f8E3M4",
                                        "f4E2M1FN",   "f6E2M3FN",   "f6E3M2FN",      "f8E8M0FNU"};
 
-constexpr std::int64_t kOpenSize = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kOpenSizeCode = std::numeric_limits<std::int64_t>::min();
 
 }  // namespace
 
@@ -155,7 +155,7 @@ void EntryTexts::add_tensor(ByteReader& in, std::string_view encoding) {
   const std::size_t rank = in.count("dims");
   for (std::size_t i = 0; i < rank; ++i) {
     const std::int64_t size = in.signed_varint();
-    if (size == kOpenSize) {
+    if (size == kOpenSizeCode) {
       add("?");
     } else {
       add_integer(size);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "src/ir/module.h"
+#include "src/text/read/open_types.h"
 
 namespace tessera::text {
 
@@ -18,9 +19,10 @@ bool is_bytecode(std::string_view bytes);
 /// stablehlo and chlo, both with sdy and func. The result is what `parse_stablehlo` gives for the
 /// same module as text, but that values without a name in their locations have other names.
 /// ParseError names the byte, the operation, and the line of the user's program if it is known; the
-/// module is verified. `file`: for messages.
+/// module is verified. `arguments`: as for `parse_stablehlo`. `file`: for messages.
 std::unique_ptr<ir::Module> parse_bytecode(std::string_view bytes,
-                                           const std::string& file = "<bytecode>");
+                                           const std::string& file = "<bytecode>",
+                                           const Arguments* arguments = nullptr);
 
 struct WriteOptions;
 

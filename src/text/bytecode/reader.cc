@@ -11,14 +11,15 @@ namespace tessera::text {
 
 using ir::Instruction;
 
-std::unique_ptr<ir::Module> parse_bytecode(std::string_view bytes, const std::string& file) {
+std::unique_ptr<ir::Module> parse_bytecode(std::string_view bytes, const std::string& file,
+                                           const Arguments* arguments) {
   const BytecodeFile tables(bytes, file);
   const EntryTexts texts(tables);
   BytecodeLocations locations(tables);
   BytecodePlaces places(tables, texts, locations);
   BytecodeReader reader(tables, texts, locations, places);
   try {
-    return reader.run();
+    return reader.run(arguments);
   } catch (const ParseError& e) {
     // Bytes that are damaged, of an operation whose line is known.
     const Location line = places.location_at(texts.all().data());
@@ -172,11 +173,11 @@ void BytecodeReader::function(const Operation& op, const Tail& tail) {
   ByteReader begin = body;
   if (begin.varint() == 0) return;  // declared only
   f.body = body.position();
-  bodies_.emplace(&f, body);
+  bodies_.emplace(f.body, body);
 }
 
 void BytecodeReader::start_body(Function& f) {
-  bytes_ = bodies_.at(&f);
+  bytes_ = bodies_.at(f.body);
   values_.clear();
   std::vector<BlockArgument> arguments;
   std::vector<std::string_view> locations;
@@ -185,10 +186,21 @@ void BytecodeReader::start_body(Function& f) {
   for (std::size_t n = 0; n < arguments.size(); ++n) {
     f.arguments[n].location = locations[n];
     if (f.arguments[n].type == arguments[n].type) continue;
+    if (open_ && fits(*arguments[n].type, *f.arguments[n].type)) continue;
     in_.fail_at(arguments[n].at, "argument " + std::to_string(n) + " of @" + std::string(f.name) +
                                      " is " + mlir_type(*arguments[n].type) + " in its body and " +
                                      mlir_type(*f.arguments[n].type) + " in its type");
   }
+}
+
+void BytecodeReader::read_apart(Function& f) {
+  const RegionScope scope(*this);
+  std::vector<Value> values;
+  values.swap(values_);
+  const ByteReader bytes = bytes_;
+  Reader::read_apart(f);
+  bytes_ = bytes;
+  values.swap(values_);
 }
 
 bool BytecodeReader::begin_region(std::vector<BlockArgument>* arguments,

@@ -54,6 +54,7 @@ class BytecodeReader final : public Reader {
               std::size_t count, Origin origin) override;
   Symbol* symbol_at(const char* at, std::int64_t* number) override;
   std::string value_name(const char* at) override;
+  void read_apart(Function& f) override;
   Literal resource_literal(const Shape& type) override;
 
   // reader.cc
@@ -101,8 +102,8 @@ class BytecodeReader final : public Reader {
   ByteReader bytes_;
   std::vector<Value> values_;
   std::size_t next_value_ = 0, values_end_ = 0;
-  std::uint64_t operations_left_ = 0;  ///< of the block that was begun
-  std::unordered_map<const Function*, ByteReader> bodies_;
+  std::uint64_t operations_left_ = 0;                   ///< of the block that was begun
+  std::unordered_map<const char*, ByteReader> bodies_;  ///< by Function::body
 };
 
 }  // namespace tessera::text

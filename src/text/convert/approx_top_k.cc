@@ -31,9 +31,13 @@ std::optional<bool> prefers_larger(const ir::Computation& comparator) {
 }  // namespace
 
 // The best of values and what comes with them, their places: a top-k, exact as it is allowed to be.
-void Conversions::approx_top_k(Operation& op, const std::vector<ir::Computation*>& called) {
+void Conversions::approx_top_k(Operation& op) {
   const std::size_t count = op.results.size();
-  need_operands(op, 2 * count, 2 * count);
+  // How many are taken may be an operand; the results say it, too.
+  const bool counted = call_target(op) != "ApproxTopK";
+  need_operands(op, 2 * count + counted, 2 * count + counted);
+  op.operands.resize(2 * count);
+  const std::vector<ir::Computation*> called = called_functions(op);
   if (called.size() != 1) fail(op, "needs one called computation, that compares");
   const Attribute* config = op.find("mhlo.backend_config");
   if (config == nullptr) config = &need(op, "backend_config");
@@ -46,7 +50,15 @@ void Conversions::approx_top_k(Operation& op, const std::vector<ir::Computation*
                                          op.operands.begin() + std::ptrdiff_t(count));
   std::vector<Shape> shapes;
   for (std::size_t n = 0; n < count; ++n) {
-    const Shape &from = values[n]->shape, &to = *op.results[n];
+    const Shape& from = values[n]->shape;
+    if (const Shape& type = *op.results[n]; is_open(type) && type.rank() == from.rank()) {
+      Dims sizes = from.dims;
+      if (dim >= 0 && dim < type.rank() && type.dim(dim) != kOpenSize) {
+        sizes[std::size_t(dim)] = type.dim(dim);
+      }
+      close_result(op, n, Shape(type.dtype, sizes));
+    }
+    const Shape& to = *op.results[n];
     Dims want = from.dims;
     if (dim >= 0 && dim < from.rank() && to.rank() == from.rank()) {
       want[std::size_t(dim)] = std::min(from.dim(dim), to.dim(dim));

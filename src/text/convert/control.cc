@@ -68,20 +68,30 @@ Instruction* Conversions::call_function(Operation& op, std::string_view symbol) 
   if (it == by_name_.end()) {
     in_.fail_at(symbol.data(), "there is no function @" + std::string(name));
   }
-  const Function& f = *it->second;
+  Function& f = *it->second;
   if (f.body == nullptr) {
     in_.fail_at(symbol.data(), "function @" + std::string(name) + " has no body");
   }
-  bool fits = f.arguments.size() == op.operands.size() && f.results.size() == op.results.size();
-  for (std::size_t n = 0; fits && n < f.arguments.size(); ++n) {
-    fits = *f.arguments[n].type == op.operands[n]->shape &&
-           same_meaning(types_.quantized(f.arguments[n].type), quantized(op.operands[n]));
+  bool fit = f.arguments.size() == op.operands.size() && f.results.size() == op.results.size();
+  for (std::size_t n = 0; fit && n < f.arguments.size(); ++n) {
+    fit = fits(*f.arguments[n].type, op.operands[n]->shape) &&
+          same_meaning(types_.quantized(f.arguments[n].type), quantized(op.operands[n]));
   }
-  for (std::size_t n = 0; fits && n < f.results.size(); ++n) {
-    fits = *f.results[n].type == *op.results[n] &&
-           same_meaning(types_.quantized(f.results[n].type), types_.quantized(op.results[n]));
+  const Function* called = nullptr;
+  if (fit) {
+    called = &function_for(op, f, &op.operands);
+    for (std::size_t n = 0; n < f.results.size(); ++n) {
+      // What one of them leaves open, the other may say.
+      if (fits(*op.results[n], *called->results[n].type)) {
+        close_result(op, n, *called->results[n].type);
+      }
+    }
   }
-  if (!fits) {
+  for (std::size_t n = 0; fit && n < f.results.size(); ++n) {
+    fit = *called->results[n].type == *op.results[n] &&
+          same_meaning(types_.quantized(f.results[n].type), types_.quantized(op.results[n]));
+  }
+  if (!fit) {
     std::string text = "(";
     for (const auto& a : f.arguments) {
       text += (text.size() > 1 ? ", " : "") + type_text(*a.type, types_.quantized(a.type));
@@ -93,7 +103,7 @@ Instruction* Conversions::call_function(Operation& op, std::string_view symbol) 
     }
     fail(op, "doesn't fit function @" + std::string(name) + ", which is " + text + results + ")");
   }
-  return set_results(op, Opcode::call, op.operands, {}, {f.computation});
+  return set_results(op, Opcode::call, op.operands, {}, {called->computation});
 }
 
 void Conversions::call(Operation& op) {

@@ -46,6 +46,7 @@ bool Conversions::wrapped_operation(Operation& op, std::string_view target,
   op.attributes = dictionary(attributes, "before the attributes");
   op.info = info;
   op.name = info->name;
+  if (open_) close_before_conversion(op);
   (this->*info->convert)(op);
   return true;
 }
@@ -156,7 +157,7 @@ std::vector<ir::Computation*> Conversions::called_functions(const Operation& op)
       if (it == by_name_.end()) {
         in_.fail_at(name.data(), "there is no function @" + std::string(name));
       }
-      called.push_back(it->second->computation);
+      called.push_back(function_for(op, *it->second, nullptr).computation);
     });
   });
   return called;
@@ -168,6 +169,13 @@ void Conversions::custom_call(Operation& op) {
   if (const Attribute* inner = op.find("mhlo.attributes")) {
     if (wrapped_operation(op, a.target, *inner)) return;
   }
+  if (dynamic_call(op, a.target)) return;
+  if (a.target == "Sharding" || a.target == "annotate_device_placement") close_as_operands(op);
+  if (a.target == "ApproxTopK" || a.target == "stablehlo.dynamic_approx_top_k") {
+    std::vector<Dims> none;
+    leave_out_shape_operands(op, &none);
+    return approx_top_k(op);
+  }
   a.has_side_effect = flag(op, "has_side_effect", false);
   std::int64_t version = integer_or(op, "api_version", 1);
   std::string config = call_config(op, &version);
@@ -175,7 +183,8 @@ void Conversions::custom_call(Operation& op) {
     fail(op, "has api_version " + std::to_string(version) + "; valid: 0 to 4");
   }
   a.api_version = kApiVersions[version];
-  const std::vector<Dims> in_layouts = call_layouts(op, "operand_layouts", op.operands.size());
+  std::vector<Dims> in_layouts = call_layouts(op, "operand_layouts", op.operands.size());
+  leave_out_shape_operands(op, &in_layouts);
   // Those of a tuple are its elements'.
   std::vector<Shape> shapes;
   const bool tuple = op.results.size() == 1 && op.results[0]->is_tuple;
@@ -190,7 +199,6 @@ void Conversions::custom_call(Operation& op) {
     if (text != "{}") a.other.emplace_back("output_to_operand_aliasing", std::move(text));
   }
   std::vector<ir::Computation*> called = called_functions(op);
-  if (a.target == "ApproxTopK") return approx_top_k(op, called);
 
   for (std::size_t n = 0; n < out_layouts.size(); ++n) {
     shapes[n] = with_layout(op, std::move(shapes[n]), out_layouts[n]);

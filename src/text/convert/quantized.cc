@@ -98,7 +98,7 @@ bool Conversions::same_meaning(const Quantized* a, const Quantized* b) {
 std::string Conversions::type_text(const Shape& shape, const Quantized* q) {
   if (q == nullptr) return mlir_type(shape);
   std::string out = "tensor<";
-  for (std::int64_t d : shape.dims) out += std::to_string(d) + "x";
+  for (std::int64_t d : shape.dims) out += size_text(d) + "x";
   return out + q->to_string() + ">";
 }
 

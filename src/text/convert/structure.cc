@@ -6,7 +6,6 @@
 
 #include "src/base/contains.h"
 #include "src/text/read/conversions.h"
-#include "src/text/read/known_integers.h"
 
 namespace tessera::text {
 
@@ -86,13 +85,28 @@ void Conversions::slice(Operation& op) {
   set(op, Opcode::slice, op.operands, std::move(a));
 }
 
+namespace {
+
+// A slice that leads out of the array is taken beside its end, as that of dynamic_slice.
+void move_inside(const Shape& x, Dims* starts, Dims* limits) {
+  for (std::size_t d = 0; d < x.dims.size() && d < starts->size() && d < limits->size(); ++d) {
+    const std::int64_t size = (*limits)[d] - (*starts)[d];
+    if (size < 0 || size > x.dims[d]) continue;  // shape inference refuses it
+    (*starts)[d] = std::clamp<std::int64_t>((*starts)[d], 0, x.dims[d] - size);
+    (*limits)[d] = (*starts)[d] + size;
+  }
+}
+
+}  // namespace
+
 void Conversions::real_dynamic_slice(Operation& op) {
   need_operands(op, 4, 4);
   need_results(op, 1);
   Dims strides = constant_integers(op, 3);
-  std::optional<Dims> starts = known_integers(*op.operands[1]);
+  std::optional<Dims> starts = known_.of(*op.operands[1]);
   if (starts) {
-    if (std::optional<Dims> limits = known_integers(*op.operands[2])) {
+    if (std::optional<Dims> limits = known_.of(*op.operands[2])) {
+      move_inside(op.operands[0]->shape, &*starts, &*limits);
       ir::SliceAttrs a{*std::move(starts), *std::move(limits), std::move(strides)};
       set(op, Opcode::slice, {op.operands[0]}, std::move(a));
       return;
@@ -206,7 +220,7 @@ void Conversions::gather(Operation& op) {
   a.start_indices_batching_dims = integers_or(numbers, "start_indices_batching_dims", {});
   a.index_vector_dim = integer_or(numbers, "index_vector_dim", 0);
   if (op.operands.size() == 3) {
-    const std::optional<Dims> sizes = known_integers(*op.operands[2]);
+    const std::optional<Dims> sizes = known_.of(*op.operands[2]);
     a.slice_sizes = sizes ? *sizes : slice_sizes_of_result(op, a);
   } else {
     a.slice_sizes = integers(op, "slice_sizes");

@@ -7,7 +7,6 @@
 #include "src/ir/analysis/memory_kinds.h"
 #include "src/ir/hlo/sdy_attributes.h"
 #include "src/ir/shapes/shape_inference.h"
-#include "src/text/read/known_integers.h"
 #include "src/text/read/reader.h"
 
 namespace tessera::text {
@@ -26,6 +25,7 @@ void InstructionBuilder::not_supported(const Operation& op, const std::string& m
 Instruction* InstructionBuilder::add(const Operation& op, Opcode opcode, Shape shape,
                                      std::vector<Instruction*> operands, ir::Attributes attributes,
                                      std::vector<ir::Computation*> called) {
+  if (open_ && is_open(shape)) fail_open(op, shape, "they don't follow from the arguments' sizes");
   auto owned = std::make_unique<Instruction>();
   Instruction* i = owned.get();
   i->opcode = opcode;
@@ -52,8 +52,16 @@ Instruction* InstructionBuilder::add(const Operation& op, Opcode opcode, Shape s
 }
 
 void InstructionBuilder::check_shape(const Operation& op, const Instruction& i) {
+  (void)inferred(op, i.opcode, i.operands(), i.attrs, i.called(), &i.shape);
+}
+
+Shape InstructionBuilder::inferred(const Operation& op, Opcode opcode,
+                                   const std::vector<Instruction*>& operands,
+                                   const ir::Attributes& attributes,
+                                   const std::vector<ir::Computation*>& called,
+                                   const Shape* declared) {
   try {
-    ir::infer_shape(i.opcode, i.operands(), i.attrs, i.called(), &i.shape, {}, module_->grid());
+    return ir::infer_shape(opcode, operands, attributes, called, declared, {}, module_->grid());
   } catch (const NotImplementedError& e) {
     in_.not_supported_at(op.at, std::string(op.name) + ": " + e.message());
   } catch (const InternalError&) {
@@ -66,6 +74,7 @@ void InstructionBuilder::check_shape(const Operation& op, const Instruction& i) 
 void InstructionBuilder::set(Operation& op, Opcode opcode, std::vector<Instruction*> operands,
                              ir::Attributes attributes, std::vector<ir::Computation*> called) {
   need_results(op, 1);
+  if (open_) close_results(op, opcode, operands, attributes, called);
   op.values.push_back(add(op, opcode, *op.results[0], std::move(operands), std::move(attributes),
                           std::move(called)));
 }
@@ -78,6 +87,7 @@ Instruction* InstructionBuilder::set_results(Operation& op, Opcode opcode,
     set(op, opcode, std::move(operands), std::move(attributes), std::move(called));
     return op.values.back();
   }
+  if (open_) close_results(op, opcode, operands, attributes, called);
   std::vector<Shape> shapes;
   for (const Shape* s : op.results) shapes.push_back(*s);
   Instruction* tuple = add(op, opcode, Shape::tuple(std::move(shapes)), std::move(operands),
@@ -145,7 +155,7 @@ Instruction* InstructionBuilder::broadcast_to(const Operation& op, Instruction* 
 }
 
 Dims InstructionBuilder::constant_integers(const Operation& op, std::size_t operand) {
-  if (std::optional<Dims> known = known_integers(*op.operands[operand])) return *std::move(known);
+  if (std::optional<Dims> known = known_.of(*op.operands[operand])) return *std::move(known);
   not_supported(op, "needs a constant as operand " + std::to_string(operand) +
                         "; values that are known only at run time are not supported");
 }

@@ -138,7 +138,7 @@ class Conversions : public InstructionBuilder {
                                             std::string_view key);
 
   // convert/approx_top_k.cc
-  void approx_top_k(Operation& op, const std::vector<ir::Computation*>& called);
+  void approx_top_k(Operation& op);
 
   // convert/chlo.cc
   void chlo_unary(Operation& op);
@@ -163,6 +163,10 @@ class Conversions : public InstructionBuilder {
 
   // what is known of the text around
   virtual void check_data_flow_edge(const Operation& op) = 0;
+  /// A function as it is called here: where sizes are open, as it is for these operands (if null,
+  /// as it is declared).
+  virtual Function& function_for(const Operation& op, Function& f,
+                                 const std::vector<ir::Instruction*>* operands) = 0;
 
   // convert/einsum.cc
   EinsumLabels einsum_labels(const Operation& op);
@@ -215,6 +219,28 @@ class Conversions : public InstructionBuilder {
   // convert/compute.cc
   /// Of a dot; empty if it has none.
   std::optional<Operation> dot_algorithm(const Operation& op);
+
+  // convert/open_results.cc
+  /// Closes the results that a conversion looks at, or that shape inference has to be told.
+  void close_before_conversion(Operation& op);
+  void close_as_operands(Operation& op);
+  void close_as_second(Operation& op);
+  void close_by_shape(Operation& op);
+  void close_broadcast(Operation& op);
+  void close_chlo_broadcast(Operation& op);
+  void close_bitcast(Operation& op);
+  void close_slice(Operation& op);
+  void close_gather(Operation& op);
+  void close_index_select(Operation& op);
+
+  // convert/dynamic_calls.cc
+  /// False if the target is none of these.
+  bool dynamic_call(Operation& op, std::string_view target);
+  void shape_assertion(Operation& op);
+  void dynamic_reduce_window(Operation& op);
+  void close_by_shape_operands(Operation& op);
+  Dims shape_operands(const Operation& op);
+  void leave_out_shape_operands(Operation& op, std::vector<Dims>* layouts);
 
   // convert/elementwise.cc
   Literal constant_value(std::string_view text, const Shape** type);

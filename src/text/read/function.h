@@ -2,6 +2,7 @@
 // Functions and regions while they are read.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -26,6 +27,15 @@ struct Function {
   const char* body = nullptr;  ///< behind its opening brace; null: declared only
   bool generic = false;        ///< the arguments' names stand in the body
   bool is_public = true;
+  /// Of a function for certain operands: those that are known integers.
+  std::vector<std::optional<Dims>> known;
+};
+
+/// A function that was read for operands of certain sizes.
+struct ClosedFunction {
+  Function* function = nullptr;
+  bool reading = true;
+  bool uses_known = true;  ///< whether other integers may give another function
 };
 
 /// Values from outside that the regions of one operation use, in the order of their first use.

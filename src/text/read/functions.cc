@@ -163,7 +163,7 @@ bool compares_scalars(const Function& f) {
 
 }  // namespace
 
-void Reader::finish_functions() {
+Function& Reader::entry_function() {
   Function* main = nullptr;
   if (auto it = by_name_.find("main"); it != by_name_.end()) main = it->second;
   for (Function& f : functions_) {
@@ -183,6 +183,10 @@ void Reader::finish_functions() {
                 "expected a function @main or one public function; there are " + names);
   }
   if (main->body == nullptr) in_.fail_at(main->at, "the entry function has no body");
+  return *main;
+}
+
+void Reader::read_functions() {
   for (Function& f : functions_) {
     f.computation = module_->add_computation(std::string(f.name));
   }
@@ -192,9 +196,6 @@ void Reader::finish_functions() {
       if (f.body != nullptr && compares_scalars(f) == comparators) read_body(f);
     }
   }
-  module_->set_entry(main->computation);
-  entry_arguments(*main);
-  entry_layouts(*main);
 }
 
 void Reader::start_body(Function& f) {
@@ -223,6 +224,7 @@ void Reader::read_body(Function& f) {
   for (std::size_t n = 0; n < f.arguments.size(); ++n) add_parameter(f, n);
   operations(top);
   check_returned(f, top.returned);
+  if (open_) close_returned(f, top.returned);
   set_root(f, top.returned);
   frames_.clear();
 }
@@ -247,6 +249,7 @@ void Reader::add_parameter(const Function& f, std::size_t n) {
     }
   }
   note_quantized(p, types_.quantized(a.type));
+  if (n < f.known.size() && f.known[n]) known_.note(*p, *f.known[n], true);
   define(a.name, f.at, &p, 1, Origin::function_argument);
 }
 
@@ -259,7 +262,7 @@ void Reader::check_returned(const Function& f, const std::vector<ir::Instruction
   for (std::size_t n = 0; n < returned.size(); ++n) {
     const Quantized* is = quantized(returned[n]);
     const Quantized* declared = types_.quantized(f.results[n].type);
-    if (!(returned[n]->shape == *f.results[n].type) || !same_meaning(is, declared)) {
+    if (!fits(*f.results[n].type, returned[n]->shape) || !same_meaning(is, declared)) {
       in_.fail_at(f.at, "result " + std::to_string(n) + " of @" + std::string(f.name) + " is " +
                             type_text(returned[n]->shape, is) + " and declared as " +
                             type_text(*f.results[n].type, declared));

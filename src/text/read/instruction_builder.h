@@ -15,6 +15,7 @@
 #include "src/ir/module.h"
 #include "src/text/read/cursor.h"
 #include "src/text/read/function.h"
+#include "src/text/read/known_integers.h"
 #include "src/text/read/operation.h"
 #include "src/text/read/types.h"
 
@@ -105,6 +106,10 @@ class InstructionBuilder {
   ir::Instruction* add(const Operation& op, ir::Opcode opcode, Shape shape,
                        std::vector<ir::Instruction*> operands, ir::Attributes attributes = {},
                        std::vector<ir::Computation*> called = {});
+  /// What operands and attributes give; ParseError where that is nothing, or isn't as declared.
+  Shape inferred(const Operation& op, ir::Opcode opcode,
+                 const std::vector<ir::Instruction*>& operands, const ir::Attributes& attributes,
+                 const std::vector<ir::Computation*>& called, const Shape* declared);
   /// ParseError where the shape isn't what operands and attributes give.
   void check_shape(const Operation& op, const ir::Instruction& i);
   /// The one result with the type that the text gives.
@@ -123,6 +128,16 @@ class InstructionBuilder {
                                 const Dims& dims);
   /// The value of an operand that must be a constant.
   Dims constant_integers(const Operation& op, std::size_t operand);
+
+  // convert/open_results.cc: results whose types leave sizes open
+  /// Gives an open result the sizes that operands and attributes say it has.
+  void close_result(Operation& op, std::size_t n, const Shape& actual);
+  /// All of them, by shape inference.
+  void close_results(Operation& op, ir::Opcode opcode,
+                     const std::vector<ir::Instruction*>& operands,
+                     const ir::Attributes& attributes, const std::vector<ir::Computation*>& called);
+  [[noreturn]] void fail_open(const Operation& op, const Shape& type, const std::string& why);
+
   void set_shardings(Operation& op);
   void pend(ir::Instruction* i, std::string_view sdy, std::string_view tiling);
   void pend_attributes(ir::Instruction* i, const std::vector<Attribute>& attributes);
@@ -141,6 +156,9 @@ class InstructionBuilder {
   std::unique_ptr<ir::Module> module_;
   std::vector<Frame*> frames_;
   std::int64_t next_number_ = 0;
+  /// Whether the text leaves sizes of dims open; it is read for those of the arguments then.
+  bool open_ = false;
+  KnownIntegers known_;
   std::unordered_map<std::string_view, std::string_view> attribute_aliases_;
   std::unordered_map<std::string_view, std::string_view> resources_;
   std::unordered_map<std::string_view, Cow<ir::Metadata>> locations_;

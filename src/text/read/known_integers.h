@@ -3,13 +3,33 @@
 #pragma once
 
 #include <optional>
+#include <unordered_map>
 
 #include "src/ir/instruction.h"
 
 namespace tessera::text {
 
-/// Of constants, and of what additions, subtractions, products, extrema, conversions, reshapes,
-/// concatenations and slices make of them; nothing for other values.
-std::optional<Dims> known_integers(const ir::Instruction& i);
+/// Integers and truth values of constants, of sizes of dims, of what a function was given, and of
+/// what arithmetic, moves of elements and calls make of them; nothing for other values.
+class KnownIntegers {
+ public:
+  std::optional<Dims> of(const ir::Instruction& i);
+  /// Says what a value is that doesn't say it itself: a parameter, or one that a region captures.
+  /// `given`: it may be another at another call of the function that is being read.
+  void note(const ir::Instruction& i, Dims value, bool given);
+  /// Whether a value that was asked for depends on what a function was given.
+  bool uses_given() const { return uses_given_; }
+  void set_uses_given(bool used) { uses_given_ = used; }
+
+ private:
+  struct Entry {
+    std::optional<Dims> value;
+    bool given = false;
+  };
+  class Evaluation;
+
+  std::unordered_map<const ir::Instruction*, Entry> entries_;
+  bool uses_given_ = false;
+};
 
 }  // namespace tessera::text

@@ -17,15 +17,26 @@
 
 namespace tessera::text {
 
-std::unique_ptr<ir::Module> parse_stablehlo(std::string_view text, const std::string& file) {
-  return Reader(text, file).run();
+std::unique_ptr<ir::Module> parse_stablehlo(std::string_view text, const std::string& file,
+                                            const Arguments* arguments) {
+  return Reader(text, file).run(arguments);
 }
 
-std::unique_ptr<ir::Module> Reader::run() {
+std::unique_ptr<ir::Module> Reader::run(const Arguments* arguments) {
   module_ = std::make_unique<ir::Module>();
   here_.edit().source_file = in_.file();
+  open_ = has_open_types({in_.begin(), std::size_t(in_.end() - in_.begin())});
   scan_functions();
-  finish_functions();
+  Function* entry = &entry_function();
+  if (open_) {
+    entry = closed_entry(*entry, arguments);
+    if (entry == nullptr) return nullptr;
+  } else {
+    read_functions();
+  }
+  module_->set_entry(entry->computation);
+  entry_arguments(*entry);
+  entry_layouts(*entry);
   end_of_operations();
   resolve();
   // What follows walks calls by recursion.
@@ -38,6 +49,13 @@ std::unique_ptr<ir::Module> Reader::run() {
   locate_callees();
   ir::verify_structure(*module_, false);
   return std::move(module_);
+}
+
+bool has_open_types(std::string_view text) {
+  for (std::size_t at = text.find('?'); at != std::string_view::npos; at = text.find('?', at + 1)) {
+    if (at + 1 < text.size() && text[at + 1] == 'x') return true;
+  }
+  return false;
 }
 
 void Reader::scan_functions() {

@@ -129,6 +129,7 @@ void Reader::convert_operation(Operation& op, bool* ended) {
   if (depth_ > 1 && pool_[depth_ - 2]->info->regions == Regions::inlined) {
     pool_[depth_ - 2]->inside.push_back(op.info);
   }
+  if (open_) close_before_conversion(op);
   verify(op);
   if (types_.any_quantized()) {
     convert_quantized(op);
@@ -240,14 +241,16 @@ ir::Instruction* Reader::capture(Frame& frame, ir::Instruction* outer, const cha
   }
   auto [position, added] = frame.captures->index.emplace(outer, frame.captures->values.size());
   if (added) frame.captures->values.push_back(outer);
-  auto inner = std::make_unique<ir::Instruction>();
+  auto owned = std::make_unique<ir::Instruction>();
+  ir::Instruction* inner = owned.get();
+  if (open_) note_captured(*outer, *inner);
   if (frame.kind == Regions::scalar) {
     inner->opcode = ir::Opcode::parameter;
     inner->name = "captured." + std::to_string(++next_number_);
     inner->shape = outer->shape;
     inner->attrs = ir::ParameterAttrs{std::int64_t(frame.own + position->second)};
     inner->metadata = outer->metadata;
-    return it->second = frame.computation->add(std::move(inner));
+    return it->second = frame.computation->add(std::move(owned));
   }
   inner->opcode = ir::Opcode::get_tuple_element;
   inner->name = "get-tuple-element." + std::to_string(++next_number_);
@@ -255,7 +258,7 @@ ir::Instruction* Reader::capture(Frame& frame, ir::Instruction* outer, const cha
   inner->set_operands({frame.tuple});
   inner->attrs = ir::GetTupleElementAttrs{std::int64_t(frame.own + position->second)};
   inner->metadata = outer->metadata;
-  return it->second = frame.computation->add(std::move(inner));
+  return it->second = frame.computation->add(std::move(owned));
 }
 
 void Reader::define(std::string_view name, const char* at, ir::Instruction* const* values,
@@ -285,7 +288,10 @@ void Reader::check_operands(Operation& op) {
   for (std::size_t n = 0; n < op.operands.size(); ++n) {
     const Quantized* is = quantized(op.operands[n]);
     const Quantized* used = types_.quantized(op.operand_types[n]);
-    if (op.operands[n]->shape == *op.operand_types[n] && same_meaning(is, used)) continue;
+    if (fits(*op.operand_types[n], op.operands[n]->shape) && same_meaning(is, used)) {
+      if (open_) op.operand_types[n] = types_.closed(op.operand_types[n], op.operands[n]->shape);
+      continue;
+    }
     in_.fail_at(op.operand_places[n],
                 "operand " + std::to_string(n) + " of " + std::string(op.name) + " is " +
                     type_text(op.operands[n]->shape, is) + " and is used as " +

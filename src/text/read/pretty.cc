@@ -160,7 +160,7 @@ void Reader::pretty_types(Operation& op, char kind) {
         in_.skip();
         Shape part(real_type(type->dtype), type->dims);
         for (std::size_t n = 0; n < op.operands.size(); ++n) {
-          if (!(op.operands[n]->shape == part)) {
+          if (!fits(part, op.operands[n]->shape)) {
             in_.fail_at(op.operand_places[n], "operand " + std::to_string(n) + " is " +
                                                   mlir_type(op.operands[n]->shape) + "; expected " +
                                                   mlir_type(part));

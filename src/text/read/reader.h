@@ -24,7 +24,8 @@ class Reader : public Conversions {
  public:
   explicit Reader(std::string_view text, const std::string& file, const Places* places = nullptr)
       : Conversions(text, file, places) {}
-  std::unique_ptr<ir::Module> run();
+  /// Null if `arguments` is asked for and gives none.
+  std::unique_ptr<ir::Module> run(const Arguments* arguments);
 
  protected:
   friend class Verifier;
@@ -44,6 +45,8 @@ class Reader : public Conversions {
   /// The operand that stands there, and which of its results if it stands for several.
   virtual Symbol* symbol_at(const char* at, std::int64_t* number);
   virtual std::string value_name(const char* at);
+  /// Reads a function's body while another is being read.
+  virtual void read_apart(Function& f);
 
   // verify/verifier.cc: what the specification asks of an operation as written
   void verify(const Operation& op);
@@ -58,7 +61,8 @@ class Reader : public Conversions {
   void declare(Function* declared);
   void check_argument_count(const Function& f, std::size_t count);
   void function_argument(Function::Argument* a, bool named);
-  void finish_functions();
+  Function& entry_function();
+  void read_functions();
   void read_body(Function& f);
   void add_parameter(const Function& f, std::size_t n);
   void check_returned(const Function& f, const std::vector<ir::Instruction*>& returned);
@@ -70,6 +74,18 @@ class Reader : public Conversions {
   void entry_layouts(const Function& f);
   void resolve();
   const char* skip_region();
+
+  // closed_functions.cc: functions for the sizes of what they are given
+  Signature signature_of(const Function& f);
+  void refuse_open(const Function& f);
+  /// The entry function for the arguments' sizes; null if they aren't given now.
+  Function* closed_entry(Function& f, const Arguments* arguments);
+  Function& function_for(const Operation& op, Function& f,
+                         const std::vector<ir::Instruction*>* operands) override;
+  Function& closed_copy(const Function& f, const std::vector<const Shape*>& types);
+  void close_returned(Function& f, const std::vector<ir::Instruction*>& returned);
+  /// What is known of a value is known in regions that see it.
+  void note_captured(const ir::Instruction& outer, const ir::Instruction& inner);
 
   // sdy.cc: the forms of sdy
   void mesh(bool generic);
@@ -135,6 +151,7 @@ class Reader : public Conversions {
   void block_argument(std::vector<BlockArgument>* out);
   void block_header(std::vector<BlockArgument>* out);
   void regions(Operation& op);
+  void check_closed(const BlockArgument& argument, const Shape& type);
   /// Makes what the arguments of a region stand for, and defines their names.
   void region_arguments(const Operation& op, const std::vector<BlockArgument>& arguments,
                         const char* at, Frame* inner);
@@ -177,6 +194,8 @@ class Reader : public Conversions {
 
   Symbols symbols_;
   std::deque<Function> functions_;
+  std::unordered_map<const Function*, std::deque<ClosedFunction>> closed_;
+  int open_calls_ = 0;  ///< functions that are being read
   /// Reused, one per depth of nesting.
   std::vector<std::unique_ptr<Operation>> pool_;
   std::size_t depth_ = 0;

@@ -46,6 +46,12 @@ Instruction* InstructionBuilder::add_to(Computation* c, Opcode opcode, Shape sha
   return c->add(std::move(owned));
 }
 
+void Reader::check_closed(const BlockArgument& argument, const Shape& type) {
+  if (!is_open(type)) return;
+  in_.not_supported_at(argument.at, "the sizes of this argument, " + mlir_type(type) +
+                                        ", don't follow from what it stands for");
+}
+
 void Reader::region_arguments(const Operation& op, const std::vector<BlockArgument>& arguments,
                               const char* at, Frame* inner) {
   Computation* c = inner->computation;
@@ -55,13 +61,20 @@ void Reader::region_arguments(const Operation& op, const std::vector<BlockArgume
                           std::to_string(arguments.size()) + " arguments; expected " +
                           std::to_string(op.operands.size()));
     }
+    std::vector<const Shape*> types;
     std::vector<Shape> shapes;
-    for (const BlockArgument& a : arguments) shapes.push_back(*a.type);
+    for (std::size_t n = 0; n < arguments.size(); ++n) {
+      const Shape &type = *arguments[n].type, &given = op.operands[n]->shape;
+      const bool open = open_ && fits(type, given);
+      types.push_back(open ? types_.closed(&type, given) : &type);
+      if (open_) check_closed(arguments[n], *types[n]);
+      shapes.push_back(*types[n]);
+    }
     inner->own = shapes.size();
     inner->tuple =
         add_to(c, Opcode::parameter, Shape::tuple(std::move(shapes)), ir::ParameterAttrs{0}, {});
     for (std::size_t n = 0; n < arguments.size(); ++n) {
-      Instruction* v = add_to(c, Opcode::get_tuple_element, *arguments[n].type,
+      Instruction* v = add_to(c, Opcode::get_tuple_element, *types[n],
                               ir::GetTupleElementAttrs{std::int64_t(n)}, {inner->tuple});
       const Quantized* q = types_.quantized(arguments[n].type);
       if (!same_meaning(q, quantized(op.operands[n]))) {
@@ -78,8 +91,13 @@ void Reader::region_arguments(const Operation& op, const std::vector<BlockArgume
   } else {
     inner->own = arguments.size();
     for (std::size_t n = 0; n < arguments.size(); ++n) {
-      Instruction* v =
-          add_to(c, Opcode::parameter, *arguments[n].type, ir::ParameterAttrs{std::int64_t(n)}, {});
+      const Shape* type = arguments[n].type;
+      if (open_ && op.info->regions == Regions::isolated && n < op.operands.size() &&
+          fits(*type, op.operands[n]->shape)) {
+        type = types_.closed(type, op.operands[n]->shape);
+      }
+      if (open_) check_closed(arguments[n], *type);
+      Instruction* v = add_to(c, Opcode::parameter, *type, ir::ParameterAttrs{std::int64_t(n)}, {});
       note_quantized(v, types_.quantized(arguments[n].type));
       define(arguments[n].name, arguments[n].at, &v, 1);
     }
@@ -199,7 +217,7 @@ void Reader::inline_region(Operation& op, const std::vector<BlockArgument>& argu
   frames_.push_back(&inner);
   for (std::size_t n = 0; n < arguments.size(); ++n) {
     const Quantized* q = types_.quantized(arguments[n].type);
-    if (!(op.operands[n]->shape == *arguments[n].type) ||
+    if (!fits(*arguments[n].type, op.operands[n]->shape) ||
         !same_meaning(q, quantized(op.operands[n]))) {
       in_.fail_at(arguments[n].at, "this argument is " + type_text(*arguments[n].type, q) +
                                        " and stands for " +

@@ -34,7 +34,7 @@ std::string mlir_type(const Shape& shape) {
   }
   if (shape.dtype == DType::token) return "!stablehlo.token";
   out = "tensor<";
-  for (std::int64_t d : shape.dims) out += std::to_string(d) + "x";
+  for (std::int64_t d : shape.dims) out += size_text(d) + "x";
   // s1 has no name there.
   const std::string_view mlir = mlir_name(shape.dtype);
   out += mlir.empty() ? name(shape.dtype) : mlir;
@@ -87,6 +87,17 @@ const Shape* TypeParser::expressed(const Shape* type) {
   return known;
 }
 
+const Shape* TypeParser::closed(const Shape* type, const Shape& actual) {
+  if (!is_open(*type)) return type;
+  if (actual.is_tuple) return &shapes_.emplace_back(actual);
+  const Shape*& known = closed_[{type, actual.dims}];
+  if (known == nullptr) {
+    known = &shapes_.emplace_back(type->dtype, actual.dims);
+    if (const Quantized* q = quantized(type)) quantized_.emplace(known, Quantized(*q));
+  }
+  return known;
+}
+
 DType TypeParser::element() {
   in_.skip();
   const char* at = in_.position();
@@ -132,16 +143,17 @@ Shape TypeParser::tensor() {
     in_.not_supported_at(in_.position(), "tensors of unknown rank are not supported");
   }
   while (true) {
-    char c = in_.peek();
+    const char c = in_.peek();
     const char* at = in_.position();
     if (c == '?') {
-      in_.not_supported_at(at,
-                           "dimensions of unknown size ('?') are not supported; export the program "
-                           "for fixed shapes");
+      in_.seek(at + 1);
+      shape.dims.push_back(kOpenSize);
+    } else if (is_decimal(c)) {
+      // "0x8": a size of 0, not a hexadecimal number.
+      shape.dims.push_back(in_.integer("the size of a dim"));
+    } else {
+      break;
     }
-    if (!is_decimal(c)) break;
-    // "0x8": a size of 0, not a hexadecimal number.
-    shape.dims.push_back(in_.integer("the size of a dim"));
     if (in_.position() == in_.end() || *in_.position() != 'x') {
       in_.fail("expected 'x' after the size of a dim");
     }
@@ -152,7 +164,7 @@ Shape TypeParser::tensor() {
   shape.dtype = element();
   if (element_ && element_->axis) {
     std::int64_t axis = *element_->axis;
-    if (axis >= shape.rank() || shape.dim(axis) != std::int64_t(element_->scales.size())) {
+    if (axis >= shape.rank() || !fits(shape.dim(axis), std::int64_t(element_->scales.size()))) {
       in_.fail_at(at_element, "this type has " + std::to_string(element_->scales.size()) +
                                   " scales along dim " + std::to_string(axis) +
                                   "; expected one for each index of a dim of the tensor");
@@ -205,7 +217,9 @@ Shape TypeParser::parse(int depth) {
     Shape shape = tensor();
     try {
       // Sizes that no memory holds end here, before anything counts with them.
-      checked_multiply(shape.element_count(), 16);
+      Dims known = shape.dims;
+      std::erase(known, kOpenSize);
+      checked_multiply(element_count(known), 16);
     } catch (const ValueError&) {
       in_.fail_at(at, "the size of this tensor doesn't fit 64 bits");
     }

@@ -3,14 +3,17 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "src/base/arrays/dtype_names.h"
 #include "src/base/arrays/shape.h"
 #include "src/text/read/cursor.h"
+#include "src/text/read/open_types.h"
 #include "src/text/read/quantized.h"
 
 namespace tessera::text {
@@ -39,6 +42,8 @@ class TypeParser {
   bool any_quantized() const { return !quantized_.empty(); }
   /// The same dims with the numbers that a quantized type stands for.
   const Shape* expressed(const Shape* type);
+  /// An open type with the sizes of what is of it, which it fits.
+  const Shape* closed(const Shape* type, const Shape& actual);
   void define_alias(std::string_view name, std::string_view text) { aliases_[name] = text; }
 
  private:
@@ -53,6 +58,7 @@ class TypeParser {
   std::deque<Shape> shapes_;
   std::unordered_map<const Shape*, Quantized> quantized_;
   std::unordered_map<const Shape*, const Shape*> expressed_;
+  std::map<std::pair<const Shape*, Dims>, const Shape*> closed_;
   /// That of the element type read last.
   std::optional<Quantized> element_;
   int depth_ = 0;
