@@ -45,6 +45,10 @@ struct AnyArguments {};
 /// first devices, as many as its mesh has; arguments are placed or resharded to match its
 /// parameters, and results have the shardings that it states. Arguments that the file marks as
 /// donated stay alive; `donate_argnums` of `jit` donates them.
+///
+/// A program with dimensions of unknown size, such as `jax.export` writes for symbolic shapes, is
+/// specialised to the sizes of the arguments at the first call with them, and compiled once for
+/// each list of sizes.
 /// @code
 /// auto model = load_stablehlo("model.mlir");
 /// Array y = model(x, w)[0];
@@ -58,13 +62,14 @@ class LoadedFunction : public internal::Calls<LoadedFunction, internal::AnyArgum
 
   /// Name of the module.
   const std::string& name() const;
-  /// Describes the parameters: names, shapes, dtypes, and the file's shardings.
+  /// Describes the parameters: names, shapes, dtypes, and the file's shardings. In a program with
+  /// dimensions of unknown size these are -1, and the shardings aren't `valid()`.
   /// @throws ValueError if the file's shardings need more devices than there are.
   std::vector<ValueInfo> parameters(Location location = Location::current()) const;
   /// Describes the results, as `parameters`.
   std::vector<ValueInfo> results(Location location = Location::current()) const;
   /// The file's mesh, over the first devices; empty if the file has none or its order of devices
-  /// can't be that of a mesh.
+  /// can't be that of a mesh, or for a program with dimensions of unknown size.
   /// @throws ValueError if it needs more devices than there are.
   Mesh mesh(Location location = Location::current()) const;
   /// Number of compiled programs kept for calls outside of traced functions.
@@ -75,7 +80,11 @@ class LoadedFunction : public internal::Calls<LoadedFunction, internal::AnyArgum
   /// Calls the program. Plain C++ numbers adopt the parameter's dtype.
   /// @throws TypeError if the number of arguments is wrong.
   /// @throws ShapeError if an argument's shape, or DTypeError if its dtype differs from the
-  ///   parameter's; messages name the parameter, the file and the line of the call.
+  ///   parameter's; messages name the parameter, the file and the line of the call. ShapeError,
+  ///   too, if the program states constraints on unknown sizes that these don't meet.
+  /// @throws ParseError or NotImplementedError if a program with dimensions of unknown size can't
+  /// be
+  ///   specialised to those of the arguments.
   /// @throws ValueError if the file's shardings need more devices than there are, or the program
   ///   has shardings and is called in per-device code.
   std::vector<Array> operator()(const std::vector<Array>& args,

@@ -6,10 +6,12 @@
 #include <tessera/placement.h>
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string_view>
 
+#include "src/base/arrays/literal_util.h"
 #include "src/compiler/read_module.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/execute.h"
@@ -27,7 +29,21 @@ using internal::impl_of;
 
 namespace internal {
 
+/// A program with dims of unknown size, and what it is for those that it was called with.
+struct OpenProgram {
+  std::string text;
+  LoadOptions options;
+  text::Signature signature;
+  std::mutex mutex;
+  /// Whether its sizes depend on integers that it is given.
+  bool by_value = false;
+  /// By the sizes of all arguments, and by the values of integers then.
+  std::map<std::vector<Dims>, std::shared_ptr<const LoadedState>> closed;
+};
+
 struct LoadedState {
+  /// Null: all sizes are known. Otherwise only file, name and location are set besides.
+  std::unique_ptr<OpenProgram> open;
   std::string file, name;
   Location location;  ///< the line that loaded it
   std::uint64_t id = 0;
@@ -55,6 +71,11 @@ struct LoadedState {
   mutable std::unique_ptr<const Placed> placed_;
   mutable std::atomic<const Placed*> ready{nullptr};  ///< placed_, once it is there
 
+  /// What an open program is for these arguments.
+  std::shared_ptr<const LoadedState> closed_for(const std::vector<Array>& args,
+                                                Location where) const;
+  std::shared_ptr<const LoadedState> closed_for(const std::vector<text::GivenArgument>& given,
+                                                Location where) const;
   const Placed& placed(Location where) const;
   std::vector<Array> stage(const std::vector<Array>& args, Location where) const;
   std::vector<Array> checked(const std::vector<Array>& args, Location where) const;
@@ -255,18 +276,13 @@ void drop_shardings(ir::Module* module, bool left_out, const std::string& file, 
   });
 }
 
-LoadedFunction load(const std::string& path, compiler::TextForm form, const LoadOptions& options,
-                    Location where) {
+/// The state of a program that was read.
+std::shared_ptr<LoadedState> state_of(std::unique_ptr<ir::Module> module, const std::string& path,
+                                      const LoadOptions& options, Location where) {
   auto state = std::make_shared<LoadedState>();
   state->file = path;
   state->location = where;
   state->id = next_id();
-  std::unique_ptr<ir::Module> module;
-  try {
-    module = compiler::read_module(compiler::read_file(path), path, form);
-  } catch (const IoError& e) {
-    throw IoError(e.message(), where);
-  }
   state->name = module->name;
   if (module->replica_count > 1) {
     throw NotImplementedError(
@@ -319,7 +335,70 @@ LoadedFunction load(const std::string& path, compiler::TextForm form, const Load
   state->known = {
       tree_signature([&](TreeVisitor& v) { ArgumentList<Args, StaticArgnums<>>::walk(like, v); }),
       call_key<std::vector<Array>, Args>()};
+  return state;
+}
+
+LoadedFunction load(const std::string& path, compiler::TextForm form, const LoadOptions& options,
+                    Location where) {
+  std::string text;
+  try {
+    text = compiler::read_file(path);
+  } catch (const IoError& e) {
+    throw IoError(e.message(), where);
+  }
+  std::optional<text::Signature> open;
+  const text::Arguments later = [&](const text::Signature& signature) {
+    open = signature;
+    return std::nullopt;
+  };
+  std::unique_ptr<ir::Module> module = compiler::read_module(text, path, form, &later);
+  if (module) return LoadedFunction(state_of(std::move(module), path, options, where));
+  auto state = std::make_shared<LoadedState>();
+  state->file = path;
+  state->name = open->name;
+  state->location = where;
+  state->open = std::make_unique<OpenProgram>();
+  state->open->text = std::move(text);
+  state->open->options = options;
+  state->open->signature = *std::move(open);
   return LoadedFunction(std::move(state));
+}
+
+/// Gives integers that are at hand, one or a shape's, their values; false if there are none.
+bool add_values(const std::vector<Array>& args, Location where,
+                std::vector<text::GivenArgument>* given) {
+  bool any = false;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const ArrayImpl& impl = impl_of(args[i], where);
+    const bool at_hand =
+        impl.kind == ArrayImpl::Kind::host_scalar || impl.kind == ArrayImpl::Kind::device;
+    constexpr std::int64_t kMost = 8;
+    if (!at_hand || !is_integer(impl.shape.dtype) || impl.shape.rank() > 1 ||
+        impl.shape.element_count() > kMost) {
+      continue;
+    }
+    (*given)[i].value = to_vector<std::int64_t>(frontend::to_literal(args[i], where));
+    any = true;
+  }
+  return any;
+}
+
+/// "f32[?,16]"
+std::string open_type(const Shape& type) {
+  std::string out = std::string(tessera::name(type.dtype)) + "[";
+  for (std::size_t d = 0; d < type.dims.size(); ++d) {
+    out += (d > 0 ? "," : "") + text::size_text(type.dims[d]);
+  }
+  return out + "]";
+}
+
+std::vector<ValueInfo> open_infos(const std::vector<text::DeclaredValue>& values, bool named) {
+  std::vector<ValueInfo> out;
+  for (const text::DeclaredValue& v : values) {
+    const std::string path = named ? v.name : "[" + std::to_string(out.size()) + "]";
+    out.push_back({path, v.type.dims, v.type.dtype, false, Sharding()});
+  }
+  return out;
 }
 
 std::vector<ValueInfo> infos(const std::vector<std::string>& paths,
@@ -334,16 +413,87 @@ std::vector<ValueInfo> infos(const std::vector<std::string>& paths,
 }
 
 }  // namespace
+
+std::shared_ptr<const LoadedState> LoadedState::closed_for(const std::vector<Array>& args,
+                                                           Location where) const {
+  const std::vector<text::DeclaredValue>& parameters = open->signature.parameters;
+  const auto who = [&] { return "'" + name + "' of " + file; };
+  if (args.size() != parameters.size()) {
+    std::string types;
+    for (const auto& p : parameters) types += (types.empty() ? "" : ", ") + open_type(p.type);
+    throw TypeError(who() + " takes " + std::to_string(parameters.size()) + " arrays (" + types +
+                        "), and " + std::to_string(args.size()) + " were given",
+                    where);
+  }
+  std::vector<Dims> sizes;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const Shape& given = impl_of(args[i], where).shape;
+    const Shape& type = parameters[i].type;
+    if (!text::fits(Shape(given.dtype, type.dims), given)) {
+      throw ShapeError("argument " + std::to_string(i) + " is " + given.to_string() +
+                           ", and parameter '" + parameters[i].name + "' of " + who() + " is " +
+                           open_type(type) + ", where each ? is any size",
+                       where);
+    }
+    sizes.push_back(given.dims);
+  }
+  const std::lock_guard lock(open->mutex);
+  std::vector<text::GivenArgument> given;
+  for (const Dims& s : sizes) given.push_back({s});
+  if (!open->by_value) {
+    const auto known = open->closed.find(sizes);
+    if (known != open->closed.end()) return known->second;
+    try {
+      return open->closed.emplace(sizes, closed_for(given, where)).first->second;
+    } catch (const NotImplementedError&) {
+      if (!add_values(args, where, &given)) throw;
+      open->by_value = true;
+    }
+  } else {
+    (void)add_values(args, where, &given);
+  }
+  for (const text::GivenArgument& g : given) sizes.push_back(g.value.value_or(Dims{}));
+  std::shared_ptr<const LoadedState>& known = open->closed[sizes];
+  if (!known) known = closed_for(given, where);
+  return known;
+}
+
+std::shared_ptr<const LoadedState> LoadedState::closed_for(
+    const std::vector<text::GivenArgument>& given, Location where) const {
+  const text::Arguments arguments = [&](const text::Signature&) { return std::optional(given); };
+  const auto what = [&](const Error& e) {
+    std::string types;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const DType t = open->signature.parameters[i].type.dtype;
+      types += (types.empty() ? "" : ", ") + Shape(t, given[i].sizes).to_string();
+    }
+    return "'" + name + "' of " + file + " for " + types + ": " + e.what();
+  };
+  try {
+    return state_of(
+        compiler::read_module(open->text, file, compiler::TextForm::stablehlo, &arguments), file,
+        open->options, location);
+  } catch (const ShapeError& e) {
+    throw ShapeError(what(e), where);
+  } catch (const ParseError& e) {
+    throw ParseError(what(e), where);
+  } catch (const NotImplementedError& e) {
+    throw NotImplementedError(what(e), where);
+  }
+}
+
 }  // namespace internal
 
 const std::string& LoadedFunction::name() const { return state_->name; }
 
 std::vector<ValueInfo> LoadedFunction::parameters(Location location) const {
+  if (state_->open) return internal::open_infos(state_->open->signature.parameters, true);
   return internal::infos(state_->parameter_names, state_->parameter_shapes,
                          state_->placed(location).parameters);
 }
 
 std::vector<ValueInfo> LoadedFunction::results(Location location) const {
+  if (state_->open) return internal::open_infos(state_->open->signature.results, false);
   std::vector<std::string> paths;
   for (std::size_t i = 0; i < state_->result_shapes.size(); ++i) {
     paths.push_back("[" + std::to_string(i) + "]");
@@ -351,35 +501,53 @@ std::vector<ValueInfo> LoadedFunction::results(Location location) const {
   return internal::infos(paths, state_->result_shapes, state_->placed(location).results);
 }
 
-Mesh LoadedFunction::mesh(Location location) const { return state_->placed(location).mesh; }
+Mesh LoadedFunction::mesh(Location location) const {
+  return state_->open ? Mesh() : state_->placed(location).mesh;
+}
 
-std::int64_t LoadedFunction::cache_size() const { return state_->eager->cache_size(); }
+std::int64_t LoadedFunction::cache_size() const {
+  if (!state_->open) return state_->eager->cache_size();
+  const std::lock_guard lock(state_->open->mutex);
+  std::int64_t programs = 0;
+  for (const auto& [sizes, closed] : state_->open->closed) programs += closed->eager->cache_size();
+  return programs;
+}
 
-std::vector<Array> LoadedFunction::call_at(Location location,
-                                           const std::vector<Array>& args) const {
-  const Location where = internal::users_line(location, state_->location);
-  if (Trace::current()) return state_->stage(args, where);
-  if (state_->results_on_part.empty()) {
-    auto results = state_->eager->core().call_known(state_->known, args, where);
+namespace {
+
+std::vector<Array> call_loaded(const internal::LoadedState& state, const std::vector<Array>& args,
+                               Location where) {
+  if (Trace::current()) return state.stage(args, where);
+  if (state.results_on_part.empty()) {
+    auto results = state.eager->core().call_known(state.known, args, where);
     if (results) return *std::move(results);
   }
-  std::vector<Array> given = state_->checked(args, where);
-  const auto& place = state_->placed(where);
+  std::vector<Array> given = state.checked(args, where);
+  const auto& place = state.placed(where);
   for (std::size_t i = 0; i < given.size(); ++i) {
     const ArrayImpl& impl = impl_of(given[i], where);
     const std::optional<Sharding>& requested = place.parameters[i];
     if (!requested || impl.committed || impl.kind == ArrayImpl::Kind::abstract) continue;
-    frontend::check_across_processes(
-        given[i], *requested, "argument " + std::to_string(i) + " of " + state_->name, where);
+    frontend::check_across_processes(given[i], *requested,
+                                     "argument " + std::to_string(i) + " of " + state.name, where);
     given[i] = internal::make_device_array(
         impl.shape, *requested, frontend::buffers_as(given[i], *requested, where), true, impl.weak);
   }
-  std::vector<Array> results = state_->eager->call_at(where, std::move(given));
+  std::vector<Array> results = state.eager->call_at(where, std::move(given));
   for (std::size_t i = 0; i < place.results_on_part.size(); ++i) {
     const std::optional<Sharding>& part = place.results_on_part[i];
     if (part) results[i] = device_put(results[i], *part, {}, where);
   }
   return results;
+}
+
+}  // namespace
+
+std::vector<Array> LoadedFunction::call_at(Location location,
+                                           const std::vector<Array>& args) const {
+  const Location where = internal::users_line(location, state_->location);
+  return state_->open ? call_loaded(*state_->closed_for(args, where), args, where)
+                      : call_loaded(*state_, args, where);
 }
 
 LoadedFunction load_stablehlo(const std::string& path, const LoadOptions& options,

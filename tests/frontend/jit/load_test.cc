@@ -344,5 +344,69 @@ TEST(Load, TypesOfTheUsersOwn) {
   EXPECT_EQ(wrong.location().line, line);
 }
 
+// x + y, whose sizes are those of a call; the program wants two rows or more.
+constexpr const char* kOpen = R"(module @sums {
+  func.func public @main(%x: tensor<?x3xf32>, %y: tensor<3xf32>) -> tensor<?x3xf32> {
+    %c = stablehlo.constant dense<2> : tensor<i32>
+    %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+    %p = stablehlo.compare GE, %n, %c, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.custom_call @shape_assertion(%p, %n) {error_message = "at least 2 rows, not {0}", has_side_effect = true} : (tensor<i1>, tensor<i32>) -> ()
+    %r = chlo.broadcast_add %x, %y : (tensor<?x3xf32>, tensor<3xf32>) -> tensor<?x3xf32>
+    return %r : tensor<?x3xf32>
+  }
+}
+)";
+
+TEST(Load, SpecialisesToTheSizesOfArguments) {
+  const TextFile file(kOpen);
+  const LoadedFunction f = load_stablehlo(file.path());
+  EXPECT_EQ(f.name(), "sums");
+  EXPECT_EQ(f.parameters()[0].shape, (Array::Dims{-1, 3}));
+  EXPECT_EQ(f.results()[0].shape, (Array::Dims{-1, 3}));
+  const Array y = counted({3});
+  EXPECT_EQ(f(counted({2, 3}), y)[0].to_vector<float>(), (Floats{0, 2, 4, 3, 5, 7}));
+  EXPECT_EQ(f.cache_size(), 1);
+  EXPECT_EQ(f(counted({3, 3}), y)[0].shape(), (Array::Dims{3, 3}));
+  EXPECT_EQ(f.cache_size(), 2);
+  (void)f(counted({2, 3}), y);
+  EXPECT_EQ(f.cache_size(), 2);
+  // Within a traced function the sizes are those of the trace.
+  const auto twice = jit([&](Array x) { return f(f(x, y)[0], y)[0]; });
+  EXPECT_EQ(twice(counted({2, 3})).to_vector<float>(), (Floats{0, 3, 6, 3, 6, 9}));
+}
+
+TEST(Load, NamesSizesThatDontFit) {
+  const TextFile file(kOpen);
+  const LoadedFunction f = load_stablehlo(file.path());
+  const Array y = counted({3});
+  const auto wrong = error_of<ShapeError>([&] { (void)f(counted({2, 4}), y); });
+  EXPECT_TRUE(contains(wrong.what(), "load_test.cc")) << wrong.what();
+  EXPECT_TRUE(contains(wrong.what(), "argument 0 is f32[2,4], and parameter 'x' of 'sums'"))
+      << wrong.what();
+  EXPECT_TRUE(contains(wrong.what(), "f32[?,3]")) << wrong.what();
+  const auto refused = error_of<ShapeError>([&] { (void)f(counted({1, 3}), y); });
+  EXPECT_TRUE(contains(refused.what(), "for f32[1,3], f32[3]: ")) << refused.what();
+  EXPECT_TRUE(contains(refused.what(), "at least 2 rows, not 1")) << refused.what();
+  const auto count = error_of<TypeError>([&] { (void)f(y); });
+  EXPECT_TRUE(contains(count.what(), "takes 2 arrays (f32[?,3], f32[3])")) << count.what();
+  const auto dtype = error_of<DTypeError>([&] { (void)f(astype(counted({2, 3}), s32), y); });
+  EXPECT_TRUE(contains(dtype.what(), "parameter 'x'")) << dtype.what();
+}
+
+// A size may be an integer that the program is given.
+TEST(Load, SpecialisesToIntegersThatSaySizes) {
+  const TextFile file(R"(func.func @main(%n: tensor<i32>) -> tensor<?xi32> {
+  %s = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+  %r = stablehlo.dynamic_iota %s, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>
+  return %r : tensor<?xi32>
+})");
+  const LoadedFunction f = load_stablehlo(file.path());
+  EXPECT_EQ(f(Array(3))[0].to_vector<int>(), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(f(Array(1))[0].to_vector<int>(), (std::vector<int>{0}));
+  const auto traced = jit([&](Array n) { return f(n)[0]; });
+  const auto e = error_of<NotImplementedError>([&] { (void)traced(Array(3)); });
+  EXPECT_TRUE(contains(e.what(), "depends on more than the arguments' sizes")) << e.what();
+}
+
 }  // namespace
 }  // namespace tessera
