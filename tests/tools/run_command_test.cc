@@ -198,5 +198,38 @@ TEST(Run, ReadsAllThatJaxExports) {
   }
 }
 
+TEST(Run, TakesOpenSizesFromInputsAndFlags) {
+  const TemporaryFolder folder;
+  const std::string data = std::string(TESSERA_SOURCE_DIR) + "/tests/text/data/open_sizes/";
+  for (const char* file : {"arg0", "arg1", "out0", "out1", "out2"}) {
+    const std::string name = std::string(file) + ".npy";
+    std::filesystem::copy_file(data + "s1_" + name, folder / name);
+  }
+  for (const char* form : {"model.mlir", "model.mlirbc"}) {
+    const Ran ran =
+        run_tool({"run", data + form, "--inputs", folder / "", "--expect", folder / ""});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+  }
+  const std::string model = data + "model.mlir";
+  const Ran ran = run_tool({"run", model, "--shapes", "5x2x4", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.json()["outputs"][2]["type"], "s32[5]");
+  EXPECT_EQ(run_tool({"compile", model, "--shapes", "5x2x4", "-o", folder / "m.tsx"}).code, 0);
+  const Ran none = run_tool({"convert", model});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("argument 0 ('arg0') of jit_model is tensor<?x?x4xf32>"),
+            std::string::npos)
+      << none.err;
+  const Ran wrong = run_tool({"convert", model, "--shapes", "5x2x3"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("'5x2x3' doesn't fit that"), std::string::npos) << wrong.err;
+  EXPECT_EQ(run_tool({"convert", model, "--shapes", "5x-2x4"}).code, 2);
+  EXPECT_EQ(run_tool({"convert", model, "--shapes", "5x2x4;;1"}).code, 2);
+  // Sizes that the program itself refuses.
+  const Ran refused = run_tool({"convert", model, "--shapes", "5x3x4"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find("shape constraint"), std::string::npos) << refused.err;
+}
+
 }  // namespace
 }  // namespace tessera::testing

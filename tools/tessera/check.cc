@@ -61,7 +61,7 @@ void check_one(const fs::path& folder, const fs::path& program, const CheckArgum
                Row* row) {
   try {
     const double tol = tolerance_of(folder / (row->variant + ".json"));
-    LoadedModule loaded = load_module(program.string());
+    LoadedModule loaded = load_module(program.string(), arguments_of_inputs(folder.string()));
     PlacementFlags placement;
     placement.devices = options.devices;
     place(loaded.module.get(), placement);

@@ -37,18 +37,18 @@ void write_text(const std::string& path, const std::string& text) {
   if (!file) throw IoError("can't write " + path + ": " + std::strerror(errno));
 }
 
-LoadedModule load_module(const std::string& path) {
-  LoadedModule out = load_open_module(path);
+LoadedModule load_module(const std::string& path, const text::Arguments& arguments) {
+  LoadedModule out = load_open_module(path, arguments);
   refuse_open_batch(*out.module);
   return out;
 }
 
-LoadedModule load_open_module(const std::string& path) {
+LoadedModule load_open_module(const std::string& path, const text::Arguments& arguments) {
   const std::string text = read_text(path);
   const auto start = std::chrono::steady_clock::now();
   LoadedModule out;
   const auto form = compiler::text_form(text);
-  out.module = compiler::read_module(text, path == "-" ? "<stdin>" : path, form);
+  out.module = compiler::read_module(text, path == "-" ? "<stdin>" : path, form, &arguments);
   out.form = *form;  // a text without a form is refused
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   out.milliseconds = took.count();

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "src/compiler/read_module.h"
+#include "tools/tessera/arguments.h"
 
 namespace tessera::tool {
 
@@ -57,9 +58,10 @@ struct LoadedModule {
   compiler::TextForm form = compiler::TextForm::hlo;
   double milliseconds = 0;  ///< for reading
 };
-LoadedModule load_module(const std::string& path);
+/// `arguments`: those of a program whose text leaves sizes open.
+LoadedModule load_module(const std::string& path, const text::Arguments& arguments);
 /// The same for one whose batch may have no size yet (open_batch.h), which load_module refuses.
-LoadedModule load_open_module(const std::string& path);
+LoadedModule load_open_module(const std::string& path, const text::Arguments& arguments);
 
 /// --layouts: how intermediate arrays are sharded.
 void add_layouts_flag(CLI::App* command, std::string* value);

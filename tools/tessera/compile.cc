@@ -21,7 +21,7 @@ namespace tessera::tool {
 namespace {
 
 struct CompileArguments {
-  std::string module, output, cpu = "native", layouts;
+  std::string module, output, cpu = "native", layouts, shapes;
   PlacementFlags placement;
   bool json = false, c = false;
 };
@@ -48,7 +48,7 @@ CInterface interface_of(const ir::Module& module, const std::string& function,
 /// A header and a shared object.
 int compile_c(const CompileArguments& options) {
   const std::string function = c_function_name(options.output);
-  LoadedModule loaded = load_module(options.module);
+  LoadedModule loaded = load_module(options.module, arguments_of_flag(options.shapes));
   place(loaded.module.get(), options.placement);
   ir::take_whole_arrays(loaded.module.get());
   const CInterface interface = interface_of(*loaded.module, function, options);
@@ -89,7 +89,7 @@ int compile(const CompileArguments& options) {
     throw UsageError("one process compiles for all; run it by itself");
   }
   if (options.c) return compile_c(options);
-  LoadedModule loaded = load_module(options.module);
+  LoadedModule loaded = load_module(options.module, arguments_of_flag(options.shapes));
   place(loaded.module.get(), options.placement);
   ir::take_whole_arrays(loaded.module.get());
   const MeshRef mesh = loaded.module->mesh;
@@ -132,6 +132,7 @@ void add_compile(CLI::App& app, std::function<int()>& run) {
       ->add_option("module", options->module,
                    "StableHLO (text or bytecode) or HLO text; - is stdin")
       ->required();
+  add_shapes_flag(command, &options->shapes);
   command
       ->add_option("-o,--output", options->output,
                    "File for the compiled program; with --c, DIR/NAME stands for DIR/NAME.h and "

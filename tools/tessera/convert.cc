@@ -6,12 +6,12 @@ namespace tessera::tool {
 namespace {
 
 struct ConvertArguments {
-  std::string module, output = "-", to;
+  std::string module, output = "-", to, shapes;
 };
 
 int convert(const ConvertArguments& options) {
   using compiler::TextForm;
-  const LoadedModule loaded = load_module(options.module);
+  const LoadedModule loaded = load_module(options.module, arguments_of_flag(options.shapes));
   TextForm to = loaded.form == TextForm::hlo ? TextForm::stablehlo : TextForm::hlo;
   if (!options.to.empty()) to = compiler::form_named(options.to);
   write_text(options.output, compiler::write_module(*loaded.module, to));
@@ -28,6 +28,7 @@ void add_convert(CLI::App& app, std::function<int()>& run) {
       ->add_option("module", options->module,
                    "StableHLO (text or bytecode) or HLO text; - is stdin")
       ->required();
+  add_shapes_flag(command, &options->shapes);
   command->add_option("-o,--output", options->output, "File to write; - is stdout");
   command->add_option("--to", options->to, "Form to write (default: the other one)")
       ->check(CLI::IsMember({"hlo", "stablehlo", "bytecode"}));

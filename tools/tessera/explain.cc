@@ -11,14 +11,14 @@ namespace tessera::tool {
 namespace {
 
 struct ExplainArguments {
-  std::string module, html, layouts;
+  std::string module, html, layouts, shapes;
   PlacementFlags placement;
   bool json = false, no_suggestions = false;
   int trials = 0;
 };
 
 int explain(const ExplainArguments& options) {
-  LoadedModule loaded = load_module(options.module);
+  LoadedModule loaded = load_module(options.module, arguments_of_flag(options.shapes));
   place(loaded.module.get(), options.placement);
   ExplainOptions what;
   what.suggest = !options.no_suggestions;
@@ -45,6 +45,7 @@ void add_explain(CLI::App& app, std::function<int()>& run) {
       ->add_option("module", options->module,
                    "StableHLO (text or bytecode) or HLO text with shardings; - is stdin")
       ->required();
+  add_shapes_flag(command, &options->shapes);
   CLI::Option* json = command->add_flag("--json", options->json, "Print one JSON object");
   command->add_option("--html", options->html, "File to write a page to, that needs nothing else")
       ->check([json](const std::string& file) {

@@ -14,7 +14,7 @@ namespace tessera::tool {
 namespace {
 
 struct OptArguments {
-  std::string module, output = "-", passes;
+  std::string module, output = "-", passes, shapes;
   bool list = false, stages = false;
 };
 
@@ -46,7 +46,8 @@ int optimise(const OptArguments& options) {
   } catch (const ValueError& e) {
     throw UsageError(std::string("--passes: ") + e.what() + "; --list shows all");
   }
-  compiler::ModulePtr module = load_module(options.module).module;
+  compiler::ModulePtr module =
+      load_module(options.module, arguments_of_flag(options.shapes)).module;
   (void)passes.run(module, /*verify=*/true);
   write_text(options.output, ir::to_string(*module));
   return kDone;
@@ -60,6 +61,7 @@ void add_opt(CLI::App& app, std::function<int()>& run) {
       app.add_subcommand("opt", "Run single passes over a module and print it as HLO text");
   command->add_option("module", options->module,
                       "StableHLO (text or bytecode) or HLO text; - is stdin");
+  add_shapes_flag(command, &options->shapes);
   command->add_option("--passes,--pipeline", options->passes,
                       "Names between commas, run in this order; repeat<N>(a,b) until nothing "
                       "changes; a?(b) if a changed something");

@@ -14,7 +14,7 @@ namespace tessera::tool {
 namespace {
 
 struct PartitionArguments {
-  std::string module, output = "-";
+  std::string module, output = "-", shapes;
   PlacementFlags placement;
   std::string network, layouts;
   bool stats = false, json = false;
@@ -110,7 +110,7 @@ void print_stats(const OrderedJson& stats) {
 
 int partition(const PartitionArguments& options) {
   const Network network = options.network.empty() ? Network() : network_of(options.network);
-  LoadedModule loaded = load_module(options.module);
+  LoadedModule loaded = load_module(options.module, arguments_of_flag(options.shapes));
   place(loaded.module.get(), options.placement);
   compiler::Options compile;
   compile.runs = false;
@@ -144,6 +144,7 @@ void add_partition(CLI::App& app, std::function<int()>& run) {
       ->add_option("module", options->module,
                    "StableHLO (text or bytecode) or HLO text with shardings; - is stdin")
       ->required();
+  add_shapes_flag(command, &options->shapes);
   command->add_option("-o,--output", options->output, "File to write; - is stdout");
   command->add_flag("--stats", options->stats, "Collectives, bytes and flops, to stderr");
   command->add_flag("--json", options->json,

@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 struct ReportArguments {
-  std::string module, output = "tessera-report.txt", command;
+  std::string module, output = "tessera-report.txt", command, shapes;
   double seconds = 60, timeout = 30;
 };
 
@@ -218,7 +218,7 @@ std::string as_comments(const std::string& text) {
 
 /// What is said of the module, and its text.
 std::pair<std::string, std::string> about_module(const ReportArguments& a) {
-  const LoadedModule loaded = load_module(a.module);
+  const LoadedModule loaded = load_module(a.module, arguments_of_flag(a.shapes));
   const Trial trial(a);
   const Ended first = trial(*loaded.module, loaded.form);
   std::ostringstream out;
@@ -281,6 +281,7 @@ void add_report(CLI::App& app, std::function<int()>& run) {
   CLI::App* command = app.add_subcommand(
       "report", "Write what a report of a fault needs, with a program that shows it, reduced");
   command->add_option("module", a->module, "The program, if there is one; \"-\" is stdin");
+  add_shapes_flag(command, &a->shapes);
   command->add_option("-o,--output", a->output, "Where to write it (default: tessera-report.txt)");
   command->add_option("--if", a->command,
                       "A command of the shell that succeeds if the program in \"$1\" shows the "

@@ -27,7 +27,7 @@ namespace {
 constexpr int kWarmUps = 2;
 
 struct RunArguments {
-  std::string module, inputs, output_dir, expect, layouts, trace;
+  std::string module, inputs, output_dir, expect, layouts, trace, shapes;
   double tol = 2e-4;
   PlacementFlags placement;
   int repeat = 0;  ///< 0: once, without warming up
@@ -209,7 +209,10 @@ int run_module(const RunArguments& options) {
   if (options.module == "-" && process_count() > 1) {
     throw UsageError("-: several processes can't read one stdin; give a file");
   }
-  LoadedModule loaded = load_open_module(options.module);
+  LoadedModule loaded =
+      load_open_module(options.module, options.inputs.empty() || !options.shapes.empty()
+                                           ? arguments_of_flag(options.shapes)
+                                           : arguments_of_inputs(options.inputs));
   if (has_open_batch(*loaded.module) && !options.inputs.empty()) {
     loaded.module = with_batch(*loaded.module, batch_size_of(*loaded.module, options.inputs));
   }
@@ -247,6 +250,7 @@ void add_run(CLI::App& app, std::function<int()>& run) {
                    "StableHLO (text or bytecode), HLO text, or a program that `tessera compile` "
                    "stored; - is stdin")
       ->required();
+  add_shapes_flag(command, &options->shapes);
   command->add_option("--inputs", options->inputs,
                       "Folder of arg0.npy, arg1.npy, ...; without it inputs are random");
   command->add_option("--output-dir", options->output_dir, "Folder to write out0.npy, ... into");

@@ -15,7 +15,7 @@ namespace tessera::tool {
 namespace {
 
 struct TransformArguments {
-  std::string module, output = "-", to;
+  std::string module, output = "-", to, shapes;
   std::vector<std::string> steps;
   std::int64_t batch_size = 0;  ///< 0: left open
 };
@@ -76,7 +76,7 @@ int transform(const TransformArguments& options) {
   if (options.batch_size > 0 && std::none_of(options.steps.begin(), options.steps.end(), is_vmap)) {
     throw UsageError("--batch-size without a step of vmap");
   }
-  LoadedModule loaded = load_module(options.module);
+  LoadedModule loaded = load_module(options.module, arguments_of_flag(options.shapes));
   for (const std::string& step : options.steps) {
     // What is computed twice would be differentiated twice.
     passes::eliminate_common(loaded.module.get());
@@ -105,6 +105,7 @@ void add_transform(CLI::App& app, std::function<int()>& run) {
       ->add_option("module", options->module,
                    "StableHLO (text or bytecode) or HLO text; - is stdin")
       ->required();
+  add_shapes_flag(command, &options->shapes);
   command
       ->add_option(
           "steps", options->steps,
