@@ -13,7 +13,7 @@
 #include <new>
 
 #include "src/base/threads/task_pool.h"
-#include "src/codegen/kernels/products/blas_buffers.h"
+#include "src/codegen/kernels/products/blas_setup.h"
 #include "src/compiler/planned_executable.h"
 #include "src/runtime/fixed_executor.h"
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// By functions of OpenBLAS that it calls itself when it is loaded; builds for one processor lack
-// them.
+// By functions of OpenBLAS that it calls itself when it is loaded, and around each product; builds
+// for one processor, or other BLASes, lack them.
 #include "src/codegen/kernels/products/blas_setup.h"
 
 #include <cblas.h>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -15,6 +18,8 @@ extern "C" {
 [[gnu::weak]] char* openblas_get_corename();
 [[gnu::weak]] void gotoblas_dynamic_init();
 [[gnu::weak]] void gotoblas_dynamic_quit();
+[[gnu::weak]] void* blas_memory_alloc(int position);
+[[gnu::weak]] void blas_memory_free(void* buffer);
 }
 
 namespace tessera::codegen {
@@ -36,6 +41,19 @@ void choose_blas_kernels() {
   gotoblas_dynamic_quit();
   gotoblas_dynamic_init();
   unsetenv(kVariable);
+}
+
+void reserve_blas_buffers(int count) {
+  constexpr int kMost = 64;  // OpenBLAS complains of more than it was built for
+  static std::mutex mutex;
+  static int reserved = 0;
+  const std::lock_guard lock(mutex);
+  count = std::min(count, kMost);
+  if (count <= reserved || blas_memory_alloc == nullptr || blas_memory_free == nullptr) return;
+  std::array<void*, kMost> buffers{};
+  for (int k = 0; k < count; ++k) buffers[std::size_t(k)] = blas_memory_alloc(0);
+  for (int k = 0; k < count; ++k) blas_memory_free(buffers[std::size_t(k)]);
+  reserved = count;
 }
 
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenBLAS as products need it: one thread, and kernels for the vectors of this machine.
+// OpenBLAS as products need it: one thread, kernels for the vectors of this machine,
+// and buffers.
 #pragma once
 
 namespace tessera::codegen {
@@ -12,5 +13,10 @@ void keep_blas_to_one_thread();
 /// as fast then (0.3.21 on Emerald Rapids). Nothing if OPENBLAS_CORETYPE says what to take. It is
 /// called when the library is loaded, while no other thread multiplies.
 void choose_blas_kernels();
+
+/// Has OpenBLAS take so many of the buffers now into which it packs matrices, one for each product
+/// that is computed at a time, which it else does when so many first meet. Nothing where it can't
+/// be told.
+void reserve_blas_buffers(int count);
 
 }  // namespace tessera::codegen
