@@ -142,7 +142,7 @@ TEST(CustomCalls, ThatSayWhatTheirRowsAreBecomePartsOfChains) {
         "HloModule m\n\nmax {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT m = "
         "f32[] "
         "maximum(a, b)\n}\n\nENTRY e {\n  x = f32[2048,512] parameter(0)\n  y = f32[2048,512] "
-        "exponential(x)\n  s = f32[2048,512] custom-call(y), custom_call_target=\"" +
+        "floor(x)\n  s = f32[2048,512] custom-call(y), custom_call_target=\"" +
             name +
             "\", api_version=API_VERSION_TYPED_FFI\n  l = f32[] constant(-inf)\n  "
             "ROOT r = f32[2048] reduce(s, l), dimensions={1}, to_apply=max\n}\n",
