@@ -355,13 +355,18 @@ bool joins_taps(const ConvolutionProblem& c) {
 }
 
 /// Whether parts of lines that see the same taps take no longer than whole lines of a copy: those
-/// of few rows leave tiles partly empty. Counted in products of a row.
-bool leaves_out_terms(const ConvolutionProblem& c, std::int64_t images,
+/// of few rows leave tiles partly empty, and each kind takes as long as so many products of vectors
+/// to set up (measured on an Intel Xeon with AVX-512). Counted in products of a row.
+bool leaves_out_terms(const ConvolutionProblem& c, DType type, std::int64_t images,
                       const std::vector<TapSegment>& lines,
                       const std::vector<TapSegment>& positions) {
-  constexpr std::int64_t kLowTile = 3;
+  constexpr std::int64_t kLowTile = 3, kProductsOfKind = 500;
   const std::int64_t all_taps = c.window.back().size;
-  std::int64_t parts = 0, whole = 0;
+  const std::int64_t lanes =
+      type == DType::f64 ? batch_gemm_lanes<double>() : batch_gemm_lanes<float>();
+  const std::int64_t of_row = c.per_group * ((c.columns + lanes - 1) / lanes);
+  const auto kinds = std::int64_t(lines.size() * positions.size());
+  std::int64_t parts = kinds * kProductsOfKind / std::max<std::int64_t>(of_row, 1), whole = 0;
   for (const TapSegment& l : lines) {
     for (const TapSegment& s : positions) {
       parts += std::max(l.count * s.count * images, kLowTile) * l.taps.count * s.taps.count;
@@ -403,7 +408,7 @@ std::optional<PaddedAttrs> padded_attrs(ConvolutionProblem c, DType type) {
     const std::int64_t in_unit = kUnitRows / std::max<std::int64_t>(c.positions(), 1);
     const std::int64_t images =
         std::clamp<std::int64_t>(in_unit, 1, std::max<std::int64_t>(c.batch, 1));
-    if (leaves_out_terms(c, images, lines_by_terms, by_terms)) {
+    if (leaves_out_terms(c, type, images, lines_by_terms, by_terms)) {
       a.by_terms = std::move(by_terms);
       a.lines_by_terms = std::move(lines_by_terms);
       a.copies = false;
