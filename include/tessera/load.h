@@ -82,9 +82,8 @@ class LoadedFunction : public internal::Calls<LoadedFunction, internal::AnyArgum
   /// @throws ShapeError if an argument's shape, or DTypeError if its dtype differs from the
   ///   parameter's; messages name the parameter, the file and the line of the call. ShapeError,
   ///   too, if the program states constraints on unknown sizes that these don't meet.
-  /// @throws ParseError or NotImplementedError if a program with dimensions of unknown size can't
-  /// be
-  ///   specialised to those of the arguments.
+  /// @throws ParseError or NotImplementedError if a program with dimensions of unknown size has a
+  ///   fault, or one of its sizes doesn't follow from those of the arguments.
   /// @throws ValueError if the file's shardings need more devices than there are, or the program
   ///   has shardings and is called in per-device code.
   std::vector<Array> operator()(const std::vector<Array>& args,
