@@ -35,8 +35,11 @@ struct Apart {
       take<n + 1>(from, v);
     }
   }
-  /// The last vector ends with the last lane.
-  static constexpr int first_of(int n) { return n * kLanes - (n == advance - 1 ? n : 0); }
+  /// No vector goes beyond the last lane.
+  static constexpr int first_of(int n) {
+    constexpr int kLast = (kLanes - 1) * advance - (kLanes - 1);
+    return n * kLanes < kLast ? n * kLanes : kLast;
+  }
   template <int n>
   static constexpr int lane(int i) {
     const int at = i * advance;
