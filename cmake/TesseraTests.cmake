@@ -24,7 +24,6 @@ set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/support/random_literal.
 
 # Layers that don't include the evaluator but whose tests compare with it.
 set(tessera_test_also_spmd evaluator)
-set(tessera_test_also_text evaluator)
 set(tessera_test_also_transforms evaluator)
 # Sources of the tools that a layer's tests test.
 set(tessera_test_tools_sharding "${PROJECT_SOURCE_DIR}/tools/tessera/sharding_facts.cc")

@@ -8,13 +8,16 @@
 #include "src/text/read/stablehlo.h"
 #include "src/text/write/stablehlo.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/open_arguments.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera;
   // A copy of just these bytes, so that none behind them is read unnoticed.
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   std::unique_ptr<ir::Module> module;
-  if (!fuzz::accepts([&] { module = text::parse_bytecode(bytes); })) return 0;
+  if (!fuzz::accepts(
+          [&] { module = text::parse_bytecode(bytes, "<fuzz>", &fuzz::some_arguments); }))
+    return 0;
   fuzz::must("an accepted module does not verify", [&] { ir::verify(*module); });
   fuzz::must("the module's HLO text is refused", [&] {
     const std::string printed = ir::to_string(*module);

@@ -5,13 +5,16 @@
 
 #include "src/ir/hlo/hlo_text.h"
 #include "src/ir/shapes/shape_inference.h"
+#include "tests/fuzz/open_arguments.h"
 #include "tests/fuzz/text_mutator.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   std::unique_ptr<ir::Module> module;
-  if (!fuzz::accepts([&] { module = text::parse_stablehlo(text); })) return 0;
+  if (!fuzz::accepts(
+          [&] { module = text::parse_stablehlo(text, "<fuzz>", &fuzz::some_arguments); }))
+    return 0;
   fuzz::must("an accepted module does not verify", [&] { ir::verify(*module); });
   fuzz::must("the module's HLO text is refused", [&] {
     const std::string printed = ir::to_string(*module);

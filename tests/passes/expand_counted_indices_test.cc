@@ -24,6 +24,30 @@ struct Random {
   bool chance(int percent) { return below(100) < percent; }
 };
 
+/// A random program, and what becomes of it.
+struct CountedCase {
+  Random r;
+  testing::Dice dice;
+  ir::Module m{"m"};
+  ir::Builder b{m.add_computation("e")};
+
+  explicit CountedCase(std::uint64_t seed) : r{std::mt19937_64(seed)}, dice(seed) {
+    m.set_entry(m.computations()[0].get());
+  }
+  /// Whether something is expanded; none of these is left then, and results are the same.
+  bool expands(Instruction* root, Opcode gone) {
+    ir::Computation* entry = m.entry();
+    entry->set_root(root);
+    const std::vector<Literal> arguments = testing::random_arguments(m, dice);
+    if (testing::keeps_results(&m, arguments, expand_counted_indices) == 0) return false;
+    entry->remove_dead();
+    const auto& all = entry->instructions();
+    EXPECT_TRUE(std::none_of(all.begin(), all.end(), [&](const auto& i) { return i->is(gone); }))
+        << ir::to_string(m);
+    return true;
+  }
+};
+
 /// Where windows are along one dim: base + apart * window + steps * place.
 struct Line {
   std::int64_t windows, places, apart, steps, base, size;
@@ -56,22 +80,14 @@ Instruction* vectors(ir::Builder& b, const std::vector<Line>& lines, const Dims&
   return parts.size() == 1 ? parts[0] : b.concatenate(parts, std::int64_t(batch.size()));
 }
 
-bool has(const ir::Module& m, Opcode op) {
-  const auto& all = m.entry()->instructions();
-  return std::any_of(all.begin(), all.end(), [&](const auto& i) { return i->is(op); });
-}
-
 /// Features come first or last; the part that is wanted is all, a slice, or less padding.
 TEST(CountedIndices, FoldWindowsAsScattersDo) {
   int expanded = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Random r{std::mt19937_64(seed)};
-    testing::Dice dice(seed);
-    ir::Module m("m");
-    ir::Computation* entry = m.add_computation("e");
-    m.set_entry(entry);
-    ir::Builder b(entry);
+    CountedCase c(seed);
+    Random& r = c.r;
+    ir::Builder& b = c.b;
     const std::size_t rank = 1 + std::size_t(r.below(2));
     const std::int64_t features = 30 + r.below(50);
     const bool first = r.chance(50);
@@ -97,7 +113,7 @@ TEST(CountedIndices, FoldWindowsAsScattersDo) {
     Instruction* out = b.emit(Opcode::scatter,
                               {b.parameter(0, Shape(t, array)), vectors(b, lines, batch),
                                b.parameter(1, Shape(t, updates))},
-                              s, {ir::scalar_computation(&m, op, t)});
+                              s, {ir::scalar_computation(&c.m, op, t)});
     const std::int64_t part = r.below(3);
     if (part == 1) {
       Dims starts(array.size(), 0), limits = array;
@@ -113,13 +129,7 @@ TEST(CountedIndices, FoldWindowsAsScattersDo) {
       }
       out = b.pad(out, b.zero(t), less);
     }
-    entry->set_root(out);
-    const std::vector<Literal> arguments = testing::random_arguments(m, dice);
-    if (testing::keeps_results(&m, arguments, expand_counted_indices) > 0) {
-      ++expanded;
-      entry->remove_dead();
-      EXPECT_FALSE(has(m, Opcode::scatter)) << ir::to_string(m);
-    }
+    expanded += c.expands(out, Opcode::scatter) ? 1 : 0;
     if (HasFailure()) return;
   }
   EXPECT_GT(expanded, 200);
@@ -130,12 +140,9 @@ TEST(CountedIndices, SliceAsGathersDo) {
   int expanded = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Random r{std::mt19937_64(seed)};
-    testing::Dice dice(seed);
-    ir::Module m("m");
-    ir::Computation* entry = m.add_computation("e");
-    m.set_entry(entry);
-    ir::Builder b(entry);
+    CountedCase c(seed);
+    Random& r = c.r;
+    ir::Builder& b = c.b;
     Line row = random_line(r), column = random_line(r);
     row.places = column.places = 1;
     const Dims array = {row.size, 3, column.size};
@@ -162,13 +169,8 @@ TEST(CountedIndices, SliceAsGathersDo) {
     g.index_vector_dim = rank;
     Instruction* at =
         b.concatenate({along(row, turned ? 1 : 0), along(column, turned ? 0 : 1)}, rank);
-    entry->set_root(b.emit(Opcode::gather, {b.parameter(0, Shape(DType::f32, array)), at}, g));
-    const std::vector<Literal> arguments = testing::random_arguments(m, dice);
-    if (testing::keeps_results(&m, arguments, expand_counted_indices) > 0) {
-      ++expanded;
-      entry->remove_dead();
-      EXPECT_FALSE(has(m, Opcode::gather)) << ir::to_string(m);
-    }
+    Instruction* out = b.emit(Opcode::gather, {b.parameter(0, Shape(DType::f32, array)), at}, g);
+    expanded += c.expands(out, Opcode::gather) ? 1 : 0;
     if (HasFailure()) return;
   }
   EXPECT_EQ(expanded, 200);

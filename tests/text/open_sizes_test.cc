@@ -233,9 +233,9 @@ func.func private @scaled(%s: tensor<i32>, %x: tensor<?xi32>) -> tensor<?xi32> {
 }
 
 // What jax.export wrote of a model with attention, padding, a scan and a sort, for a batch of b
-// rows of t, and JAX's results: data/open_sizes.
+// rows of t, and JAX's results (tests/fixtures/open_sizes).
 TEST(OpenSizes, OfJaxInBothForms) {
-  const std::string folder = std::string(TESSERA_SOURCE_DIR) + "/tests/text/data/open_sizes/";
+  const std::string folder = std::string(TESSERA_SOURCE_DIR) + "/tests/fixtures/open_sizes/";
   const std::vector<Dims> kinds[] = {{{2, 4, 4}, {4, 3}}, {{3, 6, 4}, {4, 3}}};
   for (int n = 0; n < 2; ++n) {
     const Arguments given = [&](const Signature& program) {

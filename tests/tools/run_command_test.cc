@@ -200,7 +200,7 @@ TEST(Run, ReadsAllThatJaxExports) {
 
 TEST(Run, TakesOpenSizesFromInputsAndFlags) {
   const TemporaryFolder folder;
-  const std::string data = std::string(TESSERA_SOURCE_DIR) + "/tests/text/data/open_sizes/";
+  const std::string data = std::string(TESSERA_SOURCE_DIR) + "/tests/fixtures/open_sizes/";
   for (const char* file : {"arg0", "arg1", "out0", "out1", "out2"}) {
     const std::string name = std::string(file) + ".npy";
     std::filesystem::copy_file(data + "s1_" + name, folder / name);

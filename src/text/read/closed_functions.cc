@@ -173,10 +173,10 @@ void Reader::note_captured(const ir::Instruction& outer, const ir::Instruction& 
   if (!may_say_sizes(outer.shape)) return;
   const bool used = known_.uses_given();
   known_.set_uses_given(false);
-  std::optional<Dims> value = known_.of(outer);
+  const std::optional<Dims> value = known_.of(outer);
   const bool given = known_.uses_given();
   known_.set_uses_given(used);
-  if (value) known_.note(inner, *std::move(value), given);
+  if (value) known_.note(inner, outer.shape, *value, given);
 }
 
 }  // namespace tessera::text

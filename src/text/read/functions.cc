@@ -249,7 +249,7 @@ void Reader::add_parameter(const Function& f, std::size_t n) {
     }
   }
   note_quantized(p, types_.quantized(a.type));
-  if (n < f.known.size() && f.known[n]) known_.note(*p, *f.known[n], true);
+  if (n < f.known.size() && f.known[n]) known_.note(*p, p->shape, *f.known[n], true);
   define(a.name, f.at, &p, 1, Origin::function_argument);
 }
 
