@@ -48,7 +48,7 @@ struct AnyArguments {};
 ///
 /// A program with dimensions of unknown size, such as `jax.export` writes for symbolic shapes, is
 /// specialised to the sizes of the arguments at the first call with them, and compiled once for
-/// each list of sizes.
+/// each list of sizes. The 256 lists that were used last are kept.
 /// @code
 /// auto model = load_stablehlo("model.mlir");
 /// Array y = model(x, w)[0];

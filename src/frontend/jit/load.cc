@@ -6,12 +6,11 @@
 #include <tessera/placement.h>
 
 #include <atomic>
-#include <map>
 #include <mutex>
-#include <set>
 #include <string_view>
 
 #include "src/base/arrays/literal_util.h"
+#include "src/base/lru_cache.h"
 #include "src/compiler/read_module.h"
 #include "src/frontend/arrays/array_impl.h"
 #include "src/frontend/run/execute.h"
@@ -29,6 +28,17 @@ using internal::impl_of;
 
 namespace internal {
 
+struct SizesHash {
+  std::size_t operator()(const std::vector<Dims>& sizes) const {
+    std::size_t out = sizes.size();
+    for (const Dims& dims : sizes) {
+      out = out * 31 + dims.size();
+      for (const std::int64_t d : dims) out = out * 1000003 + std::size_t(d);
+    }
+    return out;
+  }
+};
+
 /// A program with dims of unknown size, and what it is for those that it was called with.
 struct OpenProgram {
   std::string text;
@@ -37,8 +47,9 @@ struct OpenProgram {
   std::mutex mutex;
   /// Whether its sizes depend on integers that it is given.
   bool by_value = false;
-  /// By the sizes of all arguments, and by the values of integers then.
-  std::map<std::vector<Dims>, std::shared_ptr<const LoadedState>> closed;
+  /// By the sizes of all arguments, and by the values of integers then. Each may have a copy of the
+  /// file's constants.
+  LruCache<std::vector<Dims>, std::shared_ptr<const LoadedState>, SizesHash> closed{256};
 };
 
 struct LoadedState {
@@ -438,13 +449,16 @@ std::shared_ptr<const LoadedState> LoadedState::closed_for(const std::vector<Arr
     sizes.push_back(given.dims);
   }
   const std::lock_guard lock(open->mutex);
+  const auto kept = [&](const std::vector<Dims>& key, std::shared_ptr<const LoadedState> program) {
+    open->closed.insert(key, program);
+    return program;
+  };
   std::vector<text::GivenArgument> given;
   for (const Dims& s : sizes) given.push_back({s});
   if (!open->by_value) {
-    const auto known = open->closed.find(sizes);
-    if (known != open->closed.end()) return known->second;
+    if (const auto* known = open->closed.find(sizes)) return *known;
     try {
-      return open->closed.emplace(sizes, closed_for(given, where)).first->second;
+      return kept(sizes, closed_for(given, where));
     } catch (const NotImplementedError&) {
       if (!add_values(args, where, &given)) throw;
       open->by_value = true;
@@ -453,9 +467,8 @@ std::shared_ptr<const LoadedState> LoadedState::closed_for(const std::vector<Arr
     (void)add_values(args, where, &given);
   }
   for (const text::GivenArgument& g : given) sizes.push_back(g.value.value_or(Dims{}));
-  std::shared_ptr<const LoadedState>& known = open->closed[sizes];
-  if (!known) known = closed_for(given, where);
-  return known;
+  if (const auto* known = open->closed.find(sizes)) return *known;
+  return kept(sizes, closed_for(given, where));
 }
 
 std::shared_ptr<const LoadedState> LoadedState::closed_for(
@@ -509,7 +522,8 @@ std::int64_t LoadedFunction::cache_size() const {
   if (!state_->open) return state_->eager->cache_size();
   const std::lock_guard lock(state_->open->mutex);
   std::int64_t programs = 0;
-  for (const auto& [sizes, closed] : state_->open->closed) programs += closed->eager->cache_size();
+  state_->open->closed.for_each(
+      [&](const auto& closed) { programs += closed->eager->cache_size(); });
   return programs;
 }
 

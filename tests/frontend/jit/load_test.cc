@@ -375,6 +375,21 @@ TEST(Load, SpecialisesToTheSizesOfArguments) {
   EXPECT_EQ(twice(counted({2, 3})).to_vector<float>(), (Floats{0, 3, 6, 3, 6, 9}));
 }
 
+TEST(Load, KeepsTheSizesThatWereUsedLast) {
+  const TextFile file(R"(func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %r = stablehlo.add %x, %x : tensor<?xf32>
+  return %r : tensor<?xf32>
+})");
+  const LoadedFunction f = load_stablehlo(file.path());
+  for (std::int64_t n = 1; n <= 260; ++n) {
+    (void)f(counted({n}));
+    (void)f(counted({1}));
+  }
+  EXPECT_EQ(f.cache_size(), 256);
+  EXPECT_EQ(f(counted({2}))[0].to_vector<float>(), (Floats{0, 2}));
+  EXPECT_EQ(f.cache_size(), 256);
+}
+
 TEST(Load, NamesSizesThatDontFit) {
   const TextFile file(kOpen);
   const LoadedFunction f = load_stablehlo(file.path());
@@ -403,6 +418,10 @@ TEST(Load, SpecialisesToIntegersThatSaySizes) {
   const LoadedFunction f = load_stablehlo(file.path());
   EXPECT_EQ(f(Array(3))[0].to_vector<int>(), (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(f(Array(1))[0].to_vector<int>(), (std::vector<int>{0}));
+  EXPECT_EQ(f.cache_size(), 2);
+  // What is refused leaves nothing behind.
+  EXPECT_THROW((void)f(Array(-1)), Error);
+  EXPECT_EQ(f.cache_size(), 2);
   const auto traced = jit([&](Array n) { return f(n)[0]; });
   const auto e = error_of<NotImplementedError>([&] { (void)traced(Array(3)); });
   EXPECT_TRUE(contains(e.what(), "depends on more than the arguments' sizes")) << e.what();
