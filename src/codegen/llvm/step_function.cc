@@ -13,7 +13,6 @@ namespace {
 using llvm::BasicBlock;
 using llvm::Function;
 using llvm::Value;
-using Place = StepProgram::Place;
 
 /// The widths of the vectors that a row is made of. Empty if all rows take more than a few: these
 /// have code of their own each, so that numbers between steps stay in registers.
@@ -111,7 +110,7 @@ class StepEmitter {
     const KernelBody::Loop& loop = *link.kernel.body.as<KernelBody::Loop>();
     const LoopSource source{loop.program, *nest};
     Value* zero = b_.getInt64(0);
-    const std::int64_t n = link.units() * loop.elements_per_unit;
+    const std::int64_t n = link.kernel.units * loop.elements_per_unit;
     const unsigned most = vector_width(*source.program, machine_);
     if (n == 0) return;
     const std::int64_t row = source.nest.by_rows ? source.nest.row() : n;

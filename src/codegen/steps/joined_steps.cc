@@ -55,33 +55,32 @@ bool Links::is_inside(SlotId s) const {
   return reads != nullptr && reads->count == readers_.of(s);
 }
 
-OperandPlaces::Place OperandPlaces::of(SlotId s) {
+Place OperandPlaces::of(SlotId s) {
   const auto [it, added] =
       places_.try_emplace(s, Place{Place::Kind::input, int(task_.inputs.size())});
   if (added) task_.inputs.push_back(s);
   return it->second;
 }
 
-const OperandPlaces::Place* OperandPlaces::find(SlotId s) const {
+const Place* OperandPlaces::find(SlotId s) const {
   const auto it = places_.find(s);
   return it == places_.end() ? nullptr : &it->second;
 }
 
-OperandPlaces::Place OperandPlaces::output(SlotId s) {
+Place OperandPlaces::output(SlotId s) {
   task_.outputs.push_back(s);
   return {Place::Kind::output, int(task_.outputs.size()) - 1};
 }
 
-OperandPlaces::Place OperandPlaces::scratch(std::int64_t bytes) {
+Place OperandPlaces::scratch(std::int64_t bytes) {
   scratch_bytes_ += bytes;
   scratch_.push_back(bytes);
   return {Place::Kind::scratch, int(scratch_.size()) - 1};
 }
 
 bool OperandPlaces::is_shared(const Place& place, SlotId s) const {
-  return std::any_of(places_.begin(), places_.end(), [&](const auto& p) {
-    return p.first != s && p.second.kind == place.kind && p.second.number == place.number;
-  });
+  return std::any_of(places_.begin(), places_.end(),
+                     [&](const auto& p) { return p.first != s && p.second == place; });
 }
 
 std::vector<std::int64_t> OperandPlaces::sizes(const std::vector<SlotId>& slots) const {
@@ -90,7 +89,7 @@ std::vector<std::int64_t> OperandPlaces::sizes(const std::vector<SlotId>& slots)
   return out;
 }
 
-OperandPlaces::Link OperandPlaces::link(const KernelTable& kernels, const KernelTask& task) {
+Link OperandPlaces::link(const KernelTable& kernels, const KernelTask& task) {
   Link out{kernels.at(task.kernel), {}, {}};
   // Others run the same kernel on more elements, or fewer.
   out.kernel.units = task.units;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "src/codegen/kernel_table.h"
-#include "src/codegen/kernels/chains/tiled_chain.h"
+#include "src/codegen/kernels/chains/links.h"
 #include "src/codegen/steps/plan_readers.h"
 #include "src/runtime/plan.h"
 
@@ -64,8 +64,6 @@ class Links {
 class OperandPlaces {
  public:
   using SlotId = runtime::SlotId;
-  using Place = TiledChain::Place;
-  using Link = TiledChain::Link;
 
   explicit OperandPlaces(const runtime::Plan& plan) : plan_(plan) {}
 

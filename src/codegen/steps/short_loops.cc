@@ -20,7 +20,6 @@ namespace tessera::codegen {
 namespace {
 
 using namespace runtime;
-using Place = StepProgram::Place;
 
 /// One loop as a program.
 class LoopProgram {
@@ -166,7 +165,7 @@ class LoopProgram {
         continue;
       }
       const auto& task = std::get<KernelTask>(block.steps[n].what);
-      StepProgram::Link link = places_.link(kernels_, task);
+      StepProgram::Link link{places_.link(kernels_, task)};
       for (std::size_t o = 0; o < task.outputs.size(); ++o) {
         const auto changed = std::find_if(task.reuse.begin(), task.reuse.end(), [&](const auto& r) {
           return std::size_t(r.output) == o && r.copy;
@@ -229,7 +228,7 @@ class LoopProgram {
       if (!add(b.block, &block)) return false;
       for (const Move& m : b.results) {
         const Place from = places_.of(m.from), to = places_.of(m.to);
-        if (from.kind == to.kind && from.number == to.number) continue;
+        if (from == to) continue;
         if (slot(m.to).bytes > prices::short_steps::kMostCopied) return false;
         copy(from, to, slot(m.to).bytes, &block);
       }
@@ -284,19 +283,18 @@ class LoopProgram {
 
   /// What the body made, to where the next trip finds it.
   bool pass_on() {
-    const auto key = [](const Place& p) { return std::pair(p.kind, p.number); };
     std::vector<StepProgram::Copy> moves;
-    std::set<std::pair<Place::Kind, int>> written;
+    std::set<Place> written;
     for (const Move& m : loop_.next) {
       const Place from = places_.of(m.from), to = places_.of(m.to);
-      if (key(from) == key(to)) continue;
+      if (from == to) continue;
       if (slot(m.to).bytes > prices::short_steps::kMostCopied || to.kind == Place::Kind::input)
         return false;
       moves.push_back({from, to, slot(m.to).bytes});
-      written.insert(key(to));
+      written.insert(to);
     }
     for (StepProgram::Copy& m : moves) {
-      if (written.count(key(m.from)) == 0) continue;
+      if (written.count(m.from) == 0) continue;
       const Place aside = places_.scratch(m.bytes);
       copy(m.from, aside, m.bytes, &body_.body);
       m.from = aside;

@@ -116,7 +116,7 @@ class Joiner {
     for (std::size_t l = 0; l < links.size(); ++l) {
       const KernelTask& t = links.task(l);
       named.push_back(&links.step(l));
-      TiledChain::Link link = places.link(kernels_, t);
+      StepProgram::Link link{places.link(kernels_, t)};
       for (const SlotId s : t.outputs) {
         const bool inside = !changes_a_part(t) && links.is_inside(s);
         link.outputs.push_back(

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "src/codegen/kernels/chains/row_reach.h"
-#include "src/codegen/kernels/chains/stencil_chain.h"
+#include "src/codegen/kernels/chains/tiled_chain.h"
 #include "src/codegen/kernels/prices.h"
 #include "src/codegen/steps/joined_steps.h"
 #include "src/codegen/steps/steps_peak.h"
@@ -180,44 +180,43 @@ class StencilJoiner {
       numbers.push_back(l.step);
     }
     const Links joined(*block, std::move(numbers), readers_);
-    StencilChain chain;
+    TiledChain chain;
     OperandPlaces places(plan_);
-    std::map<SlotId, int> makers;
+    std::map<SlotId, std::size_t> makers;
     std::int64_t inside = 0;
     for (std::size_t l = 0; l < links.size(); ++l) {
       const KernelTask& t = joined.task(l);
-      StencilChain::Link link;
-      link.kernel = kernels_.at(t.kernel);
-      link.row_units = links[l].width;
+      TiledChain::Link link{places.link(kernels_, t)};
       link.rows = t.units / links[l].width;
-      link.row_bytes = bytes(t.outputs[0]) / link.rows;
-      for (const SlotId s : t.inputs) {
-        const auto it = makers.find(s);
-        const bool is_made = it != makers.end();
-        link.inputs.push_back({is_made, is_made ? it->second : places.of(s).number});
-      }
       const SlotId out = t.outputs[0];
-      makers[out] = int(l);
-      if (joined.is_inside(out)) {
+      makers[out] = l;
+      const bool escapes = !joined.is_inside(out);
+      if (!escapes) {
         inside += bytes(out);
+      } else if (chain.rows > 1 && chain.rows != link.rows) {
+        return false;
       } else {
-        if (chain.rows > 1 && chain.rows != link.rows) return false;
         chain.rows = link.rows;
-        link.output = places.output(out).number;
       }
-      link.scratch = joined.is_read(out) ? 0 : -1;
-      chain.nanoseconds += t.nanoseconds;
+      if (joined.is_read(out)) {
+        link.outputs.push_back(places.put(out, places.scratch(bytes(out) / link.rows)));
+        if (escapes) link.copied_to = places.output(out).number;
+      } else {
+        link.outputs.push_back(places.output(out));
+      }
       chain.links.push_back(std::move(link));
     }
+    chain.scratch = places.scratch_sizes();
+    chain.by_blocks = true;
     const Slot& result = plan_.slots[std::size_t(places.task().outputs[0])];
     const auto count = std::int64_t(plan_.classes[std::size_t(result.classes)].count());
     if (inside * count < prices::stencils::kLeastBytes) return false;
     reach_back(links, makers, &chain);
-    if (!choose_block(joined, &chain, count)) return false;
-    place(joined, &chain);
+    share_memory(joined, &chain);
+    if (!choose_block(&chain, count)) return false;
     Step step = block->steps[links.back().step];
     step.op = joined.ops();
-    step.what = places.take(stencil_chain_kernel(std::move(chain)), &kernels_);
+    step.what = places.take(tiled_chain_kernel(std::move(chain)), &kernels_);
     Region region{links.front().step, links.back().step + 1, {}, {}};
     for (const std::size_t k : skipped) {
       if (k < region.end) region.before.push_back(k);
@@ -227,20 +226,20 @@ class StencilJoiner {
   }
 
   /// How many rows around a block each link makes.
-  static void reach_back(const std::vector<Link>& links, const std::map<SlotId, int>& makers,
-                         StencilChain* chain) {
+  static void reach_back(const std::vector<Link>& links,
+                         const std::map<SlotId, std::size_t>& makers, TiledChain* chain) {
     std::vector<std::int64_t> lo(links.size(), 0), hi(links.size(), 0);
     std::vector<bool> needed(links.size(), false);
     for (std::size_t l = links.size(); l-- > 0;) {
-      StencilChain::Link& link = chain->links[l];
-      if (link.output >= 0) {
+      TiledChain::Link& link = chain->links[l];
+      if (link.copied_to >= 0 || link.outputs[0].kind == Place::Kind::output) {
         lo[l] = std::max<std::int64_t>(lo[l], 0);
         hi[l] = std::max<std::int64_t>(hi[l], 0);
       }
       link.before = lo[l];
       link.behind = hi[l];
       for (const auto& [slot, reach] : links[l].reads) {
-        const auto m = std::size_t(makers.at(slot));
+        const std::size_t m = makers.at(slot);
         const std::int64_t before = lo[l] - reach.lo, behind = hi[l] + reach.hi;
         lo[m] = needed[m] ? std::max(lo[m], before) : before;
         hi[m] = needed[m] ? std::max(hi[m], behind) : behind;
@@ -249,21 +248,15 @@ class StencilJoiner {
     }
   }
 
-  static bool choose_block(const Links& links, StencilChain* chain, std::int64_t devices) {
-    // Places of rows that are there at the same time.
-    place(links, chain);
-    std::vector<std::int64_t> row(chain->scratch.size(), 0), more(chain->scratch.size(), 0);
-    for (const StencilChain::Link& l : chain->links) {
-      if (l.scratch < 0) continue;
-      auto& r = row[std::size_t(l.scratch)];
-      auto& m = more[std::size_t(l.scratch)];
-      r = std::max(r, l.row_bytes);
-      m = std::max(m, l.row_bytes * (l.before + l.behind));
+  static bool choose_block(TiledChain* chain, std::int64_t devices) {
+    // Of what is there at the same time.
+    std::int64_t row = 0, halo = 0;
+    for (const TiledChain::Memory& m : chain->memories()) {
+      row += m.row_bytes;
+      halo += m.more_bytes;
     }
-    std::int64_t rows = 0, halo = 0;
-    for (std::size_t k = 0; k < row.size(); ++k) rows += row[k], halo += more[k];
-    if (rows == 0) return false;
-    chain->block = (prices::stencils::kBlockBytes - halo) / rows;
+    if (row == 0) return false;
+    chain->block = (prices::stencils::kBlockBytes - halo) / row;
     const std::int64_t fewest =
         std::max<std::int64_t>(1, prices::stencils::kFewestBlocks / devices);
     chain->block = std::min(chain->block, chain->rows / fewest);
@@ -271,30 +264,19 @@ class StencilJoiner {
     // Blocks of about the same length.
     const std::int64_t blocks = (chain->rows + chain->block - 1) / chain->block;
     chain->block = (chain->rows + blocks - 1) / blocks;
-    double repeated = 0;
-    for (const StencilChain::Link& l : chain->links) repeated += double(l.before + l.behind);
-    repeated /= double(chain->block) * double(chain->links.size());
-    chain->nanoseconds *= 1 + repeated;
-    return repeated <= prices::stencils::kMostRepeated;
+    return chain->repeated() <= prices::stencils::kMostRepeated;
   }
 
-  /// Gives links places in scratch memory, which are given on after the last read.
-  static void place(const Links& links, StencilChain* chain) {
-    chain->scratch.clear();
+  /// Memory of what a link makes is given on after the last read.
+  static void share_memory(const Links& links, TiledChain* chain) {
     std::vector<std::size_t> free_after;
     for (std::size_t l = 0; l < links.size(); ++l) {
-      StencilChain::Link& link = chain->links[l];
-      if (link.scratch < 0) continue;
+      if (chain->links[l].outputs[0].kind != Place::Kind::scratch) continue;
       std::size_t at = 0;
       while (at < free_after.size() && free_after[at] >= l) ++at;
-      if (at == free_after.size()) {
-        free_after.push_back(0);
-        chain->scratch.push_back(0);
-      }
+      if (at == free_after.size()) free_after.push_back(0);
       free_after[at] = links.last_read(links.task(l).outputs[0]);
-      link.scratch = int(at);
-      chain->scratch[at] =
-          std::max(chain->scratch[at], link.row_bytes * (chain->block + link.before + link.behind));
+      chain->memory.push_back(int(at));
     }
   }
 

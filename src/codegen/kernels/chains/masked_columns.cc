@@ -18,7 +18,6 @@
 namespace tessera::codegen {
 namespace {
 
-using Place = TiledChain::Place;
 using LinkOutput = MaskedColumns::Array;
 using How = MaskedColumns::Link::Kind;
 using MaskRegister = LoopExpr::Register;

@@ -36,7 +36,7 @@ struct MaskedColumns {
   double scale = 1;
   std::int64_t period =
       0;  ///< not 0: it is the first input as it stands, these rows again and again
-  std::vector<TiledChain::Place> inputs;
+  std::vector<Place> inputs;
 
   /// An output of a link.
   struct Array {

@@ -18,7 +18,6 @@ namespace tessera::codegen {
 namespace {
 
 using runtime::KernelCall;
-using Place = StepProgram::Place;
 
 /// A program with its kernels. Steps are numbered instructions; loops are jumps.
 struct ProgramAttrs {
@@ -145,7 +144,7 @@ StepSource source_of(const std::shared_ptr<const StepProgram>& shared) {
   StepSource source{shared, {}, {}, 0, {}, {}, {}};
   for (const std::int64_t bytes : program.scratch) {
     source.scratch.push_back(source.scratch_bytes);
-    source.scratch_bytes += (bytes + 63) / 64 * 64;
+    source.scratch_bytes += rounded_scratch(bytes);
   }
   const auto small = [](const std::vector<std::int64_t>& bytes) {
     std::vector<bool> out;
@@ -218,7 +217,7 @@ class ProgramMaker {
 
   void add_call(const StepProgram::Link& link) {
     attrs_->calls.push_back(
-        {link.kernel.make(), link.units(), link.inputs.size(), link.outputs.size()});
+        {link.kernel.make(), link.kernel.units, link.inputs.size(), link.outputs.size()});
     for (const Place& p : link.inputs) attrs_->operands.push_back(operand(p));
     for (const Place& p : link.outputs) {
       attrs_->operands.push_back(operand(p));
@@ -278,24 +277,20 @@ class ProgramMaker {
 
 void add_to_key(KeyWriter& key, const StepProgram::Block& steps);
 
-void add_to_key(KeyWriter& key, const Place& p) { key.add_all(p.kind, p.number); }
-
 void add_to_key(KeyWriter& key, const StepProgram::Step& step) {
   key.add(step.what.index());
   if (const auto* link = std::get_if<StepProgram::Link>(&step.what)) {
-    codegen::add_to_key(key, *link);
+    key.add_all(link->kernel.key, link->kernel.units, link->inputs, link->outputs,
+                link->first_byte);
   } else if (const auto* copy = std::get_if<StepProgram::Copy>(&step.what)) {
-    add_to_key(key, copy->from);
-    add_to_key(key, copy->to);
-    key.add(copy->bytes);
+    key.add_all(copy->from, copy->to, copy->bytes);
   } else if (const auto* loop = std::get_if<StepProgram::Loop>(&step.what)) {
     add_to_key(key, loop->condition);
-    add_to_key(key, loop->predicate);
+    key.add(loop->predicate);
     add_to_key(key, loop->body);
   } else {
     const auto& branches = std::get<StepProgram::Branches>(step.what);
-    add_to_key(key, branches.selector);
-    key.add_all(branches.boolean, branches.blocks.size());
+    key.add_all(branches.selector, branches.boolean, branches.blocks.size());
     for (const StepProgram::Block& block : branches.blocks) add_to_key(key, block);
   }
 }
@@ -328,8 +323,8 @@ StepProgram::Block with_parts(StepProgram::Block steps) {
       for (const int k : part.inputs) one.inputs.push_back(link->inputs.at(std::size_t(k)));
       one.outputs = link->outputs;
       one.first_byte = first;
-      first += one.units() * made->element_bytes;
-      if (one.units() > 0) out.emplace_back().what = std::move(one);
+      first += one.kernel.units * made->element_bytes;
+      if (one.kernel.units > 0) out.emplace_back().what = std::move(one);
     }
   }
   return out;

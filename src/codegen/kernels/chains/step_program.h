@@ -7,9 +7,13 @@
 #include <variant>
 #include <vector>
 
-#include "src/codegen/kernels/chains/tiled_chain.h"
+#include "src/codegen/kernels/chains/links.h"
 
 namespace tessera::codegen {
+
+struct StepLink : Link {
+  std::int64_t first_byte = 0;  ///< of the outputs' memory, where it writes them
+};
 
 /// Kernels that run one after the other, each whole, on memory that doesn't move meanwhile.
 ///
@@ -21,9 +25,7 @@ namespace tessera::codegen {
 ///   loop        condition: less = compare(i, n); predicate: less
 ///               body: y = f(x, a, i); i = add(i); copy y -> x
 struct StepProgram {
-  using Place = TiledChain::Place;
-  /// Of each only the kernel and places are given.
-  using Link = TiledChain::Link;
+  using Link = StepLink;
   struct Copy {
     Place from, to;
     std::int64_t bytes = 0;
@@ -49,9 +51,8 @@ struct StepProgram {
 };
 
 /// The same steps, with what they read and write elsewhere.
-StepProgram::Block with_places(
-    const StepProgram::Block& steps,
-    const std::function<StepProgram::Place(const StepProgram::Place&)>& moved);
+StepProgram::Block with_places(const StepProgram::Block& steps,
+                               const std::function<Place(const Place&)>& moved);
 
 /// Of one unit, which takes so long.
 KernelDescriptor step_program_kernel(StepProgram program, double nanoseconds);

@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "src/base/contains.h"
 #include "src/codegen/kernels/chains/column_ranges.h"
 #include "src/codegen/kernels/chains/masked_columns.h"
 #include "src/codegen/kernels/expressions/loop_expr.h"
@@ -24,24 +25,36 @@ namespace tessera::codegen {
 namespace {
 
 using runtime::KernelCall;
-using Place = TiledChain::Place;
 
 struct ChainAttrs {
   struct Link {
     runtime::Kernel kernel;
-    std::int64_t units_of_row = 1;
+    std::int64_t rows = 1, units_of_row = 1;
+    std::int64_t before = 0, behind = 0;  ///< as TiledChain::Link has them
     std::vector<Place> inputs, outputs;
+    int copied_to = -1;
     bool is_read = false;       ///< what it makes, by links behind it or as scratch memory
     bool product = false;       ///< it takes rows together, not one as well as many
     bool holds_second = false;  ///< its second operand, packed, for several blocks of rows
     std::shared_ptr<const RowSums> sums;  ///< null: it makes rows
     KernelBody body;
+
+    /// The rows that it makes for a block that begins, or ends, with this one.
+    std::int64_t first(std::int64_t begin) const {
+      return std::clamp<std::int64_t>(begin - before, 0, rows);
+    }
+    std::int64_t last(std::int64_t end) const {
+      return std::clamp<std::int64_t>(end + behind, 0, rows);
+    }
   };
   std::vector<Link> links;
   std::int64_t rows = 1, block = 1;
   std::int64_t groups = 0, parts = 1;
-  std::vector<std::int64_t> row_bytes;  ///< of scratch
-  std::int64_t short_block = 1;         ///< rows at a time of links between products
+  std::vector<std::int64_t> row_bytes;  ///< of places in scratch memory
+  std::vector<std::size_t> makers;      ///< links that make them
+  std::vector<TiledChain::Memory> memories;
+  std::int64_t between = 0;      ///< bytes between memories
+  std::int64_t short_block = 1;  ///< rows at a time of links between products
   std::optional<MaskedColumns> masked;
   runtime::Kernel mask;                 ///< makes rows of it, unless it is an input as it stands
   bool by_blocks = false;               ///< units are blocks, if there are no groups
@@ -53,8 +66,8 @@ struct ChainAttrs {
 /// holds.
 constexpr std::int64_t kShortBlockBytes = 24 << 10;
 
-/// Scratch memory of rows is at addresses that end here.
-std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+/// Around the memories of links that reach: vectors may be read beyond the rows that are needed.
+constexpr std::int64_t kAroundReach = 256;
 
 /// Whether an output is where an input is, which links may have read just before.
 bool overwrites(const KernelCall& call, const ChainAttrs& a) {
@@ -102,9 +115,12 @@ class Run {
 
  private:
   std::int64_t scratch_bytes() const {
-    std::int64_t bytes = 0;
-    for (const std::int64_t row : a_.row_bytes) bytes += rounded(row * most_);
+    std::int64_t bytes = a_.between;
+    for (const TiledChain::Memory& m : a_.memories) bytes += bytes_of(m);
     return bytes;
+  }
+  std::int64_t bytes_of(const TiledChain::Memory& m) const {
+    return rounded_scratch(m.row_bytes * most_ + m.more_bytes) + a_.between;
   }
   std::byte* sums(const ChainAttrs::Link& link, std::int64_t part) const {
     return call_.outputs[link.outputs[0].number] + part * link.sums->bytes();
@@ -117,10 +133,12 @@ class Run {
     for (std::int64_t begin = first; begin < last; begin += a_.block) {
       const std::int64_t end = std::min(begin + a_.block, last);
       // Where row 0 would be, so that kernels find their own rows as in an array of all rows.
-      std::byte* at = memory_.data();
-      for (std::size_t k = 0; k < scratch_.size(); ++k) {
-        scratch_[k] = at - begin * a_.row_bytes[k];
-        at += rounded(a_.row_bytes[k] * most_);
+      std::byte* at = memory_.data() + a_.between;
+      for (const TiledChain::Memory& m : a_.memories) {
+        for (const std::size_t k : m.places) {
+          scratch_[k] = at - a_.links[a_.makers[k]].first(begin) * a_.row_bytes[k];
+        }
+        at += bytes_of(m);
       }
       if (a_.masked) begin_block(begin, end);
       for (std::size_t l = 0; l < a_.links.size();) {
@@ -144,14 +162,19 @@ class Run {
     if (is_added_to(link)) look_at_addend(link, begin, end);
     if (hides_any_ && run_shown(link, begin, end)) return;
     link.kernel.function(call_of(link, begin, end));
+    if (link.copied_to >= 0) {
+      const std::int64_t bytes = a_.row_bytes[std::size_t(link.outputs[0].number)];
+      std::memcpy(call_.outputs[link.copied_to] + begin * bytes, outputs_[0] + begin * bytes,
+                  std::size_t((end - begin) * bytes));
+    }
   }
 
   KernelCall call_of(const ChainAttrs::Link& link, std::int64_t begin, std::int64_t end) {
     return {link.kernel.attributes.get(),
             inputs_.data(),
             outputs_.data(),
-            begin * link.units_of_row,
-            end * link.units_of_row,
+            link.first(begin) * link.units_of_row,
+            link.last(end) * link.units_of_row,
             may_stream_ && !link.is_read,
             link.holds_second ? &held_[number_of(link)] : nullptr};
   }
@@ -399,21 +422,14 @@ class Run {
   }
 
   void place_inputs(const std::vector<Place>& places) {
-    for (std::size_t k = 0; k < places.size(); ++k) {
-      const auto [kind, number] = places[k];
-      inputs_[k] = kind == Place::Kind::input    ? call_.inputs[number]
-                   : kind == Place::Kind::output ? call_.outputs[number]
-                                                 : scratch_[std::size_t(number)];
-    }
+    const LinkMemory memory{call_, scratch_.data()};
+    for (std::size_t k = 0; k < places.size(); ++k) inputs_[k] = memory.at(places[k]);
   }
 
   void place(const ChainAttrs::Link& link, std::int64_t part) {
     place_inputs(link.inputs);
-    for (std::size_t k = 0; k < link.outputs.size(); ++k) {
-      const auto [kind, number] = link.outputs[k];
-      outputs_[k] =
-          kind == Place::Kind::output ? call_.outputs[number] : scratch_[std::size_t(number)];
-    }
+    const LinkMemory memory{call_, scratch_.data()};
+    for (std::size_t k = 0; k < link.outputs.size(); ++k) outputs_[k] = memory.at(link.outputs[k]);
     if (link.sums) outputs_[0] = sums(link, part);
   }
 
@@ -442,18 +458,42 @@ void run_chain(const KernelCall& call) { Run(call).run(); }
 
 }  // namespace
 
-void add_to_key(KeyWriter& key, const TiledChain::Link& link) {
-  key.add_all(link.sums ? link.sums->key : link.kernel.key, link.units(), link.first_byte);
-  for (const auto* places : {&link.inputs, &link.outputs}) {
-    key.add(places->size());
-    for (const Place& p : *places) key.add_all(p.kind, p.number);
+std::vector<TiledChain::Memory> TiledChain::memories() const {
+  std::vector<Memory> out;
+  for (const Link& link : links) {
+    for (const Place& p : link.outputs) {
+      if (p.kind != Place::Kind::scratch) continue;
+      const auto place = std::size_t(p.number);
+      const std::size_t number = memory.empty() ? place : std::size_t(memory[place]);
+      if (number >= out.size()) out.resize(number + 1);
+      Memory& m = out[number];
+      m.row_bytes = std::max(m.row_bytes, scratch[place]);
+      m.more_bytes = std::max(m.more_bytes, scratch[place] * (link.before + link.behind));
+      if (!contains(m.places, place)) m.places.push_back(place);
+    }
   }
+  return out;
+}
+
+bool TiledChain::reaches() const {
+  return std::any_of(links.begin(), links.end(), [](const Link& link) { return link.reaches(); });
+}
+
+double TiledChain::repeated() const {
+  double rows = 0;
+  for (const Link& link : links) rows += double(link.before + link.behind);
+  return rows / (double(block) * double(links.size()));
+}
+
+void add_to_key(KeyWriter& key, const TiledChain::Link& link) {
+  key.add_all(link.sums ? link.sums->key : link.kernel.key, link.units(), link.inputs, link.outputs,
+              link.rows, link.before, link.behind, link.copied_to);
 }
 
 std::string key_of(const TiledChain& chain) {
   KeyWriter key("chain");
-  key.add_all(chain.rows, chain.block, chain.groups, chain.parts, chain.by_blocks, chain.scratch);
-  key.add(chain.links);
+  key.add_all(chain.rows, chain.block, chain.groups, chain.parts, chain.by_blocks, chain.scratch,
+              chain.memory, chain.links);
   return key.take();
 }
 
@@ -479,12 +519,16 @@ std::int64_t block_of_masked(const TiledChain& chain, const MaskedColumns& maske
 }  // namespace
 
 KernelDescriptor tiled_chain_kernel(TiledChain chain) {
-  static constexpr runtime::KernelLabel kLabel = {"chain/rows",
-                                                  "steps that go through the same rows, a block at "
-                                                  "a time: what is between them stays in cache"};
+  static constexpr runtime::KernelLabel kRows = {"chain/rows",
+                                                 "steps that go through the same rows, a block at "
+                                                 "a time: what is between them stays in cache"};
+  static constexpr runtime::KernelLabel kReaching = {
+      "chain/stencil", "loops that read neighbouring rows of one another, a block at a time"};
   KernelDescriptor kernel;
-  kernel.label = &kLabel;
-  std::optional<MaskedColumns> masked = masked_columns(chain);
+  const bool reaches = chain.reaches();
+  kernel.label = reaches ? &kReaching : &kRows;
+  std::optional<MaskedColumns> masked;
+  if (!reaches) masked = masked_columns(chain);
   if (masked && chain.groups == 0 && !chain.by_blocks) {
     chain.block = block_of_masked(chain, *masked);
   }
@@ -496,7 +540,8 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
   for (const TiledChain::Link& link : chain.links) {
     kernel.nanoseconds += link.kernel.nanoseconds;
   }
-  kernel.make = [chain = std::move(chain), masked = std::move(masked)] {
+  kernel.nanoseconds *= 1 + chain.repeated();
+  kernel.make = [chain = std::move(chain), masked = std::move(masked), reaches] {
     auto made = std::make_shared<ChainAttrs>();
     made->rows = chain.rows;
     made->block = chain.block;
@@ -504,6 +549,9 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
     made->parts = chain.parts;
     made->by_blocks = chain.by_blocks;
     made->row_bytes = chain.scratch;
+    made->makers.resize(chain.scratch.size());
+    made->memories = chain.memories();
+    made->between = reaches ? kAroundReach : 0;
     const std::int64_t row =
         chain.scratch.empty() ? 1 : *std::max_element(chain.scratch.begin(), chain.scratch.end());
     // Other chains go through memory in blocks that are longer.
@@ -520,8 +568,11 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
         is_read = is_read || p.kind != Place::Kind::output || read.count(p.number) != 0;
         if (p.kind == Place::Kind::output) {
           made->outputs = std::max(made->outputs, std::size_t(p.number) + 1);
+        } else {
+          made->makers[std::size_t(p.number)] = l;
         }
       }
+      made->outputs = std::max(made->outputs, std::size_t(link.copied_to + 1));
       for (const Place& p : link.inputs) {
         if (p.kind == Place::Kind::output) read.insert(p.number);
         if (p.kind == Place::Kind::input) {
@@ -532,11 +583,13 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
       const bool holds_second = !link.sums && product != nullptr &&
                                 product->rows >= 2 * chain.block * link.units() / chain.rows &&
                                 link.inputs[1].kind == Place::Kind::input;
-      made->links.insert(made->links.begin(),
-                         {link.sums ? link.sums->make() : link.kernel.make(),
-                          link.units() / chain.rows, link.inputs, link.outputs, is_read,
-                          link.sums != nullptr || link.kernel.access.prepares(), holds_second,
-                          link.sums, link.kernel.body});
+      const std::int64_t rows = link.rows > 0 ? link.rows : chain.rows;
+      made->links.insert(
+          made->links.begin(),
+          {link.sums ? link.sums->make() : link.kernel.make(), rows, link.units() / rows,
+           link.before, link.behind, link.inputs, link.outputs, link.copied_to, is_read,
+           link.sums != nullptr || link.kernel.access.prepares(), holds_second, link.sums,
+           link.kernel.body});
       made->operands = std::max({made->operands, link.inputs.size(), link.outputs.size()});
     }
     if (masked) {
