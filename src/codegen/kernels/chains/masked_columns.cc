@@ -64,7 +64,7 @@ class MaskAnalysis {
  private:
   static bool has_place(const Place& p) { return p.kind != Place::Kind::input; }
   MaskedValue value_at(const Place& p) const {
-    const auto it = values_.find({int(p.kind), p.number});
+    const auto it = values_.find(p);
     if (it != values_.end()) return it->second;
     MaskedValue out;
     out.varies = true;
@@ -72,7 +72,7 @@ class MaskAnalysis {
   }
   void set(const TiledChain::Link& link, std::size_t output, MaskedValue v) {
     const Place& p = link.outputs[output];
-    values_[{int(p.kind), p.number}] = std::move(v);
+    values_[p] = std::move(v);
   }
 
   void visit(std::size_t l) {
@@ -182,7 +182,7 @@ class MaskAnalysis {
       made.varies = true;
       made.text = of_outputs[0].text;
       set(link, 0, std::move(made));
-      makers_[{int(link.outputs[0].kind), link.outputs[0].number}] = l;
+      makers_[link.outputs[0]] = l;
       return true;
     }
     bool uniform = true;
@@ -205,7 +205,7 @@ class MaskAnalysis {
       }
       if (outputs == 1) v.text = of_outputs[0].text;
       set(link, o, std::move(v));
-      makers_[{int(link.outputs[o].kind), link.outputs[o].number}] = l;
+      makers_[link.outputs[o]] = l;
     }
     if (uniform) {
       out_.links[l].kind = How::loop;
@@ -460,7 +460,7 @@ class MaskAnalysis {
         read.kind == LoopExpr::Kind::contiguous && has_place(link.inputs[std::size_t(read.index)]);
     if (made_before) {
       const Place& p = link.inputs[std::size_t(read.index)];
-      const TiledChain::Link& maker = chain_.links[makers_.at({int(p.kind), p.number})];
+      const TiledChain::Link& maker = chain_.links[makers_.at(p)];
       out_.mask = maker.kernel;
       out_.inputs = maker.inputs;
     } else {
@@ -523,8 +523,8 @@ class MaskAnalysis {
   MaskText mask_;
   std::string addend_;  ///< what is added, if that is the mask
   MaskedColumns out_;
-  std::map<std::pair<int, int>, MaskedValue> values_;  ///< by place
-  std::map<std::pair<int, int>, std::size_t> makers_;  ///< loops, by place
+  std::map<Place, MaskedValue> values_;  ///< by place
+  std::map<Place, std::size_t> makers_;  ///< loops, by place
   std::set<std::pair<std::size_t, LinkOutput>> conditions_;
 };
 
@@ -538,6 +538,21 @@ std::optional<MaskedColumns> masked_columns(const TiledChain& chain) {
     whole = analysis.whole();
   }
   return std::nullopt;
+}
+
+std::int64_t block_of_masked(const TiledChain& chain, const MaskedColumns& masked) {
+  constexpr std::int64_t kBlocksOfMatrix = 4, kFewestRows = 32;
+  std::int64_t block = chain.block;
+  for (std::size_t l = 0; l < chain.links.size(); ++l) {
+    if (masked.links[l].kind != MaskedColumns::Link::Kind::results) continue;
+    const auto& product = *chain.links[l].kernel.body.as<KernelBody::Product>();
+    if (chain.links[l].units() != chain.rows) return chain.block;
+    const std::int64_t most = std::max(kFewestRows, product.rows / kBlocksOfMatrix);
+    std::int64_t even = std::min(most, product.rows);
+    while (even > kFewestRows && product.rows % even != 0) --even;
+    block = std::min(block, product.rows % even == 0 ? even : most);
+  }
+  return block;
 }
 
 }  // namespace tessera::codegen

@@ -63,4 +63,8 @@ struct MaskedColumns {
 /// Nothing if there is no mask, or nothing to be left out.
 std::optional<MaskedColumns> masked_columns(const TiledChain& chain);
 
+/// Rows at a time: few enough for a mask that hides other columns of each row, as causal ones do,
+/// to hide some of whole blocks; and none has rows of two matrices, if that can be.
+std::int64_t block_of_masked(const TiledChain& chain, const MaskedColumns& masked);
+
 }  // namespace tessera::codegen
