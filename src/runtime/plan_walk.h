@@ -27,6 +27,16 @@ void for_each_block(StepLike& step, F&& f) {
   }
 }
 
+/// Calls f with a block and with those in its steps, these first, and with whether a loop runs it.
+/// f may change the steps of the block that it gets.
+template <class F>
+void for_each_inner_block(Block& block, F&& f, bool in_loop = false) {
+  for (Step& step : block.steps) {
+    for_each_block(step, [&](Block& b) { for_each_inner_block(b, f, in_loop || is_loop(step)); });
+  }
+  f(block, in_loop);
+}
+
 /// Calls f with a step and those in it, or with all those of a block: each before what is in it.
 template <class BlockOrStep, class F>
 void for_each_step(BlockOrStep& in, F&& f) {

@@ -78,13 +78,12 @@ struct ChainFinder::Candidate {
   }
 };
 
-/// Whether it makes all of its results by rows, or as sums over them, in device memory.
+/// Whether it makes all of its results by rows, or as sums over them.
 bool ChainFinder::makes_rows(const Candidate& c) const {
   const std::vector<SlotId>& made = c.task.outputs;
-  return (c.sums || c.kernel.access.makes_own()) && may_be_joined(c.task, kernels_) &&
-         c.task.units > 0 && std::all_of(made.begin(), made.end(), [&](SlotId s) {
-           return plan_.slots[std::size_t(s)].memory == MemoryKind::device && bytes(s) > 0;
-         });
+  return (c.sums || c.kernel.access.makes_own()) && may_be_joined(c.task, plan_, kernels_) &&
+         c.task.units > 0 &&
+         std::all_of(made.begin(), made.end(), [&](SlotId s) { return bytes(s) > 0; });
 }
 
 /// Whether it reads what the chain makes by rows, or sums it up, on the same devices.

@@ -36,11 +36,7 @@ std::size_t place_of(const Block& block, std::size_t n) {
   return last;
 }
 
-void order(Block* block, bool in_loop) {
-  for (Step& step : block->steps) {
-    for_each_block(step, [&](Block& b) { order(&b, in_loop || is_loop(step)); });
-  }
-  if (!in_loop) return;
+void order(Block* block) {
   const auto at = [&](std::size_t k) { return block->steps.begin() + std::ptrdiff_t(k); };
   for (std::size_t n = block->steps.size(); n-- > 0;) {
     const std::size_t last = place_of(*block, n);
@@ -50,6 +46,10 @@ void order(Block* block, bool in_loop) {
 
 }  // namespace
 
-void schedule_in_place_updates(Plan* plan) { order(&plan->entry, false); }
+void schedule_in_place_updates(Plan* plan) {
+  for_each_inner_block(plan->entry, [&](Block& block, bool in_loop) {
+    if (in_loop) order(&block);
+  });
+}
 
 }  // namespace tessera::codegen

@@ -6,13 +6,18 @@
 #include <iterator>
 #include <utility>
 
+#include "src/base/contains.h"
+
 namespace tessera::codegen {
 
 using namespace runtime;
 
-bool may_be_joined(const KernelTask& task, const KernelTable& kernels) {
+bool may_be_joined(const KernelTask& task, const Plan& plan, const KernelTable& kernels,
+                   MemoryKind memory) {
   return !task.has_effects && !task.transfers_to && !task.outputs.empty() &&
-         !kernels.at(task.kernel).may_throw;
+         !kernels.at(task.kernel).may_throw &&
+         std::all_of(task.outputs.begin(), task.outputs.end(),
+                     [&](SlotId s) { return plan.slots[std::size_t(s)].memory == memory; });
 }
 
 bool may_overwrite(const KernelTask& task, std::size_t o, SlotId s, bool part) {
@@ -27,27 +32,21 @@ bool changes_a_part(const KernelTask& task) {
   return std::any_of(task.reuse.begin(), task.reuse.end(), [](const auto& r) { return r.copy; });
 }
 
-std::string ops_of(const std::vector<const Step*>& steps) {
-  constexpr std::size_t kMostOps = 4;
-  std::string out;
-  const std::size_t first = steps.size() > kMostOps ? steps.size() - kMostOps : 0;
-  if (first > 0) out = "...";
-  for (std::size_t k = first; k < steps.size(); ++k) {
-    if (!out.empty()) out += '+';
-    out += steps[k]->op;
-  }
-  return out;
-}
-
 Links::Links(const Block& block, std::vector<std::size_t> numbers, const PlanReaders& readers)
     : block_(block), numbers_(std::move(numbers)), readers_(readers) {
   for (std::size_t l = 0; l < size(); ++l) reads_.add(step(l), l);
 }
 
-std::string Links::ops() const {
-  std::vector<const Step*> steps;
-  for (std::size_t l = 0; l < size(); ++l) steps.push_back(&step(l));
-  return ops_of(steps);
+Step Links::joined(KernelTask task) const {
+  constexpr std::size_t kMostOps = 4;
+  const Step& last = block_.steps[*std::max_element(numbers_.begin(), numbers_.end())];
+  const std::size_t first = size() > kMostOps ? size() - kMostOps : 0;
+  std::string ops = first > 0 ? "..." : "";
+  for (std::size_t l = first; l < size(); ++l) {
+    if (!ops.empty()) ops += '+';
+    ops += step(l).op;
+  }
+  return {last.name, std::move(ops), last.location, std::move(task), {}};
 }
 
 bool Links::is_inside(SlotId s) const {
@@ -124,6 +123,14 @@ void OperandPlaces::add_reuse(const Links& links,
 KernelTask OperandPlaces::take(const KernelDescriptor& kernel, KernelTable* kernels) {
   kernels->set(&task_, kernel);
   return std::move(task_);
+}
+
+Region Region::of(const std::vector<std::size_t>& links, std::vector<std::size_t> behind) {
+  Region out{links.front(), links.back() + 1, {}, std::move(behind)};
+  for (std::size_t n = out.begin; n < out.end; ++n) {
+    if (!contains(links, n) && !contains(out.behind, n)) out.before.push_back(n);
+  }
+  return out;
 }
 
 std::vector<const Step*> Region::with(const Block& block, const std::vector<Step>& joined) const {

@@ -19,17 +19,15 @@
 namespace tessera::codegen {
 
 /// Whether it may run as a part of another step: it can't fail, moves nothing to other memory, and
-/// does nothing but make its results.
-bool may_be_joined(const runtime::KernelTask& task, const KernelTable& kernels);
+/// does nothing but make its results, in this memory.
+bool may_be_joined(const runtime::KernelTask& task, const runtime::Plan& plan,
+                   const KernelTable& kernels, MemoryKind memory = MemoryKind::device);
 /// Whether a step may write its output number `o` over what it reads of `s`, and nowhere else does
 /// it read that: all of it, or a part if it changes that part.
 bool may_overwrite(const runtime::KernelTask& task, std::size_t o, runtime::SlotId s,
                    bool part = false);
 /// Whether it writes a part of its result, which has to hold what it held before.
 bool changes_a_part(const runtime::KernelTask& task);
-
-/// What profiles say of these as one step: "dot+add", the last ones.
-std::string ops_of(const std::vector<const runtime::Step*>& steps);
 
 /// The kernels that become one step, its links, in the order in which they run there.
 class Links {
@@ -44,7 +42,9 @@ class Links {
   const runtime::Step& step(std::size_t l) const { return block_.steps[numbers_[l]]; }
   const runtime::KernelTask& task(std::size_t l) const { return *runtime::task_of(step(l)); }
 
-  std::string ops() const;  ///< for profiles
+  /// What becomes of them: it stands for the one that is last in the block. Profiles show the last
+  /// ones' operations, "dot+add".
+  runtime::Step joined(runtime::KernelTask task) const;
 
   bool is_read(SlotId s) const { return reads_.find(s) != nullptr; }
   /// The last link that reads it; one does.
@@ -111,6 +111,10 @@ class OperandPlaces {
 struct Region {
   std::size_t begin = 0, end = 0;
   std::vector<std::size_t> before, behind;
+
+  /// Those of `links`, in order, and what is between them: what isn't to stand behind stands in
+  /// front.
+  static Region of(const std::vector<std::size_t>& links, std::vector<std::size_t> behind);
 
   /// As the steps will stand.
   std::vector<const runtime::Step*> with(const runtime::Block& block,

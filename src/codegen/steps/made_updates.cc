@@ -32,7 +32,6 @@ class UpdateMaker {
 
   void run(Block* block) {
     for (std::size_t n = 0; n < block->steps.size(); ++n) {
-      for_each_block(block->steps[n], [&](Block& b) { run(&b); });
       const std::optional<std::size_t> maker = maker_for(*block, n);
       if (!maker) continue;
       join(block, *maker, n);
@@ -74,10 +73,10 @@ class UpdateMaker {
                   const RowUpdates& rows) const {
     const KernelDescriptor& kernel = kernels_.at(maker.kernel);
     return maker.outputs.size() == 1 && kernel.body.loop() != nullptr &&
-           kernel.access.makes_own() && may_be_joined(maker, kernels_) && !changes_a_part(maker) &&
-           maker.units > 0 && maker.units % rows.rows == 0 &&
+           kernel.access.makes_own() &&
+           may_be_joined(maker, plan_, kernels_, slot(scatter.outputs[0]).memory) &&
+           !changes_a_part(maker) && maker.units > 0 && maker.units % rows.rows == 0 &&
            maker.nanoseconds <= prices::made_updates::kMostTime * scatter.nanoseconds &&
-           slot(maker.outputs[0]).memory == slot(scatter.outputs[0]).memory &&
            // What it reads isn't to be changed while it is read.
            !contains(maker.inputs, scatter.inputs[kArray]) && holds_no_more(maker);
   }
@@ -119,7 +118,8 @@ class UpdateMaker {
 }  // namespace
 
 void join_made_updates(Plan* plan, KernelTable* kernels) {
-  UpdateMaker(plan, kernels).run(&plan->entry);
+  UpdateMaker maker(plan, kernels);
+  for_each_inner_block(plan->entry, [&](Block& block, bool) { maker.run(&block); });
 }
 
 }  // namespace tessera::codegen

@@ -23,7 +23,6 @@ void join(const PlanReaders& readers, Block* block) {
   std::vector<bool> gone(block->steps.size());
   for (std::size_t n = 0; n < block->steps.size(); ++n) {
     Step& step = block->steps[n];
-    for_each_block(step, [&](Block& b) { join(readers, &b); });
     auto* x = std::get_if<Exchange>(&step.what);
     if (!is_gather(x)) continue;
     const auto it = made_by.find(x->parts[0].input);
@@ -48,6 +47,9 @@ void join(const PlanReaders& readers, Block* block) {
 
 }  // namespace
 
-void merge_multi_axis_gathers(Plan* plan) { join(PlanReaders(*plan), &plan->entry); }
+void merge_multi_axis_gathers(Plan* plan) {
+  const PlanReaders readers(*plan);
+  for_each_inner_block(plan->entry, [&](Block& block, bool) { join(readers, &block); });
+}
 
 }  // namespace tessera::codegen

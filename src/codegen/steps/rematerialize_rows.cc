@@ -30,9 +30,6 @@ class Rematerializer {
   const std::set<SlotId>& made() const { return made_; }
 
   void run(Block* block) {
-    for (Step& step : block->steps) {
-      for_each_block(step, [&](Block& b) { run(&b); });
-    }
     uses_.clear();
     for (std::size_t n = 0; n < block->steps.size(); ++n) {
       const KernelTask* task = task_of(block->steps[n]);
@@ -68,7 +65,7 @@ class Rematerializer {
       const KernelTask& task = *task_of(block->steps[n]);
       nanoseconds += task.nanoseconds;
       if (out.size() > kMostRematerialized || !kernels_.at(task.kernel).access.makes_own() ||
-          !may_be_joined(task, kernels_) ||
+          !may_be_joined(task, plan_, kernels_) ||
           nanoseconds > prices::rematerialized::kOfByte * double(bytes(s))) {
         return std::nullopt;
       }
@@ -147,7 +144,7 @@ class Rematerializer {
 std::set<SlotId> rematerialize_rows(Plan* plan, const KernelTable& kernels,
                                     const std::vector<JoinedChain>& chains) {
   Rematerializer rematerializer(plan, kernels, chains);
-  rematerializer.run(&plan->entry);
+  for_each_inner_block(plan->entry, [&](Block& block, bool) { rematerializer.run(&block); });
   return rematerializer.made();
 }
 

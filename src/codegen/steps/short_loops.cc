@@ -80,7 +80,7 @@ class LoopProgram {
         continue;
       }
       const KernelTask* task = task_of(step);
-      if (task == nullptr || !may_be_joined(*task, kernels_)) {
+      if (task == nullptr || !may_be_joined(*task, plan_, kernels_)) {
         return 2 * prices::short_steps::kTrip;
       }
       const double started = std::max(1.0, task->nanoseconds - prices::short_steps::kStart);
@@ -344,7 +344,6 @@ class Compiler {
 
   void run(Block* block) {
     for (Step& step : block->steps) {
-      for_each_block(step, [&](Block& b) { run(&b); });
       if (!is_loop(step)) continue;
       if (!readers_) readers_.emplace(plan_);
       LoopProgram program(plan_, kernels_, *readers_, step);
@@ -363,7 +362,8 @@ class Compiler {
 }  // namespace
 
 void compile_short_loops(Plan* plan, KernelTable* kernels) {
-  Compiler(plan, kernels).run(&plan->entry);
+  Compiler compiler(plan, kernels);
+  for_each_inner_block(plan->entry, [&](Block& block, bool) { compiler.run(&block); });
 }
 
 }  // namespace tessera::codegen

@@ -24,11 +24,8 @@ class Joiner {
  public:
   Joiner(Plan* plan, KernelTable* kernels) : plan_(*plan), kernels_(*kernels), readers_(*plan) {}
 
-  void run(Block* block, bool in_loop) {
-    for (Step& step : block->steps) {
-      for_each_block(step, [&](Block& b) { run(&b, in_loop || is_loop(step)); });
-    }
-    for (std::size_t n = 0; in_loop && n < block->steps.size(); ++n) n = join_from(block, n);
+  void run(Block* block) {
+    for (std::size_t n = 0; n < block->steps.size(); ++n) n = join_from(block, n);
   }
 
  private:
@@ -43,7 +40,7 @@ class Joiner {
 
   bool add(const Block& block, std::size_t n, Chain* chain) const {
     const KernelTask* task = task_of(block.steps[n]);
-    if (task == nullptr || !may_be_joined(*task, kernels_) ||
+    if (task == nullptr || !may_be_joined(*task, plan_, kernels_) ||
         task->nanoseconds > prices::short_steps::kStep) {
       return false;
     }
@@ -52,10 +49,7 @@ class Joiner {
       return false;
     }
     std::int64_t bytes = 0;
-    for (const SlotId s : task->outputs) {
-      if (slot(s).memory != MemoryKind::device) return false;
-      bytes += slot(s).bytes;
-    }
+    for (const SlotId s : task->outputs) bytes += slot(s).bytes;
     for (const SlotId s : task->inputs) {
       if (chain->overwritten.count(s) != 0) return false;
     }
@@ -112,10 +106,8 @@ class Joiner {
     StepProgram steps;
     OperandPlaces places(plan_);
     double nanoseconds = 0;
-    std::vector<const Step*> named;
     for (std::size_t l = 0; l < links.size(); ++l) {
       const KernelTask& t = links.task(l);
-      named.push_back(&links.step(l));
       StepProgram::Link link{places.link(kernels_, t)};
       for (const SlotId s : t.outputs) {
         const bool inside = !changes_a_part(t) && links.is_inside(s);
@@ -129,12 +121,7 @@ class Joiner {
     steps.inputs = places.input_sizes();
     steps.outputs = places.output_sizes();
     steps.scratch = places.scratch_sizes();
-    Step out;
-    out.name = named.back()->name;
-    out.location = named.back()->location;
-    out.op = ops_of(named);
-    out.what = places.take(step_program_kernel(std::move(steps), nanoseconds), &kernels_);
-    return out;
+    return links.joined(places.take(step_program_kernel(std::move(steps), nanoseconds), &kernels_));
   }
 
   Plan& plan_;
@@ -145,7 +132,10 @@ class Joiner {
 }  // namespace
 
 void join_short_steps(Plan* plan, KernelTable* kernels) {
-  Joiner(plan, kernels).run(&plan->entry, false);
+  Joiner joiner(plan, kernels);
+  for_each_inner_block(plan->entry, [&](Block& block, bool in_loop) {
+    if (in_loop) joiner.run(&block);
+  });
 }
 
 }  // namespace tessera::codegen

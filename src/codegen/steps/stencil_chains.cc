@@ -29,13 +29,8 @@ class StencilJoiner {
   StencilJoiner(Plan* plan, KernelTable* kernels)
       : plan_(*plan), kernels_(*kernels), readers_(*plan) {}
 
-  std::size_t run(Block* block) {
-    std::size_t joined = 0;
-    for (std::size_t n = 0; n < block->steps.size(); ++n) {
-      for_each_block(block->steps[n], [&](Block& b) { joined += run(&b); });
-      joined += join_from(block, n) ? 1 : 0;
-    }
-    return joined;
+  void run(Block* block) {
+    for (std::size_t n = 0; n < block->steps.size(); ++n) join_from(block, n);
   }
 
  private:
@@ -50,7 +45,7 @@ class StencilJoiner {
   /// A loop that makes one large array.
   const KernelTask* loop_at(const Block& block, std::size_t n) const {
     const KernelTask* task = task_of(block.steps[n]);
-    if (task == nullptr || task->outputs.size() != 1 || !may_be_joined(*task, kernels_)) {
+    if (task == nullptr || task->outputs.size() != 1 || !may_be_joined(*task, plan_, kernels_)) {
       return nullptr;
     }
     const KernelDescriptor& kernel = kernels_.at(task->kernel);
@@ -59,8 +54,8 @@ class StencilJoiner {
     const auto* loop = kernel.body.as<KernelBody::Loop>();
     const bool by_elements = loop != nullptr && loop->elements_per_unit == 1 &&
                              kernel.access.makes_own() && task->units > 0;
-    if (!by_elements || out.memory != MemoryKind::device ||
-        out.bytes * count < prices::stencils::kLeastBytes || out.bytes % task->units != 0) {
+    if (!by_elements || out.bytes * count < prices::stencils::kLeastBytes ||
+        out.bytes % task->units != 0) {
       return nullptr;
     }
     return task;
@@ -141,19 +136,16 @@ class StencilJoiner {
     return true;
   }
 
-  bool join_from(Block* block, std::size_t n) {
-    if (loop_at(*block, n) == nullptr) return false;
+  void join_from(Block* block, std::size_t n) {
+    if (loop_at(*block, n) == nullptr) return;
     std::vector<Link> links{{n, 0, {}}};
     std::set<SlotId> made{task_of(block->steps[n])->outputs[0]};
-    std::vector<std::size_t> before;  // steps in between that don't depend on the chain
     const ClassesId mine = plan_.slots[std::size_t(*made.begin())].classes;
     for (std::size_t k = n + 1; k < block->steps.size() && links.size() < kMostLinks; ++k) {
       const KernelTask* task = task_of(block->steps[k]);
       if (task == nullptr || task->has_effects) break;
-      if (!operands_of(block->steps[k])->reads_any(made)) {
-        before.push_back(k);
-        continue;
-      }
+      // What doesn't depend on the chain stands in front of it.
+      if (!operands_of(block->steps[k])->reads_any(made)) continue;
       std::vector<Link> with = links;
       const auto link = link_of(*block, k, &with);
       if (!link || plan_.slots[std::size_t(task->outputs[0])].classes != mine) break;
@@ -166,20 +158,19 @@ class StencilJoiner {
         return std::any_of(l.reads.begin(), l.reads.end(),
                            [](const auto& r) { return r.second.lo != 0 || r.second.hi != 0; });
       });
-      if (!reaches) return false;  // others join those
-      if (make(block, links, before)) return true;
+      if (!reaches) return;  // others join those
+      if (make(block, links)) return;
     }
-    return false;
   }
 
   /// False if it isn't worth it.
-  bool make(Block* block, std::vector<Link> links, const std::vector<std::size_t>& skipped) {
+  bool make(Block* block, const std::vector<Link>& links) {
     std::vector<std::size_t> numbers;
     for (const Link& l : links) {
       if (l.width == 0) return false;  // whose rows nobody has asked for has none
       numbers.push_back(l.step);
     }
-    const Links joined(*block, std::move(numbers), readers_);
+    const Links joined(*block, numbers, readers_);
     TiledChain chain;
     OperandPlaces places(plan_);
     std::map<SlotId, std::size_t> makers;
@@ -214,14 +205,8 @@ class StencilJoiner {
     reach_back(links, makers, &chain);
     share_memory(joined, &chain);
     if (!choose_block(&chain, count)) return false;
-    Step step = block->steps[links.back().step];
-    step.op = joined.ops();
-    step.what = places.take(tiled_chain_kernel(std::move(chain)), &kernels_);
-    Region region{links.front().step, links.back().step + 1, {}, {}};
-    for (const std::size_t k : skipped) {
-      if (k < region.end) region.before.push_back(k);
-    }
-    region.replace(block, {std::move(step)});
+    const KernelDescriptor kernel = tiled_chain_kernel(std::move(chain));
+    Region::of(numbers, {}).replace(block, {joined.joined(places.take(kernel, &kernels_))});
     return true;
   }
 
@@ -287,8 +272,9 @@ class StencilJoiner {
 
 }  // namespace
 
-std::size_t join_stencil_chains(Plan* plan, KernelTable* kernels) {
-  return StencilJoiner(plan, kernels).run(&plan->entry);
+void join_stencil_chains(Plan* plan, KernelTable* kernels) {
+  StencilJoiner joiner(plan, kernels);
+  for_each_inner_block(plan->entry, [&](Block& block, bool) { joiner.run(&block); });
 }
 
 }  // namespace tessera::codegen

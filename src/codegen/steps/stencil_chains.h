@@ -4,15 +4,13 @@
 // Also called: temporal blocking, overlapped tiling.
 #pragma once
 
-#include <cstddef>
-
 #include "src/codegen/kernel_table.h"
 #include "src/runtime/plan.h"
 
 namespace tessera::codegen {
 
 /// Joins loops that read rows around their own of large arrays which loops before them made, and
-/// nothing else reads. Before memory is planned. Returns how many chains.
-std::size_t join_stencil_chains(runtime::Plan* plan, KernelTable* kernels);
+/// nothing else reads. Before memory is planned.
+void join_stencil_chains(runtime::Plan* plan, KernelTable* kernels);
 
 }  // namespace tessera::codegen

@@ -34,10 +34,7 @@ class Tiler {
   std::vector<JoinedChain> take() { return std::move(joined_); }
 
   void run(Block* block) {
-    for (std::size_t n = 0; n < block->steps.size(); ++n) {
-      for_each_block(block->steps[n], [&](Block& b) { run(&b); });
-      n = join_from(block, n);
-    }
+    for (std::size_t n = 0; n < block->steps.size(); ++n) n = join_from(block, n);
   }
 
  private:
@@ -74,17 +71,11 @@ class Tiler {
     for (; !chains.empty(); chains.pop_back()) {
       plan_.slots.resize(slots_before);
       const Found& found = chains.back();
-      const std::vector<std::size_t>& links = found.chain.links;
       Made made = make(block, found.chain);
       if (made.saved < prices::chains::kLeastBytes) break;
-      // What doesn't depend on the chain stands in front of it, the rest behind.
-      Region region{n, links.back() + 1, {}, {}};
+      Region region = Region::of(found.chain.links, found.behind);
       std::vector<const Step*> steps;
-      for (std::size_t k = n; k < region.end; ++k) {
-        steps.push_back(&block.steps[k]);
-        if (contains(links, k)) continue;
-        (contains(found.behind, k) ? region.behind : region.before).push_back(k);
-      }
+      for (std::size_t k = n; k < region.end; ++k) steps.push_back(&block.steps[k]);
       const std::set<SlotId> slots = dying(plan_, readers_, steps);
       if (device_peak(plan_, region.with(block, made.steps), slots) >
           device_peak(plan_, steps, slots) + made.saved / prices::chains::kSavedForPeak) {
@@ -204,12 +195,7 @@ class Tiler {
                         1, std::min(tiles.block, chain.rows / prices::chains::kBlocks) / fewest) *
                     fewest;
     }
-    const Step& last = block.steps[found.links.back()];
-    Step& joined = made.steps.emplace_back();
-    joined.name = last.name;
-    joined.op = links.ops();
-    joined.location = last.location;
-    joined.what = places.take();
+    made.steps.push_back(links.joined(places.take()));
     std::move(sums_of_parts.begin(), sums_of_parts.end(), std::back_inserter(made.steps));
     return made;
   }
@@ -290,7 +276,7 @@ class Tiler {
 std::vector<JoinedChain> tile_chains(Plan* plan, KernelTable* kernels,
                                      const std::set<SlotId>& rematerialized) {
   Tiler tiler(plan, kernels, rematerialized);
-  tiler.run(&plan->entry);
+  for_each_inner_block(plan->entry, [&](Block& block, bool) { tiler.run(&block); });
   return tiler.take();
 }
 
