@@ -177,7 +177,7 @@ class StencilJoiner {
     std::int64_t inside = 0;
     for (std::size_t l = 0; l < links.size(); ++l) {
       const KernelTask& t = joined.task(l);
-      TiledChain::Link link{places.link(kernels_, t)};
+      TiledChain::Link link{places.link(kernels_, t), {}};
       link.rows = t.units / links[l].width;
       const SlotId out = t.outputs[0];
       makers[out] = l;

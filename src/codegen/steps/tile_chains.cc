@@ -159,7 +159,7 @@ class Tiler {
     std::vector<Step> sums_of_parts;
     for (std::size_t l = 0; l < links.size(); ++l) {
       const KernelTask& t = links.task(l);
-      TiledChain::Link link{places.link(kernels_, t)};
+      TiledChain::Link link{places.link(kernels_, t), {}};
       if (chain.sums.count(links.number(l)) != 0) link.sums = link.kernel.row_sums;
       for (std::size_t o = 0; o < t.outputs.size(); ++o) {
         const SlotId s = t.outputs[o];

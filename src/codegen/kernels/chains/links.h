@@ -25,6 +25,9 @@ struct Link {
 };
 
 inline void add_to_key(KeyWriter& key, const Place& p) { key.add_all(p.kind, p.number); }
+inline void add_to_key(KeyWriter& key, const Link& link) {
+  key.add_all(link.kernel.key, link.kernel.units, link.inputs, link.outputs);
+}
 
 /// The operands' memory while links run.
 struct LinkMemory {

@@ -4,25 +4,20 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "src/codegen/kernels/chains/links.h"
-#include "src/codegen/kernels/products/row_sums.h"
+#include "src/codegen/kernels/chains/tiled_chain.h"
 
 namespace tessera::codegen {
 
 /// What a TiledChain::Link becomes when its kernel is made.
-struct RowLink {
+struct RowLink : LinkRows {
   runtime::Kernel kernel;
-  std::int64_t rows = 1, units_of_row = 1;
-  std::int64_t before = 0, behind = 0;
+  std::int64_t units_of_row = 1;
   std::vector<Place> inputs, outputs;
-  int copied_to = -1;
   bool is_read = false;       ///< what it makes, by links behind it or as scratch memory
   bool product = false;       ///< it takes rows together, not one as well as many
   bool holds_second = false;  ///< its second operand, packed, for several blocks of rows
-  std::shared_ptr<const RowSums> sums;  ///< null: it makes rows
   KernelBody body;
 
   /// The rows that it makes for a block that begins, or ends, with this one.

@@ -280,8 +280,8 @@ void add_to_key(KeyWriter& key, const StepProgram::Block& steps);
 void add_to_key(KeyWriter& key, const StepProgram::Step& step) {
   key.add(step.what.index());
   if (const auto* link = std::get_if<StepProgram::Link>(&step.what)) {
-    key.add_all(link->kernel.key, link->kernel.units, link->inputs, link->outputs,
-                link->first_byte);
+    add_to_key(key, static_cast<const Link&>(*link));
+    key.add(link->first_byte);
   } else if (const auto* copy = std::get_if<StepProgram::Copy>(&step.what)) {
     key.add_all(copy->from, copy->to, copy->bytes);
   } else if (const auto* loop = std::get_if<StepProgram::Loop>(&step.what)) {

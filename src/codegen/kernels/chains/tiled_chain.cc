@@ -20,18 +20,14 @@ namespace {
 
 using runtime::KernelCall;
 
-struct ChainAttrs {
+struct ChainAttrs : ChainRows {
   std::vector<RowLink> links;
-  std::int64_t rows = 1, block = 1;
-  std::int64_t groups = 0, parts = 1;
-  std::vector<std::int64_t> row_bytes;  ///< of places in scratch memory
-  std::vector<std::size_t> makers;      ///< links that make them
+  std::vector<std::size_t> makers;  ///< of places in scratch memory: links
   std::vector<TiledChain::Memory> memories;
   std::int64_t between = 0;      ///< bytes between memories
   std::int64_t short_block = 1;  ///< rows at a time of links between products
   std::optional<MaskedColumns> masked;
   runtime::Kernel mask;                 ///< makes rows of it, unless it is an input as it stands
-  bool by_blocks = false;               ///< units are blocks, if there are no groups
   std::size_t operands = 0;             ///< of the link that has most
   std::size_t inputs = 0, outputs = 0;  ///< of the chain
 };
@@ -62,7 +58,7 @@ class Run {
         may_stream_(call.may_stream && !overwrites(call, a_)),
         most_(std::min(a_.block, a_.groups > 0 || a_.by_blocks ? a_.rows : call.end - call.begin)),
         memory_(std::size_t(scratch_bytes())),
-        scratch_(a_.row_bytes.size()),
+        scratch_(a_.scratch.size()),
         inputs_(a_.operands),
         outputs_(a_.operands),
         held_(a_.links.size()),
@@ -109,7 +105,7 @@ class Run {
       std::byte* at = memory_.data() + a_.between;
       for (const TiledChain::Memory& m : a_.memories) {
         for (const std::size_t k : m.places) {
-          scratch_[k] = at - a_.links[a_.makers[k]].first(begin) * a_.row_bytes[k];
+          scratch_[k] = at - a_.links[a_.makers[k]].first(begin) * a_.scratch[k];
         }
         at += bytes_of(m);
       }
@@ -145,7 +141,7 @@ class Run {
     if (masked_ && masked_->run(l, call, begin, end)) return;
     link.kernel.function(call);
     if (link.copied_to >= 0) {
-      const std::int64_t bytes = a_.row_bytes[std::size_t(link.outputs[0].number)];
+      const std::int64_t bytes = a_.scratch[std::size_t(link.outputs[0].number)];
       std::memcpy(call_.outputs[link.copied_to] + begin * bytes, outputs_[0] + begin * bytes,
                   std::size_t((end - begin) * bytes));
     }
@@ -165,6 +161,62 @@ class Run {
 };
 
 void run_chain(const KernelCall& call) { Run(call).run(); }
+
+/// Its kernels, and all that is the same for each call.
+std::shared_ptr<const ChainAttrs> ready(const TiledChain& chain,
+                                        const std::optional<MaskedColumns>& masked) {
+  auto made = std::make_shared<ChainAttrs>();
+  static_cast<ChainRows&>(*made) = chain;
+  made->makers.resize(chain.scratch.size());
+  made->memories = chain.memories();
+  made->between = chain.reaches() ? kAroundReach : 0;
+  const std::int64_t row =
+      chain.scratch.empty() ? 1 : *std::max_element(chain.scratch.begin(), chain.scratch.end());
+  // Other chains go through memory in blocks that are longer.
+  const bool multiplies =
+      std::any_of(chain.links.begin(), chain.links.end(),
+                  [](const TiledChain::Link& link) { return link.kernel.access.prepares(); });
+  made->short_block = multiplies ? std::max<std::int64_t>(1, kShortBlockBytes / row) : chain.block;
+  made->links.resize(chain.links.size());
+  std::set<int> read;  // outputs of the chain that later links read
+  for (std::size_t l = chain.links.size(); l-- > 0;) {
+    const TiledChain::Link& link = chain.links[l];
+    RowLink& to = made->links[l];
+    static_cast<LinkRows&>(to) = link;
+    if (to.rows == 0) to.rows = chain.rows;
+    to.kernel = link.sums ? link.sums->make() : link.kernel.make();
+    to.units_of_row = link.units() / to.rows;
+    to.inputs = link.inputs;
+    to.outputs = link.outputs;
+    to.product = link.sums != nullptr || link.kernel.access.prepares();
+    to.body = link.kernel.body;
+    for (const Place& p : link.outputs) {
+      to.is_read = to.is_read || p.kind != Place::Kind::output || read.count(p.number) != 0;
+      if (p.kind == Place::Kind::output) {
+        made->outputs = std::max(made->outputs, std::size_t(p.number) + 1);
+      } else {
+        made->makers[std::size_t(p.number)] = l;
+      }
+    }
+    made->outputs = std::max(made->outputs, std::size_t(link.copied_to + 1));
+    for (const Place& p : link.inputs) {
+      if (p.kind == Place::Kind::output) read.insert(p.number);
+      if (p.kind == Place::Kind::input) {
+        made->inputs = std::max(made->inputs, std::size_t(p.number) + 1);
+      }
+    }
+    const auto* product = link.kernel.body.as<KernelBody::Product>();
+    to.holds_second = !link.sums && product != nullptr &&
+                      product->rows >= 2 * chain.block * link.units() / chain.rows &&
+                      link.inputs[1].kind == Place::Kind::input;
+    made->operands = std::max({made->operands, link.inputs.size(), link.outputs.size()});
+  }
+  if (masked) {
+    made->masked = masked;
+    if (masked->period == 0) made->mask = masked->mask.make();
+  }
+  return made;
+}
 
 }  // namespace
 
@@ -196,8 +248,9 @@ double TiledChain::repeated() const {
 }
 
 void add_to_key(KeyWriter& key, const TiledChain::Link& link) {
-  key.add_all(link.sums ? link.sums->key : link.kernel.key, link.units(), link.inputs, link.outputs,
-              link.rows, link.before, link.behind, link.copied_to);
+  add_to_key(key, static_cast<const Link&>(link));
+  key.add_all(link.sums ? link.sums->key : std::string(), link.rows, link.before, link.behind,
+              link.copied_to);
 }
 
 std::string key_of(const TiledChain& chain) {
@@ -230,63 +283,8 @@ KernelDescriptor tiled_chain_kernel(TiledChain chain) {
     kernel.nanoseconds += link.kernel.nanoseconds;
   }
   kernel.nanoseconds *= 1 + chain.repeated();
-  kernel.make = [chain = std::move(chain), masked = std::move(masked), reaches] {
-    auto made = std::make_shared<ChainAttrs>();
-    made->rows = chain.rows;
-    made->block = chain.block;
-    made->groups = chain.groups;
-    made->parts = chain.parts;
-    made->by_blocks = chain.by_blocks;
-    made->row_bytes = chain.scratch;
-    made->makers.resize(chain.scratch.size());
-    made->memories = chain.memories();
-    made->between = reaches ? kAroundReach : 0;
-    const std::int64_t row =
-        chain.scratch.empty() ? 1 : *std::max_element(chain.scratch.begin(), chain.scratch.end());
-    // Other chains go through memory in blocks that are longer.
-    const bool multiplies =
-        std::any_of(chain.links.begin(), chain.links.end(),
-                    [](const TiledChain::Link& link) { return link.kernel.access.prepares(); });
-    made->short_block =
-        multiplies ? std::max<std::int64_t>(1, kShortBlockBytes / row) : chain.block;
-    std::set<int> read;  // outputs of the chain that later links read
-    for (std::size_t l = chain.links.size(); l-- > 0;) {
-      const TiledChain::Link& link = chain.links[l];
-      bool is_read = false;
-      for (const Place& p : link.outputs) {
-        is_read = is_read || p.kind != Place::Kind::output || read.count(p.number) != 0;
-        if (p.kind == Place::Kind::output) {
-          made->outputs = std::max(made->outputs, std::size_t(p.number) + 1);
-        } else {
-          made->makers[std::size_t(p.number)] = l;
-        }
-      }
-      made->outputs = std::max(made->outputs, std::size_t(link.copied_to + 1));
-      for (const Place& p : link.inputs) {
-        if (p.kind == Place::Kind::output) read.insert(p.number);
-        if (p.kind == Place::Kind::input) {
-          made->inputs = std::max(made->inputs, std::size_t(p.number) + 1);
-        }
-      }
-      const auto* product = link.kernel.body.as<KernelBody::Product>();
-      const bool holds_second = !link.sums && product != nullptr &&
-                                product->rows >= 2 * chain.block * link.units() / chain.rows &&
-                                link.inputs[1].kind == Place::Kind::input;
-      const std::int64_t rows = link.rows > 0 ? link.rows : chain.rows;
-      made->links.insert(
-          made->links.begin(),
-          {link.sums ? link.sums->make() : link.kernel.make(), rows, link.units() / rows,
-           link.before, link.behind, link.inputs, link.outputs, link.copied_to, is_read,
-           link.sums != nullptr || link.kernel.access.prepares(), holds_second, link.sums,
-           link.kernel.body});
-      made->operands = std::max({made->operands, link.inputs.size(), link.outputs.size()});
-    }
-    if (masked) {
-      made->masked = masked;
-      if (masked->period == 0) made->mask = masked->mask.make();
-      made->operands = std::max(made->operands, masked->inputs.size());
-    }
-    return runtime::Kernel{run_chain, std::move(made)};
+  kernel.make = [chain = std::move(chain), masked = std::move(masked)] {
+    return runtime::Kernel{run_chain, ready(chain, masked)};
   };
   return kernel;
 }

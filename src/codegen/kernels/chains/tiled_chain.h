@@ -14,20 +14,21 @@
 
 namespace tessera::codegen {
 
-struct TiledChain {
-  struct Link : codegen::Link {
-    /// Not null: it runs as these sums, and its output has some for each part of the rows.
-    std::shared_ptr<const RowSums> sums = nullptr;
-    std::int64_t rows = 0;  ///< all that it could make; 0: those of the chain
-    /// Rows around a block's that it makes as well. Then its output is in scratch memory, and
-    /// what the chain returns of it is copied: other rows are made by those who have their blocks.
-    std::int64_t before = 0, behind = 0;
-    int copied_to = -1;  ///< output of the chain; -1: none
+/// What a link makes of a block of rows: its own rows, if nothing else is said.
+struct LinkRows {
+  /// Not null: sums over them, of which its output has some for each part of the rows.
+  std::shared_ptr<const RowSums> sums = nullptr;
+  std::int64_t rows = 0;  ///< all that it could make; 0: those of the chain
+  /// Rows around a block's that it makes as well. Then its output is in scratch memory, and what
+  /// the chain returns of it is copied: other rows are made by those who have their blocks.
+  std::int64_t before = 0, behind = 0;
+  int copied_to = -1;  ///< output of the chain; -1: none
 
-    std::int64_t units() const { return sums ? sums->rows() : kernel.units; }
-    bool reaches() const { return before != 0 || behind != 0; }
-  };
-  std::vector<Link> links;
+  bool reaches() const { return before != 0 || behind != 0; }
+};
+
+/// How a chain goes through rows.
+struct ChainRows {
   std::int64_t rows = 1;   ///< which are the units of a chain without sums
   std::int64_t block = 1;  ///< rows at a time
   /// Of a chain with sums: rows fall into so many equal groups, and each of them into parts, which
@@ -35,6 +36,13 @@ struct TiledChain {
   std::int64_t groups = 0, parts = 1;
   bool by_blocks = false;             ///< units are blocks, if there are no groups
   std::vector<std::int64_t> scratch;  ///< bytes of a row of each place
+};
+
+struct TiledChain : ChainRows {
+  struct Link : codegen::Link, LinkRows {
+    std::int64_t units() const { return sums ? sums->rows() : kernel.units; }
+  };
+  std::vector<Link> links;
   /// Which memory each place is in: several are in the same in turn. Empty: each in its own.
   std::vector<int> memory;
 
