@@ -34,6 +34,18 @@ TEST(StencilChains, StepsAreOneKernelAndGiveTheSame) {
   }
 }
 
+// What is made later has the memory of what was read before, though its rows are longer.
+TEST(StencilChains, RowsOfOtherTypesHaveTheSameMemory) {
+  Random r(50);
+  Program p;
+  Instruction* x = p.argument(r.literal(DType::f32, {1000, 1200}));
+  for (const DType type : {DType::f32, DType::f64, DType::f64, DType::f32, DType::f32}) {
+    x = p.b.convert(step_of(p, r, x), type);
+  }
+  p.check(x, 50, 1);
+  EXPECT_EQ(plan_of(p.module).plan.entry.steps.size(), 1u);
+}
+
 // What a step leaves behind for others is written once, by whose rows they are.
 TEST(StencilChains, ResultsThatLaterStepsRead) {
   for (std::uint64_t seed = 0; seed < 1; ++seed) {
