@@ -14,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Parts of a text that outlives them.
+std::vector<std::string_view> split(std::string&& text, char at) = delete;
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> out;
   while (true) {
@@ -143,7 +145,8 @@ std::map<std::string, NamedPlugin> parse_plugins(std::string_view text) {
 std::vector<std::string> site_packages() {
   std::vector<std::string> out;
   if (const std::string env = variable("VIRTUAL_ENV"); !env.empty()) add_packages_of(env, &out);
-  for (const std::string_view folder : split(variable("PATH"), ':')) {
+  const std::string path = variable("PATH");
+  for (const std::string_view folder : split(path, ':')) {
     std::error_code none;
     const fs::path python = fs::path(folder) / "python3";
     if (folder.empty() || !fs::exists(python, none)) continue;
