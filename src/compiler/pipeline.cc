@@ -113,6 +113,22 @@ void check_replicas(const ir::Module& module) {
   }
 }
 
+/// What runs needs all its numbers.
+void check_constants(const ir::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (const auto& i : computation->instructions()) {
+      const auto* constant = i->attrs.get_if<ir::ConstantAttrs>();
+      if (constant == nullptr || !constant->elided) continue;
+      throw CompileError(
+          fmt::format("the value of constant {}, {}, was left out of the program's text ({{...}}), "
+                      "so that it can't run; valid: text with all constants (of XLA's printing "
+                      "options, print_large_constants), or the program as StableHLO",
+                      i->name, i->shape.to_string()),
+          i->location());
+    }
+  }
+}
+
 /// Takes the counts from the options, or from the module.
 void assign_devices(Compilation& c) {
   ir::Module& module = *c.module;
@@ -153,6 +169,7 @@ void verify(Compilation& c) {
         c.module->name, c.module->replica_count, c.module->num_partitions, kMaxDevices));
   }
   ir::verify(*c.module);
+  if (c.options.runs && !c.purpose.report) check_constants(*c.module);
   check_devices(*c.module);
   if (is_global(c)) check_replicas(*c.module);
   // A program may leave devices out, which is an error only where they meet the collective.

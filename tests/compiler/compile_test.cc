@@ -240,6 +240,33 @@ ENTRY main {
   }
 }
 
+// Text that is printed for reading leaves long constants out. They were taken for what there was in
+// memory.
+TEST(Compile, ConstantsThatTheTextLeavesOutAreErrors) {
+  const auto module = ir::parse_hlo(R"(
+HloModule m
+ENTRY main {
+  x = f32[4,16] parameter(0)
+  weights = f32[16] constant({...})
+  b = f32[4,16] broadcast(weights), dimensions={1}
+  ROOT y = f32[4,16] add(x, b)
+}
+)");
+  try {
+    compiler::compile(module->clone());
+    FAIL() << "compiled";
+  } catch (const CompileError& e) {
+    const std::string text = e.what();
+    EXPECT_NE(text.find("the value of constant weights, f32[16], was left out"), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("print_large_constants"), std::string::npos) << text;
+  }
+  // What isn't run may do without them.
+  compiler::Options options;
+  options.runs = false;
+  EXPECT_NO_THROW(compiler::compile(module->clone(), options));
+}
+
 TEST(Compile, WrongNumbersOfArgumentsAreErrors) {
   const auto executable = compiler::compile(ir::parse_hlo(kStep));
   EXPECT_THROW(executable->run({}, {}), RuntimeError);
