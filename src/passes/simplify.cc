@@ -122,6 +122,12 @@ Instruction* set_dimension_size(const Instruction& i, ir::Builder&) {
              : nullptr;
 }
 
+/// Sizes are known, so they are constants.
+Instruction* get_dimension_size(const Instruction& i, ir::Builder& b) {
+  const std::int64_t dim = i.get<ir::DimensionsAttrs>().dims.at(0);
+  return b.constant(Literal::scalar(i.shape.dtype, i.operand(0)->shape.dim(dim)));
+}
+
 /// A product of bytes that were made 32-bit numbers: there are instructions for bytes.
 Instruction* dot(const Instruction& i, ir::Builder& b) {
   if (i.shape.dtype != DType::s32) return nullptr;
@@ -385,6 +391,7 @@ ir::PatternSet simplifications() {
   out.add(Opcode::bitcast, bitcast);
   out.add(Opcode::dot, dot);
   out.add(Opcode::set_dimension_size, set_dimension_size);
+  out.add(Opcode::get_dimension_size, get_dimension_size);
   out.add(Opcode::reshape, reshape);
   out.add(Opcode::transpose, transpose);
   out.add(Opcode::broadcast, broadcast);

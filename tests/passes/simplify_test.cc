@@ -358,5 +358,15 @@ TEST(Simplify, DimsThatAreSetToTheSizeThatTheyHave) {
   EXPECT_EQ(set("parameter(1)"), "y");
 }
 
+TEST(Simplify, SizesOfDimsAreConstants) {
+  const auto m = ir::parse_hlo(
+      "HloModule m\nENTRY e {\n  x = f32[4,6] parameter(0)\n"
+      "  ROOT n = s32[] get-dimension-size(x), dimensions={1}\n}\n");
+  simplify(m.get());
+  const ir::Instruction& root = *m->entry()->root();
+  ASSERT_TRUE(root.is(ir::Opcode::constant));
+  EXPECT_EQ(root.get<ir::ConstantAttrs>().value, Literal::scalar(DType::s32, 6));
+}
+
 }  // namespace
 }  // namespace tessera::passes

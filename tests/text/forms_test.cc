@@ -306,6 +306,20 @@ TEST(Forms, CustomCallsAsInHlo) {
   }
 }
 
+// mhlo writes functions that chlo has, too, with one type, as TensorFlow's text does.
+TEST(Forms, FunctionsUnderTheirNamesInMhlo) {
+  auto m = read_main("(%x: tensor<2xf32>) -> tensor<2xf32>", R"(
+    %0 = mhlo.erf %x : tensor<2xf32> loc("place")
+    %1 = mhlo.cosh %0 : (tensor<2xf32>) -> tensor<2xf32>
+    %2 = "mhlo.erf"(%1) : (tensor<2xf32>) -> tensor<2xf32>
+    %3 = mhlo.negate %2 : tensor<2xf32>
+    %4 = chlo.erf %3 : tensor<2xf32> -> tensor<2xf32>
+    return %4 : tensor<2xf32>)");
+  int count = 0;
+  for (const auto& i : m->entry()->instructions()) count += int(i->is(ir::Opcode::erf));
+  EXPECT_EQ(count, 3);
+}
+
 TEST(Forms, LocationsBecomeMetadata) {
   auto m = read_verified(R"(#loc = loc(unknown)
 #loc1 = loc("x")

@@ -232,6 +232,58 @@ func.func private @scaled(%s: tensor<i32>, %x: tensor<?xi32>) -> tensor<?xi32> {
   EXPECT_EQ(read_for(text, {{7}})->computations().size(), 2u);
 }
 
+TEST(OpenSizes, AreNoMoreThanTheirBounds) {
+  const auto program = [](const std::string& encoding) {
+    return "#most = #stablehlo.bounds<4, ?>\n"
+           "func.func @main(%rows: tensor<?x?xf32, " +
+           encoding +
+           "> loc(\"rows\")) -> tensor<?x?xf32> {\n"
+           "%0 = stablehlo.negate %rows : (tensor<?x?xf32, " +
+           encoding + ">) -> tensor<?x?xf32>\nreturn %0 : tensor<?x?xf32>\n}\n";
+  };
+  for (const char* encoding :
+       {"#stablehlo.bounds<4, ?>", "#stablehlo<bounds<4, ?>>", "#most",
+        "#stablehlo.type_extensions<bounds = [4, ?]>", "#mhlo.type_extensions<bounds = [4, -1]>"}) {
+    EXPECT_EQ(result_for(program(encoding), {{4, 9}}), "f32[4,9]") << encoding;
+    expect_part(error_for(program(encoding), {{5, 2}}),
+                "t.mlir:2: argument 0 ('rows') of @main is tensor<5x2xf32>: dim 0 is 5, and the "
+                "program bounds it by 4");
+  }
+  EXPECT_EQ(result_for(program("#stablehlo.bounds<?, ?>"), {{5, 2}}), "f32[5,2]");
+  expect_part(error_for(program("#stablehlo.bounds<4>"), {{4, 9}}),
+              "there are 1 bounds for 2 dims");
+  expect_part(error_for("func.func @main(%x: tensor<3x?xf32, #stablehlo.bounds<4, 9>>) -> "
+                        "tensor<3x?xf32> {\nreturn %x : tensor<3x?xf32>\n}",
+                        {{3, 9}}),
+              "dim 0 has a bound and is of size 3");
+}
+
+TEST(OpenSizes, AreSetWhereTheyAreKnown) {
+  const auto set = [](const std::string& size) {
+    return with_body("%k = " + size + R"(
+%r = stablehlo.set_dimension_size %y, %k, dim = 1 : (tensor<?x?xf32>, tensor<i32>) -> tensor<?x?xf32, #stablehlo.bounds<?, 9>>
+return %r : tensor<?x?xf32, #stablehlo.bounds<?, 9>>)",
+                     "tensor<?x?xf32, #stablehlo.bounds<?, 9>>");
+  };
+  // The first rows and columns are left.
+  const std::string two = "stablehlo.constant dense<2> : tensor<i32>";
+  const auto module = read_for(set(two), {{6, 4}, {2, 3}});
+  const Literal x = make_literal(DType::f32, {6, 4}, std::vector<float>(24));
+  const Literal y = make_literal(DType::f32, {2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(evaluated<float>(*module, {x, y}), (std::vector<float>{1, 2, 4, 5}));
+  EXPECT_EQ(result_for(set("stablehlo.add %n, %n : tensor<i32>"), {{6, 4}, {3, 12}}), "f32[3,12]");
+  expect_part(error_for(set("stablehlo.add %n, %n : tensor<i32>"), {{6, 4}, {3, 5}}),
+              "sets dim 1 of tensor<3x5xf32> to size 12; valid: sizes up to 5");
+  expect_part(error_for(set(R"(stablehlo.constant dense<0> : tensor<i32>
+%z = stablehlo.constant dense<0.0> : tensor<f32>
+%t = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<?x4xf32>, tensor<f32>) -> tensor<f32>
+%u = stablehlo.convert %t : (tensor<f32>) -> tensor<i32>
+%v = stablehlo.set_dimension_size %y, %u, dim = 1 : (tensor<?x?xf32>, tensor<i32>) -> tensor<?x?xf32>)"),
+                        {{6, 4}, {3, 5}}),
+              "sets dim 1 of tensor<3x5xf32> to a size that only the running program knows; valid: "
+              "sizes that follow from the arguments'");
+}
+
 // What jax.export wrote of a model with attention, padding, a scan and a sort, for a batch of b
 // rows of t, and JAX's results (tests/fixtures/open_sizes).
 TEST(OpenSizes, OfJaxInBothForms) {

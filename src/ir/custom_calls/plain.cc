@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls that stand for what HLO has itself: marks of shardings and places, and ops that
 // older exporters wrap.
+#include "src/ir/custom_calls/plain.h"
+
 #include "src/ir/constraint.h"
-#include "src/ir/custom_calls/custom_call.h"
 #include "src/ir/hlo/typed_calls.h"
-#include "src/ir/rewrite/builder.h"
 
 namespace tessera::ir {
-namespace {
 
-[[noreturn]] void misfit(const Instruction& call, const std::string& what) {
+void misfit(const Instruction& call, const std::string& what) {
   throw ShapeError("custom call to \"" + call.get<CustomCallAttrs>().target + "\" (" +
                        call.describe() + ": " + call_signature(call) + "): " + what,
                    call.location());
@@ -24,6 +23,8 @@ Builder body_builder(Module* module, const Instruction& call,
   }
   return b;
 }
+
+namespace {
 
 /// The operand, unchanged.
 class Identity : public CustomCallTarget {
@@ -114,8 +115,8 @@ class TopK : public CustomCallTarget {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::shared_ptr<const CustomCallTarget>>> plain_custom_calls() {
-  std::vector<std::pair<std::string, std::shared_ptr<const CustomCallTarget>>> out;
+NamedTargets plain_custom_calls() {
+  NamedTargets out;
   for (const char* name : {kShardingTarget, kResultShardingTarget, kBarrierTarget,
                            kFullToShardShapeTarget, kShardToFullShapeTarget}) {
     out.emplace_back(name, std::make_shared<Identity>(true));
@@ -133,6 +134,8 @@ std::vector<std::pair<std::string, std::shared_ptr<const CustomCallTarget>>> pla
   for (const auto& [name, op] : unary) out.emplace_back(name, std::make_shared<Unary>(op));
   out.emplace_back(kTopKTarget, std::make_shared<TopK>());
   out.emplace_back(kMhloTopKTarget, std::make_shared<TopK>());
+  add_linear_algebra_calls(&out);
+  add_quantization_calls(&out);
   return out;
 }
 

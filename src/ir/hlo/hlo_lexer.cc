@@ -270,7 +270,10 @@ Shape HloLexer::shape(int depth) {
     do {
       skip();
       if (p_ < end_ && (*p_ == '?' || *p_ == '<')) {
-        not_supported_at(p_, "dynamic dimensions (<=8, ?) are not supported");
+        not_supported_at(
+            p_,
+            "dynamic dimensions (<=8, ?) are not supported in HLO; valid: a size, or the "
+            "program as StableHLO, which is read for the sizes of its arguments");
       }
       const char* at = p_;
       out.dims.push_back(integer("a dimension"));

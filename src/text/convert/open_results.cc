@@ -227,7 +227,6 @@ void Conversions::close_before_conversion(Operation& op) {
       {&R::chlo_binary, &R::close_as_operands},
       {&R::chlo_trigonometric, &R::close_as_operands},
       {&R::chlo_constant_like, &R::close_as_operands},
-      {&R::dimension_size, &R::close_as_operands},
       {&R::while_loop, &R::close_as_operands},
       {&R::optimization_barrier, &R::close_as_operands},
       {&R::sort, &R::close_as_operands},

@@ -8,6 +8,7 @@
 #include "src/ir/hlo/typed_calls.h"
 #include "src/ir/hooks.h"
 #include "src/ir/rewrite/builder.h"
+#include "src/text/convert/chlo_math.h"
 #include "src/text/read/conversions.h"
 
 namespace tessera::text {
@@ -102,51 +103,14 @@ std::string Conversions::type_text(const Shape& shape, const Quantized* q) {
   return out + q->to_string() + ">";
 }
 
-Instruction* Conversions::scales_of(const Operation& op, const Quantized& q, const Dims& dims,
-                                    const std::vector<double>& values) {
-  if (!q.axis) return splat(op, scalar_constant(op, q.expressed, values[0]), dims);
-  Literal row = make_literal(q.expressed, {std::int64_t(values.size())}, values);
-  Shape shape = row.shape();
-  Instruction* line =
-      add(op, Opcode::constant, std::move(shape), {}, ir::ConstantAttrs{std::move(row)});
-  return add(op, Opcode::broadcast, Shape(q.expressed, dims), {line},
-             ir::DimensionsAttrs{{*q.axis}});
-}
-
-Instruction* Conversions::zero_points_of(const Operation& op, const Quantized& q, DType dtype,
-                                         const Dims& dims) {
-  Quantized numbers = q;
-  numbers.expressed = dtype;
-  return scales_of(op, numbers, dims, {q.zero_points.begin(), q.zero_points.end()});
-}
-
 Instruction* Conversions::dequantize(const Operation& op, Instruction* x, const Quantized& q) {
-  const Dims dims = x->shape.dims;
-  // Differences of wide integers are exact as integers only.
-  bool wide = byte_size(q.storage) >= 4 && q.any_zero_point();
-  if (wide) {
-    x = add(op, Opcode::convert, Shape(DType::s64, dims), {x});
-    x = add(op, Opcode::subtract, x->shape, {x, zero_points_of(op, q, DType::s64, dims)});
-  }
-  const Shape real(q.expressed, dims);
-  x = add(op, Opcode::convert, real, {x});
-  if (!wide && q.any_zero_point()) {
-    x = add(op, Opcode::subtract, real, {x, zero_points_of(op, q, q.expressed, dims)});
-  }
-  return add(op, Opcode::multiply, real, {x, scales_of(op, q, dims, q.scales)});
+  ChloMath m(*this, op, q.expressed, x->shape.dims);
+  return ir::dequantize(m, x, q);
 }
 
 Instruction* Conversions::quantize(const Operation& op, Instruction* x, const Quantized& q) {
-  const Shape real = x->shape;
-  x = add(op, Opcode::divide, real, {x, scales_of(op, q, real.dims, q.scales)});
-  if (q.any_zero_point()) {
-    x = add(op, Opcode::add, real, {x, zero_points_of(op, q, q.expressed, real.dims)});
-  }
-  Instruction* least = splat(op, scalar_constant(op, q.expressed, double(q.least)), real.dims);
-  Instruction* most = splat(op, scalar_constant(op, q.expressed, double(q.most)), real.dims);
-  x = add(op, Opcode::clamp, real, {least, x, most});
-  x = add(op, Opcode::round_nearest_even, real, {x});
-  return add(op, Opcode::convert, Shape(q.storage, real.dims), {x});
+  ChloMath m(*this, op, q.expressed, x->shape.dims);
+  return ir::quantize(m, x, q);
 }
 
 bool Conversions::stored_means_the_same(const Operation& op) {
@@ -373,7 +337,8 @@ void Conversions::convert_shifted(Operation& op) {
   // Differences to the zero point wrap around and come back: no value is lost.
   auto shift = [&](Instruction* x, const Quantized* q, Opcode opcode) {
     if (q == nullptr || !q->any_zero_point()) return x;
-    return add(op, opcode, x->shape, {x, zero_points_of(op, *q, q->storage, x->shape.dims)});
+    ChloMath m(*this, op, q->expressed, x->shape.dims);
+    return add(op, opcode, x->shape, {x, ir::zero_points(m, *q, q->storage)});
   };
   if (op.info->convert == &R::collective_reduce) {
     // The region computes with what is stored.

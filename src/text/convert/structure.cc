@@ -247,7 +247,41 @@ void Conversions::scatter(Operation& op) {
 void Conversions::dimension_size(Operation& op) {
   need_operands(op, 1, 2);
   std::int64_t dim = integer(op, "dimension");
+  if (op.info->opcode == Opcode::set_dimension_size && cut_dimension(op, dim)) return;
   set(op, op.info->opcode, op.operands, ir::DimensionsAttrs{{dim}});
+}
+
+// Sets a size that is known: what is left is a slice. False if it is the size that the dim has, or
+// may be.
+bool Conversions::cut_dimension(Operation& op, std::int64_t dim) {
+  if (op.operands.size() != 2 || op.results.size() != 1) return false;
+  Instruction* x = op.operands[0];
+  const std::optional<Dims> size = known_.of(*op.operands[1]);
+  if (dim < 0 || dim >= x->shape.rank()) return false;
+  if (!size || size->size() != 1) {
+    if (!is_open(*op.results[0])) return false;
+    not_supported(op,
+                  "sets dim " + std::to_string(dim) + " of " + mlir_type(x->shape) +
+                      " to a size that only the running program knows; valid: sizes that follow "
+                      "from the arguments', as those of masks in place of what gives a size "
+                      "that depends on elements (nonzero, where, unique, boolean_mask)");
+  }
+  const std::int64_t present = x->shape.dim(dim), next = size->front();
+  if (next == present) return false;
+  if (next < 0 || next > present) {
+    fail(op, "sets dim " + std::to_string(dim) + " of " + mlir_type(x->shape) + " to size " +
+                 std::to_string(next) + "; valid: sizes up to " + std::to_string(present));
+  }
+  ir::SliceAttrs a;
+  a.starts.assign(x->shape.dims.size(), 0);
+  a.strides.assign(x->shape.dims.size(), 1);
+  a.limits = x->shape.dims;
+  a.limits[std::size_t(dim)] = next;
+  const Shape cut(x->shape.dtype, a.limits);
+  if (!fits(*op.results[0], cut)) return false;
+  op.results[0] = types_.closed(op.results[0], cut);
+  set(op, Opcode::slice, {x}, std::move(a));
+  return true;
 }
 
 void Conversions::torch_index_select(Operation& op) {

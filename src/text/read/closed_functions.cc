@@ -50,6 +50,22 @@ void Reader::refuse_open(const Function& f) {
   }
 }
 
+void Reader::check_bounds(const Function& f, std::size_t n, const Dims& sizes) {
+  const Shape* type = f.arguments[n].type;
+  const Dims* bounds = types_.bounds(type);
+  if (bounds == nullptr) return;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    const std::int64_t bound = (*bounds)[d];
+    if (bound == kOpenSize || sizes[d] <= bound) continue;
+    throw ShapeError("argument " + std::to_string(n) + " ('" + signature_of(f).parameters[n].name +
+                         "') of @" + std::string(f.name) + " is " +
+                         mlir_type(Shape(type->dtype, sizes)) + ": dim " + std::to_string(d) +
+                         " is " + std::to_string(sizes[d]) + ", and the program bounds it by " +
+                         std::to_string(bound),
+                     in_.location_at(f.at));
+  }
+}
+
 Function* Reader::closed_entry(Function& f, const Arguments* arguments) {
   start_body(f);  // finds the arguments' names
   const Signature signature = signature_of(f);
@@ -71,6 +87,7 @@ Function* Reader::closed_entry(Function& f, const Arguments* arguments) {
         in_.fail_at(f.at, "argument " + std::to_string(n) + " of @" + std::string(f.name) + " is " +
                               mlir_type(*type) + "; " + mlir_type(actual) + " was given");
       }
+      check_bounds(f, n, actual.dims);
       types[n] = types_.closed(type, actual);
       known.push_back((*given)[n].value);
       if (known[n] &&

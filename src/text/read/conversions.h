@@ -58,6 +58,7 @@ class Conversions : public InstructionBuilder {
   void gather(Operation& op);
   void scatter(Operation& op);
   void dimension_size(Operation& op);
+  bool cut_dimension(Operation& op, std::int64_t dim);
   void torch_index_select(Operation& op);
 
   // convert/compute.cc
@@ -198,11 +199,6 @@ class Conversions : public InstructionBuilder {
   static bool same_meaning(const Quantized* a, const Quantized* b);
   static std::string type_text(const Shape& shape, const Quantized* q);
   /// One number for each index of the axis, or one for all, in the shape `dims`.
-  ir::Instruction* scales_of(const Operation& op, const Quantized& q, const Dims& dims,
-                             const std::vector<double>& values);
-  /// The zero points as numbers of a type, in the same way.
-  ir::Instruction* zero_points_of(const Operation& op, const Quantized& q, DType dtype,
-                                  const Dims& dims);
   ir::Instruction* dequantize(const Operation& op, ir::Instruction* x, const Quantized& q);
   ir::Instruction* quantize(const Operation& op, ir::Instruction* x, const Quantized& q);
   bool stored_means_the_same(const Operation& op);

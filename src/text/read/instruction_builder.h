@@ -24,7 +24,7 @@ namespace tessera::text {
 class InstructionBuilder {
  public:
   InstructionBuilder(std::string_view text, const std::string& file, const Places* places)
-      : in_(text, file, places), types_(in_) {}
+      : in_(text, file, places), types_(in_, attribute_aliases_) {}
   virtual ~InstructionBuilder() = default;
   InstructionBuilder(const InstructionBuilder&) = delete;
 
@@ -159,7 +159,7 @@ class InstructionBuilder {
   /// Whether the text leaves sizes of dims open; it is read for those of the arguments then.
   bool open_ = false;
   KnownIntegers known_;
-  std::unordered_map<std::string_view, std::string_view> attribute_aliases_;
+  TypeParser::Aliases attribute_aliases_;
   std::unordered_map<std::string_view, std::string_view> resources_;
   std::unordered_map<std::string_view, Cow<ir::Metadata>> locations_;
   const std::pair<const std::string_view, Cow<ir::Metadata>>* last_location_ = nullptr;

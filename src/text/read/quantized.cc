@@ -71,10 +71,6 @@ bool is_promotable(DType from, DType to) {
   return from != to && alike && bits(from) <= bits(to);
 }
 
-bool Quantized::any_zero_point() const {
-  return std::any_of(zero_points.begin(), zero_points.end(), [](auto z) { return z != 0; });
-}
-
 std::string Quantized::to_string() const {
   std::string store = mlir_type(Shape(storage, {}));
   store = store.substr(7, store.size() - 8);

@@ -80,6 +80,8 @@ class Reader : public Conversions {
   void refuse_open(const Function& f);
   /// The entry function for the arguments' sizes; null if they aren't given now.
   Function* closed_entry(Function& f, const Arguments* arguments);
+  /// That no size of an argument is more than its type allows.
+  void check_bounds(const Function& f, std::size_t n, const Dims& sizes);
   Function& function_for(const Operation& op, Function& f,
                          const std::vector<ir::Instruction*>* operands) override;
   Function& closed_copy(const Function& f, const std::vector<const Shape*>& types);

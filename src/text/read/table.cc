@@ -221,6 +221,23 @@ struct TableRows {
   }
 };
 
+/// Those of chlo's functions of one operand, under mhlo's names.
+struct MhloRows {
+  std::deque<std::string> names;
+  std::vector<OpInfo> rows;
+
+  explicit MhloRows(const std::unordered_map<std::string_view, const OpInfo*>& table) {
+    constexpr std::string_view kFrom = "chlo.";
+    for (const auto& [name, info] : table) {
+      if (!name.starts_with(kFrom) || std::string_view(info->form) != kChlo) continue;
+      names.push_back("mhlo." + std::string(name.substr(kFrom.size())));
+      rows.push_back(*info);
+      rows.back().name = names.back();
+      rows.back().form = kUnary;
+    }
+  }
+};
+
 }  // namespace
 
 std::string_view dialect_prefix(ir::Dialect dialect) {
@@ -234,6 +251,9 @@ const OpInfo* find_operation(std::string_view name) {
     // Where the list above has an op, that goes.
     static const TableRows more;
     for (const OpInfo& info : more.rows) out->emplace(info.name, &info);
+    // mhlo has some of chlo's functions, which it writes as its other ones.
+    static const MhloRows old(*out);
+    for (const OpInfo& info : old.rows) out->emplace(info.name, &info);
     return out;
   }();
   auto it = table->find(name);

@@ -2,6 +2,8 @@
 // Parses and prints MLIR types.
 #include "src/text/read/types.h"
 
+#include <algorithm>
+
 #include "src/base/arrays/dtype_names.h"
 
 namespace tessera::text {
@@ -64,6 +66,7 @@ const Shape* TypeParser::read() {
     return it->second;
   }
   element_.reset();
+  bounds_read_.reset();
   shapes_.push_back(parse(0));
   const Shape* shape = &shapes_.back();
   if (element_) {
@@ -72,6 +75,7 @@ const Shape* TypeParser::read() {
     }
     quantized_.emplace(shape, *std::move(element_));
   }
+  if (bounds_read_ && !shape->is_tuple) bounds_.emplace(shape, *std::move(bounds_read_));
   if (in_.position() == stop) known_.emplace(text, shape);
   return shape;
 }
@@ -170,17 +174,48 @@ Shape TypeParser::tensor() {
                                   "; expected one for each index of a dim of the tensor");
     }
   }
-  if (in_.accept(',')) {
-    in_.skip();
-    const char* at = in_.position();
-    std::string_view encoding = in_.value();
-    if (encoding.find("bounds") == std::string_view::npos) {
-      in_.not_supported_at(at,
-                           "encoding " + std::string(encoding) + " of a tensor is not supported");
-    }
-  }
+  if (in_.accept(',')) bounds_read_ = bounds_of(shape);
   in_.expect('>', "after a tensor's type");
   return shape;
+}
+
+Dims TypeParser::bounds_of(const Shape& shape) {
+  in_.skip();
+  const char* at = in_.position();
+  std::string_view encoding = in_.value();
+  for (int steps = 0; steps < kMaxTypeDepth && encoding.size() > 1; ++steps) {
+    auto alias = attributes_.find(encoding.substr(1));
+    if (alias == attributes_.end()) break;
+    encoding = alias->second;
+  }
+  constexpr std::string_view kWord = "bounds";
+  const std::size_t word = encoding.find(kWord);
+  if (word == std::string_view::npos) {
+    in_.not_supported_at(at, "encoding " + std::string(encoding) +
+                                 " of a tensor is not supported; valid: #stablehlo.bounds<...>");
+  }
+  const char* back = in_.position();
+  in_.seek(encoding.data() + word + kWord.size());
+  in_.accept('=');
+  const bool is_list = in_.accept('[');
+  if (!is_list) in_.expect('<', "before the bounds");
+  Dims out;
+  in_.items(is_list ? ']' : '>', "after the bounds", [&] {
+    // A minus is how texts of old say that there is none.
+    const std::int64_t bound = in_.accept('?') ? kOpenSize : in_.integer("a bound");
+    out.push_back(std::max(bound, kOpenSize));
+  });
+  in_.seek(back);
+  if (std::int64_t(out.size()) != shape.rank()) {
+    in_.fail_at(at, "there are " + std::to_string(out.size()) + " bounds for " +
+                        std::to_string(shape.rank()) + " dims");
+  }
+  for (std::size_t d = 0; d < out.size(); ++d) {
+    if (out[d] == kOpenSize || shape.dims[d] == kOpenSize) continue;
+    in_.fail_at(at, "dim " + std::to_string(d) + " has a bound and is of size " +
+                        std::to_string(shape.dims[d]) + "; valid: a bound of a dim '?'");
+  }
+  return out;
 }
 
 Shape TypeParser::parse(int depth) {

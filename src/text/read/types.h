@@ -23,7 +23,10 @@ namespace tessera::text {
 /// A quantized tensor has the shape of what it stores; quantized() says what that stands for.
 class TypeParser {
  public:
-  explicit TypeParser(Cursor& in) : in_(in) {}
+  using Aliases = std::unordered_map<std::string_view, std::string_view>;
+
+  /// `attributes`: the aliases of attributes, which an encoding may be one of.
+  TypeParser(Cursor& in, const Aliases& attributes) : in_(in), attributes_(attributes) {}
 
   /// `tensor<8x16xf32>`, `tuple<...>`, `!stablehlo.token`, `f32`, `!alias`.
   const Shape* read();
@@ -40,6 +43,12 @@ class TypeParser {
     return it == quantized_.end() ? nullptr : &it->second;
   }
   bool any_quantized() const { return !quantized_.empty(); }
+  /// The most that the open dims of a type may be, kOpenSize where nothing is said; null if it says
+  /// nothing of any.
+  const Dims* bounds(const Shape* type) const {
+    auto it = bounds_.find(type);
+    return it == bounds_.end() ? nullptr : &it->second;
+  }
   /// The same dims with the numbers that a quantized type stands for.
   const Shape* expressed(const Shape* type);
   /// An open type with the sizes of what is of it, which it fits.
@@ -51,16 +60,21 @@ class TypeParser {
   Shape tensor();
   DType element();
   DType quantized_element();
+  /// `#stablehlo.bounds<4, ?>`, `#mhlo.type_extensions<bounds = [4, ?]>`, or an alias.
+  Dims bounds_of(const Shape& shape);
 
   Cursor& in_;
+  const Aliases& attributes_;
   std::unordered_map<std::string_view, const Shape*> known_;
-  std::unordered_map<std::string_view, std::string_view> aliases_;
+  Aliases aliases_;
   std::deque<Shape> shapes_;
   std::unordered_map<const Shape*, Quantized> quantized_;
+  std::unordered_map<const Shape*, Dims> bounds_;
   std::unordered_map<const Shape*, const Shape*> expressed_;
   std::map<std::pair<const Shape*, Dims>, const Shape*> closed_;
   /// That of the element type read last.
   std::optional<Quantized> element_;
+  std::optional<Dims> bounds_read_;
   int depth_ = 0;
 };
 
