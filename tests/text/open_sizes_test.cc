@@ -232,6 +232,42 @@ func.func private @scaled(%s: tensor<i32>, %x: tensor<?xi32>) -> tensor<?xi32> {
   EXPECT_EQ(read_for(text, {{7}})->computations().size(), 2u);
 }
 
+// A size that a region on scalars sees is a constant there; other values go through with the
+// elements, whose results are closed then, too.
+TEST(OpenSizes, AreSeenByRegions) {
+  const auto windows = [](const std::string& seen) {
+    return with_body("%z = stablehlo.constant dense<0.0> : tensor<f32>\n%s = " + seen + R"(
+%r = "stablehlo.reduce_window"(%y, %z) <{window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 2>}> ({
+^bb0(%a: tensor<f32>, %b: tensor<f32>):
+  %c = stablehlo.maximum %a, %b : tensor<f32>
+  %d = stablehlo.maximum %c, %s : tensor<f32>
+  stablehlo.return %d : tensor<f32>
+}) : (tensor<?x?xf32>, tensor<f32>) -> tensor<?x?xf32>
+return %r : tensor<?x?xf32>)",
+                     "tensor<?x?xf32>");
+  };
+  const Literal x = make_literal(DType::f32, {2, 4}, std::vector<float>{3, 3, 3, 3, 3, 3, 3, 3});
+  const Literal y = make_literal(DType::f32, {1, 6}, std::vector<float>{1, 2, 3, 4, 5, 6});
+  const auto of_elements = read_for(
+      windows(
+          R"(stablehlo.reduce(%x init: %z) applies stablehlo.maximum across dimensions = [0, 1] : (tensor<?x4xf32>, tensor<f32>) -> tensor<f32>)"),
+      {{2, 4}, {1, 6}});
+  EXPECT_EQ(evaluated<float>(*of_elements, {x, y}), (std::vector<float>{3, 4, 6}));
+  const auto of_sizes = read_for(with_body(R"(%z = stablehlo.constant dense<0> : tensor<i32>
+%w = stablehlo.convert %y : (tensor<?x?xf32>) -> tensor<?x?xi32>
+%r = "stablehlo.reduce_window"(%w, %z) <{window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 2>}> ({
+^bb0(%a: tensor<i32>, %b: tensor<i32>):
+  %c = stablehlo.maximum %a, %b : tensor<i32>
+  %d = stablehlo.maximum %c, %n : tensor<i32>
+  stablehlo.return %d : tensor<i32>
+}) : (tensor<?x?xi32>, tensor<i32>) -> tensor<?x?xi32>
+return %r : tensor<?x?xi32>)",
+                                           "tensor<?x?xi32>"),
+                                 {{2, 4}, {1, 6}});
+  EXPECT_EQ(only(*of_sizes, ir::Opcode::reduce_window)->operands().size(), 2u);
+  EXPECT_EQ(evaluated<std::int32_t>(*of_sizes, {x, y}), (std::vector<std::int32_t>{2, 4, 6}));
+}
+
 TEST(OpenSizes, AreNoMoreThanTheirBounds) {
   const auto program = [](const std::string& encoding) {
     return "#most = #stablehlo.bounds<4, ?>\n"

@@ -87,6 +87,7 @@ void Conversions::need_none_captured(const Operation& op) {
 
 void Conversions::set_joined(Operation& op, Opcode opcode, std::vector<Instruction*> operands,
                              ir::Attributes attributes) {
+  if (open_) close_results(op, opcode, operands, attributes, op.regions);
   std::vector<Shape> shapes;
   for (const Shape* s : op.results) shapes.push_back(*s);
   for (const Instruction* i : op.captured) {

@@ -3,6 +3,7 @@
 // called with, and again where integers that it is given decide about sizes.
 #include <algorithm>
 
+#include "src/base/arrays/literal_util.h"
 #include "src/text/read/reader.h"
 
 namespace tessera::text {
@@ -184,6 +185,19 @@ void Reader::close_returned(Function& f, const std::vector<ir::Instruction*>& re
     // Who calls may ask, so that the function is one of these integers.
     if (may_say_sizes(returned[n]->shape)) (void)known_.of(*returned[n]);
   }
+}
+
+ir::Instruction* Reader::known_constant(Frame& frame, const ir::Instruction& outer) {
+  if (!may_say_sizes(outer.shape)) return nullptr;
+  const std::optional<Dims> value = known_.of(outer);
+  if (!value) return nullptr;
+  auto out = std::make_unique<ir::Instruction>();
+  out->opcode = ir::Opcode::constant;
+  out->name = "captured." + std::to_string(++next_number_);
+  out->shape = Shape(outer.shape.dtype, outer.shape.dims);
+  out->attrs = ir::ConstantAttrs{make_literal(outer.shape.dtype, outer.shape.dims, *value)};
+  out->metadata = outer.metadata;
+  return frame.computation->add(std::move(out));
 }
 
 void Reader::note_captured(const ir::Instruction& outer, const ir::Instruction& inner) {

@@ -231,6 +231,9 @@ ir::Instruction* Reader::capture(Frame& frame, ir::Instruction* outer, const cha
     return frame.inside[outer] = clone(*outer, {scalar});
   }
   if (frame.kind == Regions::inlined) return it->second = outer;
+  if (open_ && frame.kind == Regions::scalar) {
+    if (ir::Instruction* known = known_constant(frame, *outer)) return frame.inside[outer] = known;
+  }
   if (frame.captures == nullptr) {
     if (frame.kind == Regions::scalar) {
       in_.not_supported_at(at,

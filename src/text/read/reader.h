@@ -86,6 +86,8 @@ class Reader : public Conversions {
                          const std::vector<ir::Instruction*>* operands) override;
   Function& closed_copy(const Function& f, const std::vector<const Shape*>& types);
   void close_returned(Function& f, const std::vector<ir::Instruction*>& returned);
+  /// A value that is known, for a region on scalars that sees it; null: it isn't known.
+  ir::Instruction* known_constant(Frame& frame, const ir::Instruction& outer);
   /// What is known of a value is known in regions that see it.
   void note_captured(const ir::Instruction& outer, const ir::Instruction& inner);
 
