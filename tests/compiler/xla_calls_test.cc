@@ -9,6 +9,7 @@
 #include "src/evaluator/evaluator.h"
 #include "src/ir/hlo/hlo_text.h"
 #include "tests/compiler/run_executable.h"
+#include "tests/support/shards.h"
 
 namespace tessera::testing {
 namespace {
@@ -143,6 +144,51 @@ TEST(XlaCalls, FaultsNameTheCall) {
                      {x})
                 .find("it gives (f32[2,3], f32[2])"),
             std::string::npos);
+}
+
+// As torch_xla's enable_manual_sharding writes it: per-device code reads a number from outside.
+TEST(XlaCalls, PerDeviceCodeTakesScalars) {
+  const auto program = [](const std::string& taken) {
+    return R"(HloModule m, num_partitions=4
+ENTRY e {
+  x = f32[8,2] parameter(0), sharding={devices=[4,1]<=[4]}
+  n = f32[] parameter(1), sharding={replicated}
+  two = f32[2] parameter(2), sharding={replicated}
+  more = f32[] add(n, n)
+  part = f32[2,2] custom-call(x), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  row = f32[2] broadcast(more), dimensions={}
+  spread = f32[2,2] broadcast()" +
+           taken + R"(), dimensions={1}
+  scaled = f32[2,2] multiply(part, spread)
+  y = f32[8,2] custom-call(scaled), custom_call_target="SPMDShardToFullShape", sharding={devices=[4,1]<=[4]}
+  all = f32[8,2] broadcast(row), dimensions={1}
+  ROOT z = f32[8,2] add(y, all)
+}
+)";
+  };
+  std::vector<float> numbers(16), want(16);
+  for (std::size_t k = 0; k < 16; ++k) {
+    numbers[k] = float(k);
+    want[k] = float(k) * 6 + 6;
+  }
+  const auto executable = compiler::compile(ir::parse_hlo(program("row")));
+  const auto arguments =
+      shard_arguments(executable->partitioned(),
+                      {make_literal(DType::f32, {8, 2}, numbers), Literal::scalar(DType::f32, 3),
+                       make_literal(DType::f32, {2}, std::vector<float>{1, 2})});
+  const auto results = executable->run(to_device_arrays(arguments), {});
+  const auto fault =
+      difference(to_literals(*executable, results), make_literal(DType::f32, {8, 2}, want),
+                 executable->result_shardings(), 1e-6);
+  EXPECT_FALSE(fault.has_value()) << *fault;
+  try {
+    compiler::compile(ir::parse_hlo(program("two")));
+    ADD_FAILURE() << "compiled";
+  } catch (const NotImplementedError& e) {
+    EXPECT_NE(std::string(e.what()).find("it takes two, which is a global array; valid: what"),
+              std::string::npos)
+        << e.what();
+  }
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "src/base/check.h"
+#include "src/base/contains.h"
+#include "src/ir/analysis/equivalence.h"
 #include "src/ir/cloner.h"
 #include "src/ir/constraint.h"
 #include "src/ir/hlo/typed_calls.h"
@@ -87,13 +89,17 @@ class Regions {
       }
       if (local_[k] && !enters(i)) global_[k] = 0;
     }
-    // What results are made of without any operand is per device as well.
+    // What results are made of without any operand, or of scalars, is per device as well.
     for (std::size_t k = n_; k-- > 0;) {
       const Instruction& i = *at(k);
       if (!leaves(i) && !(local_[k] && !enters(i))) continue;
       for (const Instruction* o : i.operands()) {
         const std::size_t from = index(o);
-        if (global_[from]) refuse(i, "it takes " + o->name + ", which is a global array");
+        if (global_[from] && is_scalar(*o)) continue;
+        if (global_[from] && (o->is(Opcode::parameter) || leaves(*o) || !ir::is_pure(*o))) {
+          refuse(i, "it takes " + o->name + ", which is a global array; valid: what " +
+                        ir::kFullToShardShapeTarget + " gives, and scalars");
+        }
         if (!local_[from] && o->is(Opcode::constant)) continue;
         local_[from] = 1;
       }
@@ -107,6 +113,21 @@ class Regions {
     }
   }
 
+  /// Each device has the same number, whatever the code around is.
+  static bool is_scalar(const Instruction& i) { return i.shape.is_array() && i.shape.dims.empty(); }
+
+  /// Scalars from outside that a piece takes.
+  std::vector<Instruction*> scalars_of(const std::vector<Instruction*>& members) const {
+    std::vector<Instruction*> out;
+    for (const Instruction* m : members) {
+      if (enters(*m)) continue;
+      for (Instruction* o : m->operands()) {
+        if (!local_[index(o)] && !o->is(Opcode::constant) && !contains(out, o)) out.push_back(o);
+      }
+    }
+    return out;
+  }
+
   /// A piece that feeds itself by way of global arrays can't be one call.
   void check_order(const std::vector<Instruction*>& members) const {
     std::vector<char> after(n_, 0);
@@ -118,6 +139,9 @@ class Regions {
       if (enters(*m) && after[index(m)]) {
         refuse(*m, "it needs a result of the same per-device code");
       }
+    }
+    for (const Instruction* o : scalars_of(members)) {
+      if (after[index(o)]) refuse(*o, "it needs a result of the per-device code that takes it");
     }
   }
 
@@ -152,6 +176,11 @@ class Regions {
         in.push_back(TensorSharding::replicated_on(nullptr, x->shape.rank()));
         operands.push_back(x);
       }
+    }
+    for (Instruction* x : scalars_of(members)) {
+      cloner.map(x, b.parameter(std::int64_t(operands.size()), x->shape));
+      in.push_back(TensorSharding::replicated_on(nullptr, 0));
+      operands.push_back(x);
     }
     for (Instruction* m : members) {
       if (!enters(*m) && !leaves(*m)) cloner.clone_with_operands(*m);
