@@ -65,8 +65,8 @@ inline constexpr double kTableUpdate = 1.5;
 namespace other {
 inline constexpr double kPartAdded = 0.1;  ///< of sums in parts
 inline constexpr double kScanned = 2;
-inline constexpr double kSelectedTap = 2, kSelectedTapOfLanes = 0.3;
-inline constexpr double kKeyCompared = 3, kCompared = 30;  ///< by sorts, besides the comparator
+inline constexpr double kSelectedTap = 0.3, kSelected = 1.5;  ///< of a window; one by itself
+inline constexpr double kKeyCompared = 3, kCompared = 30;     ///< by sorts, besides the comparator
 inline constexpr double kTopK = 0.5, kTopKLevel = 0.3;
 inline constexpr double kRandomBlock = 20;
 inline constexpr double kFft = 0.5, kFftLevel = 0.1;      ///< 4 bytes; lengths of small factors

@@ -283,6 +283,39 @@ TEST(RandomKernels, SelectAndScatter) {
   }
 }
 
+// Lines of more windows than are done at once, beside each other, apart and overlapping, of one
+// lane and of a few.
+TEST(RandomKernels, SelectAndScatterAlongLines) {
+  const std::vector<DType> types = {DType::f32, DType::f64, DType::bf16, DType::s64};
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Random r(seed);
+    const DType t = r.pick(types);
+    const Dims x = {2, 1 + r.below(6), 1 + r.below(400), r.pick<std::int64_t>({1, 1, 3, 15, 17})};
+    Dims source = x;
+    ir::WindowAttrs window;
+    window.dims.resize(x.size());
+    for (const std::size_t d : {1, 2}) {
+      ir::WindowDim& w = window.dims[d];
+      w.size = 1 + r.below(std::min<std::int64_t>(x[d], 4));
+      w.stride = 1 + r.below(4);
+      w.pad_low = r.below(w.size);
+      w.pad_high = r.below(w.size);
+      source[d] = (x[d] + w.pad_low + w.pad_high - w.size) / w.stride + 1;
+    }
+    Program p;
+    p.check(p.b.emit(Opcode::select_and_scatter,
+                     {p.argument(r.literal(t, x)), p.argument(r.literal(t, source)),
+                      p.argument(r.literal(t, {}))},
+                     window,
+                     {comparison(&p.module, t,
+                                 r.pick<ir::Direction>({ir::Direction::ge, ir::Direction::lt}),
+                                 r.chance(0.3)),
+                      ir::scalar_computation(&p.module, Opcode::add, t)}),
+            seed, 20);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
 // Sums of rows that workers share by where they go: to the bit in the order of the indices.
 TEST(RandomKernels, ScatterOfManyRows) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {

@@ -14,6 +14,7 @@
 #include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/kernel_key.h"
 #include "src/codegen/kernels/prices.h"
+#include "src/codegen/kernels/reductions/windows/window_vectors.h"
 #include "src/codegen/kernels/type_dispatch.h"
 #include "src/ir/rewrite/builder.h"
 
@@ -25,6 +26,8 @@ using runtime::KernelCall;
 
 /// So many neighbours are done at once, whose windows lie beside each other.
 constexpr std::int64_t kLanes = 64;
+/// Of fewer lanes, windows along the last dim are done at once.
+constexpr std::int64_t kFewLanes = 16;
 
 /// Dims in which windows are single elements are independent of each other: they make the units,
 /// and the last ones the lanes.
@@ -35,6 +38,10 @@ struct Attrs {
   std::int64_t lanes = 1;  ///< a unit has kLanes of them, the last one maybe fewer
   /// For each dim and each position of the source, the window's elements that are inside.
   std::vector<std::vector<TapRun>> taps;
+  /// Positions of the last dim whose windows are inside in that dim.
+  std::int64_t inside_begin = 0, inside_end = 0;
+
+  bool by_lines() const { return lanes < kFewLanes && !in.empty(); }
 };
 
 /// Small floats are compared, and added, as f32.
@@ -129,6 +136,141 @@ TESSERA_INLINE void choose_one(const Windows<typename How::T>& w) {
   w.out[chosen] = sum(w.out[chosen], w.source[0]);
 }
 
+/// Windows beside each other in the last dim, all of the same elements.
+template <class T>
+struct WindowLine {
+  const T* x;
+  const T* source;
+  T* out;
+  const std::int64_t* elements;  ///< of a window, from its first
+  std::int64_t count;            ///< of those, at least one
+  std::int64_t windows, step;    ///< these, and how far from the next one
+  std::int64_t source_step;
+};
+
+/// Adds up what some neighbouring windows chose, from window `first` on, one after the other as
+/// they may have elements in common.
+template <class T, class Number>
+TESSERA_INLINE void add_chosen(const WindowLine<T>& w, std::int64_t first, const Number* chosen,
+                               std::int64_t count) {
+  for (std::int64_t l = 0; l < count; ++l) {
+    T& to = w.out[w.elements[chosen[l]] + (first + l) * w.step];
+    to = sum(to, w.source[(first + l) * w.source_step]);
+  }
+}
+
+template <Direction direction, class V>
+TESSERA_INLINE auto keeps_lanes(V chosen, V next) {
+  if constexpr (direction == Direction::ge) return chosen >= next;
+  if constexpr (direction == Direction::gt) return chosen > next;
+  if constexpr (direction == Direction::le) return chosen <= next;
+  if constexpr (direction == Direction::lt) return chosen < next;
+}
+
+/// Windows from `first` on by vectors of so many bytes, and what is left by narrower ones. Returns
+/// the first window that is left still.
+template <class How, int bytes, int step>
+TESSERA_INLINE std::int64_t choose_vectors(const WindowLine<typename How::T>& w,
+                                           std::int64_t first) {
+  using T = typename How::T;
+  using Number = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+  using Line = window_vectors::Apart<T, bytes, step>;
+  using Numbers = Vectors<Number, bytes>;
+  constexpr std::int64_t kLanesOfVector = Line::kLanes;
+  for (; first + kLanesOfVector <= w.windows; first += kLanesOfVector) {
+    const T* const x = w.x + first * step;
+    auto best = Line::load(x + w.elements[0]);
+    typename Numbers::V chosen = {};
+    for (std::int64_t k = 1; k < w.count; ++k) {
+      const auto next = Line::load(x + w.elements[k]);
+      const auto stays = keeps_lanes<How::direction>(best, next);
+      best = stays ? best : next;
+      chosen = stays ? chosen : Numbers::splat(Number(k));
+    }
+    Number of_each[kLanesOfVector];
+    Numbers::store(of_each, chosen);
+    add_chosen(w, first, of_each, kLanesOfVector);
+  }
+  if constexpr (bytes > 16) return choose_vectors<How, bytes / 2, step>(w, first);
+  return first;
+}
+
+template <class How, int bytes>
+TESSERA_INLINE void choose_line(const WindowLine<typename How::T>& w) {
+  using T = typename How::T;
+  std::int64_t first = 0;
+  if constexpr (!is_small_float_v<T>) {
+    if (w.step == 1) first = choose_vectors<How, bytes, 1>(w, first);
+    if (w.step == 2) first = choose_vectors<How, bytes, 2>(w, first);
+    if (w.step == 3) first = choose_vectors<How, bytes, 3>(w, first);
+  }
+  for (; first < w.windows; ++first) {
+    const T* const x = w.x + first * w.step;
+    std::int64_t chosen = 0;
+    for (std::int64_t k = 1; k < w.count; ++k) {
+      const bool stays = keeps<How::direction>(x[w.elements[chosen]], x[w.elements[k]]);
+      chosen = stays ? chosen : k;
+    }
+    add_chosen(w, first, &chosen, 1);
+  }
+}
+
+/// Puts the elements that a dim's taps see in place of those of a window without the dim.
+/// Backwards, as what is read is overwritten last.
+TESSERA_INLINE void add_dim(const TapRun& taps, std::int64_t stride,
+                            std::vector<std::int64_t>* elements) {
+  const std::size_t before = elements->size(), count = std::size_t(taps.count);
+  if (before == 1 && count > 0) elements->reserve(count);
+  elements->resize(before * count);
+  for (std::size_t k = before; k-- > 0;) {
+    const std::int64_t of = (*elements)[k];
+    for (std::size_t t = count; t-- > 0;) {
+      (*elements)[k * count + t] = of + (taps.at + std::int64_t(t)) * stride;
+    }
+  }
+}
+
+/// All windows of one lane, in order. `source` and `elements` of `w` are found here.
+template <class How, int bytes>
+TESSERA_INLINE void choose_by_lines(const Attrs& a, Windows<typename How::T> w,
+                                    const typename How::T* source) {
+  const std::size_t last = a.in.size() - 1;
+  const std::vector<TapRun>& taps = a.taps[last];
+  const std::int64_t in_step = a.in_strides[last], out_step = a.out_strides[last];
+  const auto inside = std::size_t(a.inside_begin);
+  std::vector<std::int64_t> lines, elements;
+  Dims outer(a.out.begin(), a.out.end() - 1), position(last);
+  do {
+    std::int64_t s = 0;
+    lines.assign(1, 0);
+    for (std::size_t d = 0; d < last; ++d) {
+      s += position[d] * a.out_strides[d];
+      add_dim(a.taps[d][std::size_t(position[d])], a.in_strides[d], &lines);
+    }
+    if (lines.empty()) continue;  // all in the padding
+    const auto at_ends = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t p = begin; p < end; ++p) {
+        elements = lines;
+        add_dim(taps[std::size_t(p)], in_step, &elements);
+        if (elements.empty()) continue;
+        w.source = source + s + p * out_step;
+        w.elements = elements.data();
+        w.count = std::int64_t(elements.size());
+        choose_one<How>(w);
+      }
+    };
+    at_ends(0, a.inside_begin);
+    if (a.inside_end > a.inside_begin) {
+      elements = lines;
+      add_dim(taps[inside], in_step, &elements);
+      choose_line<How, bytes>({w.x, source + s + a.inside_begin * out_step, w.out, elements.data(),
+                               std::int64_t(elements.size()), a.inside_end - a.inside_begin,
+                               a.window[last].stride * in_step, out_step});
+    }
+    at_ends(a.inside_end, a.out[last]);
+  } while (advance(&position, outer));
+}
+
 template <class How>
 struct Job {
   const Attrs* attrs;
@@ -158,40 +300,37 @@ TESSERA_INLINE void run_units(const Job<How>& job) {
                  nullptr,
                  0,
                  std::min(kLanes, a.lanes - lane)};
-    Dims at(rank);
+    // Lines of the last dim are in one piece if they have all lanes.
+    const bool whole = rank > 0 && chunks == 1;
+    Dims at(rank), filled = a.in;
+    if (whole) filled.back() = 1;
     do {
       std::int64_t i = 0;
       for (std::size_t d = 0; d < rank; ++d) i += at[d] * a.in_strides[d];
-      std::fill_n(w.out + i, w.lanes, init);
-    } while (advance(&at, a.in));
+      std::fill_n(w.out + i, whole ? w.lanes * a.in.back() : w.lanes, init);
+    } while (advance(&at, filled));
     if (contains(a.out, 0)) continue;
+    if (a.by_lines()) {
+      for (std::int64_t l = 0; l < a.lanes; ++l, ++w.x, ++w.out) {
+        choose_by_lines<How, bytes>(a, w,
+                                    reinterpret_cast<const T*>(call.inputs[1]) + out_base + l);
+      }
+      continue;
+    }
     Dims position(rank);
     do {
       std::int64_t s = out_base;
       elements.assign(1, 0);
       for (std::size_t d = 0; d < rank; ++d) {
         s += position[d] * a.out_strides[d];
-        const TapRun& taps = a.taps[d][std::size_t(position[d])];
-        const std::size_t before = elements.size();
-        if (before == 1 && taps.count > 0) elements.reserve(std::size_t(taps.count));
-        elements.resize(before * std::size_t(taps.count));
-        // Backwards, as what is read is overwritten last.
-        for (std::size_t k = before; k-- > 0;) {
-          const std::int64_t of = elements[k];
-          for (std::int64_t t = taps.count; t-- > 0;) {
-            elements[k * std::size_t(taps.count) + std::size_t(t)] =
-                of + (taps.at + t) * a.in_strides[d];
-          }
-        }
+        add_dim(a.taps[d][std::size_t(position[d])], a.in_strides[d], &elements);
         if (elements.empty()) break;
       }
       if (elements.empty()) continue;  // all in the padding
       w.source = reinterpret_cast<const T*>(call.inputs[1]) + s;
       w.elements = elements.data();
       w.count = std::int64_t(elements.size());
-      if (w.lanes == 1) {
-        choose_one<How>(w);
-      } else if (w.lanes == kLanes) {
+      if (w.lanes == kLanes) {
         choose<How, kLanes>(w);
       } else {
         choose<How, 0>(w);
@@ -320,12 +459,19 @@ KernelDescriptor select_and_scatter_kernel(const ir::Instruction& in) {
       }
     }
   }
+  if (a.by_lines()) {
+    const auto inside = [&](const TapRun& t) { return t.count == a.window.back().size; };
+    const auto& last = a.taps.back();
+    const auto first = std::find_if(last.begin(), last.end(), inside);
+    a.inside_begin = first - last.begin();
+    a.inside_end = std::find_if_not(first, last.end(), inside) - last.begin();
+  }
   if (in.shape.element_count() == 0) kernel.units = 0;
   kernel.nanoseconds =
       prices::call::kWindows +
-      (a.lanes > 1 ? prices::other::kSelectedTapOfLanes : prices::other::kSelectedTap) * taps *
+      (prices::other::kSelectedTap * taps + (a.by_lines() ? prices::other::kSelected : 0)) *
           double(source.element_count()) +
-      double(in.shape.element_count());
+      0.2 * double(in.shape.element_count());
   kernel.key = kernel_key("select-and-scatter", in.shape.dtype, *direction, a.window, a.in, a.out,
                           a.in_strides, a.out_strides, a.unit_dims, a.unit_in_strides,
                           a.unit_out_strides, a.lanes);
