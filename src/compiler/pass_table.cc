@@ -42,6 +42,7 @@
 #include "src/passes/products/sink_transposes.h"
 #include "src/passes/products/split_batches.h"
 #include "src/passes/products/strength_reduce_dots.h"
+#include "src/passes/products/sums_as_dots.h"
 #include "src/passes/products/swap_convolutions.h"
 #include "src/passes/products/unroll_dots.h"
 #include "src/passes/reductions/expand_selections.h"
@@ -53,6 +54,7 @@
 #include "src/passes/reductions/windows_as_reductions.h"
 #include "src/passes/schedule_placements.h"
 #include "src/passes/simplify.h"
+#include "src/passes/sink_broadcasts.h"
 #include "src/passes/strength_reduce_powers.h"
 #include "src/passes/unify_dim_orders.h"
 #include "src/passes/widen_small_types.h"
@@ -192,6 +194,10 @@ constexpr Pass kPasses[] = {
     {"convolutions-as-dots",
      "Make dots of convolutions by filters that stand by output features, where that costs less",
      counted<passes::convolutions_as_dots>},
+    {"sink-broadcasts", "Compute once what is the same along a dim",
+     counted<passes::sink_broadcasts>},
+    {"sums-as-dots", "Make dots of sums of products of what is the same along some dims each",
+     counted<passes::sums_as_dots>},
     {"share-factors", "Make one dot of a batch of dots by the same matrix",
      counted<passes::share_factors>},
     {"split-batches", "Let dots have the dims of a batch that reshapes merge",
@@ -311,7 +317,8 @@ constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
      "eliminate-dead,sorts-as-top-k,windows-as-reductions,expand-selections,expand-rare-ops,"
      "widen-small-types,fold-pads,fold-filter-views,clip-windows,drop-unit-windows,channels-last,"
-     "convolutions-as-dots,share-factors,split-batches?(simplify<4>),"
+     "convolutions-as-dots,sink-broadcasts,sums-as-dots,share-factors,"
+     "split-batches?(simplify<4>),"
      "reduce-broadcasts?(simplify<4>),expand-counted-indices,separate-gathers,strength-reduce-dots,"
      "strength-reduce-gathers,strength-reduce-powers,simplify<4>,"
      "reduce-broadcasts?(simplify<1>),cancel-transposes,sink-transposes,"
