@@ -203,5 +203,13 @@ INSTANTIATE_TEST_SUITE_P(Kernels, KernelChoice, ::testing::ValuesIn(kChoices),
                            return name;
                          });
 
+/// Points that are turned: sums along their lines would leave most of a vector empty.
+TEST(KernelChoice, ManyShortRowsByASmallMatrix) {
+  const auto kernels = kernels_of(
+      "  a = f32[40000,3] parameter(0)\n  b = f32[3,3] parameter(1)\n"
+      "  ROOT r = f32[40000,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n");
+  EXPECT_EQ(kernels.at("r"), "dot/small");
+}
+
 }  // namespace
 }  // namespace tessera::testing

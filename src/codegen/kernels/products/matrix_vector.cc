@@ -7,6 +7,7 @@
 
 #include "src/codegen/kernels/instruction_sets.h"
 #include "src/codegen/kernels/loops/fused_loop.h"
+#include "src/codegen/kernels/moves/transpose.h"
 #include "src/codegen/kernels/vectors.h"
 
 namespace tessera::codegen {
@@ -106,7 +107,15 @@ template <class T, int bytes, int vectors>
 TESSERA_INLINE void by_columns(const Job<T>& a) {
   std::int64_t k = 0;
   for (; k + kLines <= a.depth; k += kLines) add_lines<T, bytes, kLines, vectors>(a, k);
-  for (; k < a.depth; ++k) add_lines<T, bytes, 1, vectors>(a, k);
+  if (k + 4 <= a.depth) {
+    add_lines<T, bytes, 4, vectors>(a, k);
+    k += 4;
+  }
+  if (k + 2 <= a.depth) {
+    add_lines<T, bytes, 2, vectors>(a, k);
+    k += 2;
+  }
+  if (k < a.depth) add_lines<T, bytes, 1, vectors>(a, k);
 }
 
 template <class T, int bytes>
@@ -129,16 +138,25 @@ TESSERA_VERSIONS(multiply, by_vectors, Job<T>)
 
 template <class T>
 void multiply(const MatrixVectors<T>& given) {
+  constexpr auto kElement = std::int64_t(sizeof(T));
+  // Rows of fewer bytes are put in columns, some at a time: sums along them would leave most of a
+  // vector empty.
+  constexpr std::int64_t kShortRow = 64, kEnoughRows = 64;
   Job<T> job{given};
   const auto version = multiply<T>();
-  std::size_t scratch = 0;
+  std::int64_t scratch = 0;
+  const bool turns = !job.by_columns && job.depth > 1 && job.depth * kElement <= kShortRow &&
+                     job.rows >= kEnoughRows;
+  job.by_columns |= turns;
   const bool packs_x = job.x_depth != 1 && job.depth > 1;
   // Sums of columns are read and written all the time.
   constexpr std::int64_t kBlock = 4096;
+  const std::int64_t block = std::min(kBlock, job.rows);
   const bool packs_y = job.by_columns && job.y_row != 1 && job.rows > 1;
-  if (packs_x) scratch += std::size_t(job.depth * job.vectors) * sizeof(T);
-  if (packs_y) scratch += std::size_t(std::min(kBlock, job.rows) * job.vectors) * sizeof(T);
-  const ScratchMemory memory(scratch);
+  if (packs_x) scratch += job.depth * job.vectors;
+  if (packs_y) scratch += block * job.vectors;
+  if (turns) scratch += block * job.depth;
+  const ScratchMemory memory(std::size_t(scratch * kElement));
   T* free = reinterpret_cast<T*>(memory.data());
   if (packs_x) {
     for (std::int64_t v = 0; v < job.vectors; ++v) {
@@ -151,9 +169,18 @@ void multiply(const MatrixVectors<T>& given) {
     free += job.depth * job.vectors;
   }
   if (!job.by_columns) return version(job);
+  T* const columns = packs_y ? free + block * job.vectors : free;
   for (std::int64_t i = 0; i < given.rows; i += kBlock) {
     job.rows = std::min(kBlock, given.rows - i);
     job.matrix = given.matrix + i;
+    if (turns) {
+      const T* const rows = given.matrix + i * given.line;
+      transpose({reinterpret_cast<std::byte*>(columns), reinterpret_cast<const std::byte*>(rows),
+                 job.depth, job.rows, job.rows * kElement, given.line * kElement},
+                sizeof(T));
+      job.matrix = columns;
+      job.line = job.rows;
+    }
     T* const y = given.y + i * given.y_row;
     job.y = packs_y ? free : y;
     job.y_vector = packs_y ? job.rows : given.y_vector;

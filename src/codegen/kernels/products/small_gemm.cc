@@ -20,6 +20,8 @@ constexpr std::int64_t kMostBytes = 16 << 10;
 constexpr double kMostProducts = 3e5;
 /// Any number of rows by so small a matrix, whose rows fill half a vector, goes as fast.
 constexpr std::int64_t kAnyRowsBytes = 4 << 10, kAnyRowsLine = 32;
+/// And so do narrower ones, of lines that are less than a vector to sum along.
+constexpr std::int64_t kShortLine = 64;
 
 /// Of a line at most.
 constexpr int kVectorsOfLine = 8;
@@ -360,7 +362,8 @@ template void small_lines(const SmallLines<double>&);
 bool small_gemm_pays(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t element_bytes) {
   const std::int64_t bytes = n * k * element_bytes;
   return bytes <= kMostBytes && (double(m) * double(n) * double(k) <= kMostProducts ||
-                                 (bytes <= kAnyRowsBytes && n * element_bytes >= kAnyRowsLine));
+                                 (bytes <= kAnyRowsBytes && (n * element_bytes >= kAnyRowsLine ||
+                                                             k * element_bytes <= kShortLine)));
 }
 bool small_lines_pay(std::int64_t k, std::int64_t element_bytes) {
   return k * element_bytes <= kVectorsOfLine * version_for_machine(16, 32, 32);
