@@ -200,6 +200,8 @@ constexpr Pass kPasses[] = {
      counted<passes::sums_as_dots>},
     {"share-factors", "Make one dot of a batch of dots by the same matrix",
      counted<passes::share_factors>},
+    {"batch-outer-dims", "Make batches of dots that would have to move an operand",
+     counted<passes::batch_outer_dims>},
     {"split-batches", "Let dots have the dims of a batch that reshapes merge",
      counted<passes::split_batches>},
     {"strength-reduce-dots", "Make outer products and products of vectors elementwise",
@@ -322,7 +324,7 @@ constexpr PassGroup kGroups[] = {
      "reduce-broadcasts?(simplify<4>),expand-counted-indices,separate-gathers,strength-reduce-dots,"
      "strength-reduce-gathers,strength-reduce-powers,simplify<4>,"
      "reduce-broadcasts?(simplify<1>),cancel-transposes,sink-transposes,"
-     "fold-transposes,keep-last-dims,swap-transposed-dots,"
+     "fold-transposes,keep-last-dims,batch-outer-dims?(simplify<1>),swap-transposed-dots,"
      "unify-dim-orders?(simplify<1>,fold-transposes),sink-divisions"},
     {"common", "Compute equal things once, and nothing that nobody needs",
      "eliminate-common,eliminate-dead"},

@@ -43,8 +43,11 @@ bool emit_dot(Emitter& e, const ir::Instruction& i) {
   }
   DotPlan plan = dot_kernel(i, types[0], types[1]);
   if (!plan.kernel) return false;
-  std::vector<SlotId> inputs = {operand(e, i, 0, types[0], plan.lhs.transpose),
-                                operand(e, i, 1, types[1], plan.rhs.transpose)};
+  const auto input = [&](std::size_t k, const DotSide& side) {
+    return side.shared ? e.slot(*i.operand(k)->operand(0))
+                       : operand(e, i, k, types[k], side.transpose);
+  };
+  std::vector<SlotId> inputs = {input(0, plan.lhs), input(1, plan.rhs)};
   e.task(i, std::move(plan.kernel), std::move(inputs), {e.result(i)});
   return true;
 }

@@ -12,6 +12,7 @@
 #include "src/codegen/kernels/loops/fused_loop.h"
 #include "src/codegen/kernels/moves/copy.h"
 #include "src/codegen/kernels/owned.h"
+#include "src/ir/analysis/shared_matrices.h"
 #include "src/ir/custom_calls/custom_call.h"
 
 namespace tessera::codegen {
@@ -266,7 +267,7 @@ bool Emitter::emit_names(const ir::Instruction& i) {
       i.is(Opcode::bitcast_convert) && !inlined(*i.operand(0)) &&
       i.operand(0)->shape.byte_count() == i.shape.byte_count() &&
       (is_loop(i) || byte_size(i.shape.dtype) != byte_size(i.operand(0)->shape.dtype));
-  if (!ir::is_alias(i.opcode) && !same_bytes) return false;
+  if (!ir::is_alias(i.opcode) && !same_bytes && !ir::only_shows_matrix(i)) return false;
   alias(i, slots(*i.operand(0)));
   return true;
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// dot(x[b, m, k], broadcast(w[k, n])[b, k, n]) over the batch b is dot(x[b, m, k], w[k, n]).
+// dot(x[b, m, k], broadcast(w[k, n])[b, k, n]) over the batch b is dot(x[b, m, k], w[k, n]); but of
+// x[b, k, m] the first is better, as x needn't be moved.
 #include "src/passes/products/share_factors.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "src/base/contains.h"
 #include "src/ir/analysis/layouts.h"
+#include "src/ir/analysis/shared_matrices.h"
 #include "src/ir/rewrite/patterns.h"
 
 namespace tessera::passes {
@@ -18,9 +21,32 @@ using ir::Opcode;
 /// A product of the batch has so few rows that a transpose of the result costs less.
 constexpr std::int64_t kFewRowsEach = 32;
 
+/// Fewer columns of each product of a batch aren't vectors.
+constexpr std::int64_t kFewestColumns = 8;
+/// Of more rows each, a product takes so long that moving an operand costs little; but of as many
+/// columns it is none the slower for being one of a batch.
+constexpr std::int64_t kManyRows = 64, kWide = 32;
+
+bool moving_costs_more(std::int64_t rows, std::int64_t columns) {
+  return columns >= kFewestColumns && (rows < kManyRows || columns >= kWide);
+}
+
 struct FactorSide {
   Dims batch, contracting;
 };
+
+/// How many elements are behind the contracted dims, which are in one piece; 0 if there are no
+/// others in front of these as well, so that the array stands as kernels take it.
+std::int64_t behind_contracted(const Shape& shape, const Dims& contracting) {
+  if (contracting.empty() || contracting.front() == 0) return 0;
+  for (std::size_t k = 1; k < contracting.size(); ++k) {
+    if (contracting[k] != contracting[k - 1] + 1) return 0;
+  }
+  std::int64_t front = 1, out = 1;
+  for (std::int64_t d = 0; d < contracting.front(); ++d) front *= shape.dim(d);
+  for (std::int64_t d = contracting.back() + 1; d < shape.rank(); ++d) out *= shape.dim(d);
+  return front > 1 && contracting.back() + 1 < shape.rank() ? out : 0;
+}
 
 /// Places in the list of batch dims along which an operand is the same.
 Dims shared_batches(const Instruction& operand, const Dims& batch) {
@@ -59,6 +85,19 @@ Dims renumbered_dims(const Dims& dims, const Dims& numbers) {
   return out;
 }
 
+/// How many rows or columns an operand has for each matrix.
+std::int64_t free_count(const Instruction& dot, std::size_t k) {
+  const auto& a = dot.get<ir::DotAttrs>();
+  const Shape& shape = dot.operand(k)->shape;
+  std::int64_t out = 1;
+  for (std::int64_t d = 0; d < shape.rank(); ++d) {
+    const bool free = !contains(k == 0 ? a.lhs_batch : a.rhs_batch, d) &&
+                      !contains(k == 0 ? a.lhs_contracting : a.rhs_contracting, d);
+    if (free) out *= shape.dim(d);
+  }
+  return out;
+}
+
 /// With `shared` places of the batch made free dims of the operand that is no broadcast.
 Instruction* with_free(const Instruction& dot, std::size_t k, const Dims& shared, ir::Builder& b) {
   const auto& a = dot.get<ir::DotAttrs>();
@@ -88,6 +127,11 @@ Instruction* with_free(const Instruction& dot, std::size_t k, const Dims& shared
     }
   }
   const bool stands = std::is_sorted(order.begin(), order.end());
+  if (kept.empty() && ir::is_shared_matrix(dot, k)) {
+    const Shape& other = dot.operand(1 - k)->shape;
+    const bool moves = !stands || behind_contracted(other, sides[1 - k].contracting) == rows;
+    if (moves && moving_costs_more(free_count(dot, k), rows)) return nullptr;
+  }
   if (!stands && rows >= kFewRowsEach) return nullptr;
   Dims numbers;
   Instruction* operands[2] = {dot.operand(0), dot.operand(1)};
@@ -120,7 +164,87 @@ Instruction* shared_factor(const Instruction& dot, ir::Builder& b) {
   return nullptr;
 }
 
+Dims range_of(std::int64_t first, std::int64_t last) {
+  Dims out;
+  for (std::int64_t d = first; d < last; ++d) out.push_back(d);
+  return out;
+}
+
+/// The order of a batched product's dims in which the product had them that wasn't, where that is
+/// the order in which it is read, or only swaps the operands. `front`: dims of the second operand
+/// that became a batch; `rows`: free dims of the first one.
+std::optional<Dims> order_of_reads(const Instruction& dot, std::int64_t front, std::int64_t rows) {
+  const bool one = dot.use_count() == 1 && dot.parent->root() != &dot;
+  const Instruction* user = one ? dot.users().front() : nullptr;
+  if (!one || !user->is(Opcode::transpose)) return std::nullopt;
+  const std::int64_t rank = dot.shape.rank();
+  Dims order = range_of(front, front + rows), read, swapped = range_of(0, front);
+  for (const std::int64_t d : range_of(0, front)) order.push_back(d);
+  for (const std::int64_t d : range_of(front + rows, rank)) order.push_back(d);
+  for (const std::int64_t d : range_of(front + rows, rank)) swapped.push_back(d);
+  for (const std::int64_t d : range_of(front, front + rows)) swapped.push_back(d);
+  for (const std::int64_t d : user->get<ir::DimensionsAttrs>().dims) {
+    read.push_back(order[std::size_t(d)]);
+  }
+  if (!std::is_sorted(read.begin(), read.end()) && read != swapped) return std::nullopt;
+  return order;
+}
+
+/// Whether kernels take a matrix as it stands.
+bool matrix_stands(const Instruction& matrix, const Dims& contracting) {
+  const std::int64_t rank = matrix.shape.rank(), contracted = std::int64_t(contracting.size());
+  return contracting == range_of(0, contracted) || contracting == range_of(rank - contracted, rank);
+}
+
+Instruction* with_batch(const Instruction& dot, std::size_t k, ir::Builder& b) {
+  const auto& a = dot.get<ir::DotAttrs>();
+  const Dims& contracting = k == 0 ? a.lhs_contracting : a.rhs_contracting;
+  Instruction* moved = dot.operand(k);
+  Instruction* matrix = dot.operand(1 - k);
+  const std::int64_t columns = behind_contracted(moved->shape, contracting);
+  const std::int64_t rows = free_count(dot, 1 - k);
+  if (columns == 0 || !moving_costs_more(rows, columns) ||
+      !matrix_stands(*matrix, k == 0 ? a.rhs_contracting : a.lhs_contracting)) {
+    return nullptr;
+  }
+  const std::int64_t front = contracting.front();
+  const std::int64_t free = matrix->shape.rank() - std::int64_t(contracting.size());
+  const Dims order = range_of(0, front);
+  std::optional<Dims> to;
+  if (k == 1 && !(to = order_of_reads(dot, front, free))) return nullptr;
+  Dims sizes(moved->shape.dims.begin(), moved->shape.dims.begin() + std::ptrdiff_t(front));
+  sizes.insert(sizes.end(), matrix->shape.dims.begin(), matrix->shape.dims.end());
+  Instruction* operands[2] = {moved, moved};
+  operands[1 - k] = b.broadcast(matrix, sizes, range_of(front, front + matrix->shape.rank()));
+  ir::DotAttrs out = a;
+  out.lhs_batch = out.rhs_batch = order;
+  for (std::int64_t& d : k == 0 ? out.rhs_contracting : out.lhs_contracting) d += front;
+  Instruction* product = b.dot(operands[0], operands[1], std::move(out));
+  return to ? b.transpose(product, *to) : product;
+}
+
+/// Of a product of two matrices.
+Instruction* outer_dims_as_batch(const Instruction& dot, ir::Builder& b) {
+  const auto& a = dot.get<ir::DotAttrs>();
+  const DType t = dot.shape.dtype;
+  const bool same = dot.operand(0)->shape.dtype == t && dot.operand(1)->shape.dtype == t;
+  if (!dot.control_predecessors().empty() || !a.lhs_batch.empty() || !same ||
+      (!is_floating(t) && !is_complex(t))) {
+    return nullptr;
+  }
+  for (const std::size_t k : {0, 1}) {
+    if (Instruction* out = with_batch(dot, k, b)) return out;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+std::size_t batch_outer_dims(ir::Module* module) {
+  static const auto& patterns =
+      ir::keep(ir::PatternSet("batch-outer-dims").add(Opcode::dot, outer_dims_as_batch));
+  return ir::walk_and_apply_patterns(module, patterns);
+}
 
 std::size_t share_factors(ir::Module* module) {
   static const auto& patterns =

@@ -24,6 +24,7 @@
 #include "src/codegen/kernels/products/row_sums.h"
 #include "src/codegen/kernels/products/small_gemm.h"
 #include "src/codegen/kernels/type_dispatch.h"
+#include "src/ir/analysis/shared_matrices.h"
 
 namespace tessera::codegen {
 namespace {
@@ -45,6 +46,9 @@ struct DotAttrs {
   Gemm gemm = Gemm::blas;                  ///< of f32 and f64, and of halves that are widened
 
   bool interleaved() const { return lhs.inner > 1 || rhs.inner > 1; }
+  /// One matrix for all of the batch.
+  bool shares_lhs() const { return lhs.outer_stride == 0; }
+  bool shares_rhs() const { return rhs.outer_stride == 0; }
   CBLAS_TRANSPOSE of_lhs() const { return transposed_if(lhs_transposed); }
   CBLAS_TRANSPOSE of_rhs() const { return transposed_if(rhs_transposed); }
   /// The element of the result at which a block begins.
@@ -102,6 +106,11 @@ void run_short_lines(const KernelCall& call) {
   small_lines(job);
 }
 
+/// How many elements an operand has.
+std::int64_t elements_of(const BatchMatrices& m, std::int64_t batch) {
+  return (batch / m.inner - 1) * m.outer_stride + m.lines * m.line;
+}
+
 /// The same block of so many matrices, one after the other.
 template <class T>
 void multiply_small(const DotAttrs& a, const Block& b, std::int64_t count, const KernelCall& call) {
@@ -115,38 +124,38 @@ void multiply_small(const DotAttrs& a, const Block& b, std::int64_t count, const
   if (a.n == 1 && a.lhs_transposed) {  // a row by the other matrix
     job.m = 1;
     job.n = job.c_row = b.m;
-    job.a = rhs + b.batch * a.k;
-    job.a_matrix = a.k;
-    job.b = lhs + b.batch * a.m * a.k + b.m0;
-    job.b_matrix = a.m * a.k;
+    job.a = rhs + a.rhs.first(b.batch);
+    job.a_matrix = a.rhs.outer_stride;
+    job.b = lhs + a.lhs.first(b.batch) + b.m0;
+    job.b_matrix = a.lhs.outer_stride;
     job.b_row = a.m;
-    job.b_end = lhs + a.batch * a.m * a.k;
+    job.b_end = lhs + elements_of(a.lhs, a.batch);
     return small_gemm(job);
   }
   if (a.m == 1 && a.rhs_transposed) {  // the other matrix by a column
     job.m = b.n;
     job.n = job.c_row = 1;
-    job.a = rhs + b.batch * a.n * a.k + b.n0 * a.k;
-    job.a_matrix = a.n * a.k;
+    job.a = rhs + a.rhs.first(b.batch) + b.n0 * a.k;
+    job.a_matrix = a.rhs.outer_stride;
     job.a_row = a.k;
-    job.b = lhs + b.batch * a.k;
-    job.b_matrix = a.k;
+    job.b = lhs + a.lhs.first(b.batch);
+    job.b_matrix = a.lhs.outer_stride;
     job.b_row = 1;
-    job.b_end = lhs + a.batch * a.k;
+    job.b_end = lhs + elements_of(a.lhs, a.batch);
     return small_gemm(job);
   }
   job.m = b.m;
   job.n = b.n;
   job.c_row = a.n;
-  job.a_matrix = a.m * a.k;
+  job.a_matrix = a.lhs.outer_stride;
   (a.lhs_transposed ? job.a_column : job.a_row) = a.lhs.line;
   (a.lhs_transposed ? job.a_row : job.a_column) = 1;
-  job.a = lhs + b.batch * job.a_matrix + b.m0 * job.a_row;
-  job.b_matrix = a.k * a.n;
+  job.a = lhs + a.lhs.first(b.batch) + b.m0 * job.a_row;
+  job.b_matrix = a.rhs.outer_stride;
   (a.rhs_transposed ? job.b_column : job.b_row) = a.rhs.line;
   (a.rhs_transposed ? job.b_row : job.b_column) = 1;
-  job.b = rhs + b.batch * job.b_matrix + b.n0 * job.b_column;
-  job.b_end = rhs + a.batch * job.b_matrix;
+  job.b = rhs + a.rhs.first(b.batch) + b.n0 * job.b_column;
+  job.b_end = rhs + elements_of(a.rhs, a.batch);
   small_gemm(job);
 }
 template <class T>
@@ -307,7 +316,7 @@ KernelBody::Product body_by(const DotAttrs& a, DType operands, int result_bytes)
 }
 /// Of products whose operands have that type.
 KernelBody body_of(const DotAttrs& a, DType operands, DType result) {
-  if (a.lhs_transposed || a.split_columns) return {};
+  if (a.lhs_transposed || a.split_columns || a.shares_lhs() || a.shares_rhs()) return {};
   if (operands == DType::f32) return body_by<multiply_floats<float>>(a, operands, 4);
   if (operands == DType::f64) return body_by<multiply_floats<double>>(a, operands, 8);
   if (operands == DType::f16) return body_by<multiply_halves<DType::f16>>(a, operands, 2);
@@ -322,10 +331,13 @@ Accesses accesses_of(const DotAttrs& a) {
   const bool own_rows = !a.lhs_transposed && a.lhs.inner == 1;
   Accesses out;
   out.results = a.split_columns ? Share::whole : Share::own;
-  out.operands = {{own_rows ? Share::own : Share::group},
-                  {Share::group, a.kernel == DotKernel::matrices && a.gemm == Gemm::packed
-                                     ? Preparation::overlapped
-                                     : Preparation::each_call}};
+  out.operands = {
+      {a.shares_lhs() ? Share::whole
+       : own_rows     ? Share::own
+                      : Share::group},
+      {a.shares_rhs() ? Share::whole : Share::group,
+       a.kernel == DotKernel::matrices && a.gemm == Gemm::packed ? Preparation::overlapped
+                                                                 : Preparation::each_call}};
   // Those that are interleaved aren't a share.
   out.groups = a.batch / std::max(a.lhs.inner, a.rhs.inner);
   return out;
@@ -426,7 +438,7 @@ BatchMatrices matrices_of(const DotSide& side, std::int64_t lines, std::int64_t 
   BatchMatrices out;
   out.inner = side.inner;
   out.line = side.inner * width;
-  out.outer_stride = lines * out.line;
+  out.outer_stride = side.shared ? 0 : lines * out.line;
   out.inner_stride = width;
   out.lines = lines;
   out.width = width;
@@ -524,12 +536,22 @@ DotPlan dot_kernel(const ir::Instruction& dot, DType lhs, DType rhs) {
       side(r.dims, attrs.rhs_batch, attrs.rhs_contracting, true, either, interleaved(r, a.m));
   a.lhs_transposed = plan.lhs.transposed;
   a.rhs_transposed = !plan.rhs.transposed;
+  plan.lhs.shared = ir::is_shared_matrix(dot, 0);
+  plan.rhs.shared = ir::is_shared_matrix(dot, 1);
   a.lhs = a.lhs_transposed ? matrices_of(plan.lhs, a.k, a.m) : matrices_of(plan.lhs, a.m, a.k);
   a.rhs = a.rhs_transposed ? matrices_of(plan.rhs, a.n, a.k) : matrices_of(plan.rhs, a.k, a.n);
   a.split_columns = a.m < 64 && a.n > a.m && a.batch == 1;
-  const DotOperation operation{
-      l.dtype,          r.dtype,        t, a.batch, a.m, a.n, a.k, a.lhs_transposed,
-      a.rhs_transposed, a.interleaved()};
+  const DotOperation operation{l.dtype,
+                               r.dtype,
+                               t,
+                               a.batch,
+                               a.m,
+                               a.n,
+                               a.k,
+                               a.lhs_transposed,
+                               a.rhs_transposed,
+                               a.interleaved(),
+                               plan.lhs.shared || plan.rhs.shared};
   const DotChoice choice = choose_dot(operation);
   a.kernel = choice.kernel;
   a.gemm = choice.gemm;
@@ -546,7 +568,7 @@ DotPlan dot_kernel(const ir::Instruction& dot, DType lhs, DType rhs) {
     kernel.units = a.split_columns ? a.batch * a.n : a.batch * a.m;
     kernel.access = accesses_of(a);
     kernel.body = body_of(a, l.dtype, t);
-    if (!a.interleaved()) {
+    if (!a.interleaved() && !operation.shares) {
       kernel.row_sums = row_sums(l.dtype, r.dtype, t,
                                  {a.batch, a.k, a.m, a.n, {a.lhs_transposed, !a.rhs_transposed}});
     }
@@ -558,7 +580,8 @@ DotPlan dot_kernel(const ir::Instruction& dot, DType lhs, DType rhs) {
                                                         prices::byte::kMultiplied * read);
   }
   kernel.key = kernel_key("dot", t, l.dtype, r.dtype, a.batch, a.m, a.n, a.k, a.lhs_transposed,
-                          a.rhs_transposed, a.split_columns, a.lhs.inner, a.rhs.inner);
+                          a.rhs_transposed, a.split_columns, a.lhs.inner, a.rhs.inner,
+                          plan.lhs.shared, plan.rhs.shared);
   kernel.make = kernel_maker(function_of(a.kernel, operation), a);
   return plan;
 }

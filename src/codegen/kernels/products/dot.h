@@ -15,6 +15,8 @@ struct DotSide {
   Dims transpose;
   bool transposed = false;
   std::int64_t inner = 1;  ///< of the batch that is in between
+  /// The same matrix for all of the batch, which is all that the kernel is given.
+  bool shared = false;
 };
 
 struct DotPlan {
@@ -24,8 +26,8 @@ struct DotPlan {
 
 /// Whether the kernel takes operands of narrower types than its result as they stand.
 bool dot_takes_narrow(DType lhs, DType rhs, DType result);
-/// The kernel's inputs: both operands, of these types, after their transposes. Its output is
-/// row-major.
+/// The kernel's inputs: both operands, of these types, after their transposes; of a shared one what
+/// is broadcast. Its output is row-major.
 DotPlan dot_kernel(const ir::Instruction& dot, DType lhs, DType rhs);
 
 }  // namespace tessera::codegen

@@ -93,8 +93,8 @@ bool has_no_kernel(const DotOperation& d) {
 bool are_short_lines(const DotOperation& d) {
   const auto bytes = std::int64_t(byte_size(d.result));
   const bool by_lines = (d.n == 1 && !d.lhs_transposed) || (d.m == 1 && d.rhs_transposed);
-  return !is_complex(d.result) && !d.interleaved && by_lines && small_lines_pay(d.k, bytes) &&
-         small_gemm_pays(d.m, d.n, d.k, bytes);
+  return !is_complex(d.result) && !d.interleaved && !d.shares && by_lines &&
+         small_lines_pay(d.k, bytes) && small_gemm_pays(d.m, d.n, d.k, bytes);
 }
 bool are_small_matrices(const DotOperation& d) {
   // A column is a row that the other matrix is multiplied by, and the other way round.

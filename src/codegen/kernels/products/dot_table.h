@@ -31,6 +31,7 @@ struct DotOperation {
   bool lhs_transposed = false;  ///< [k, m] in memory
   bool rhs_transposed = false;  ///< [n, k] in memory
   bool interleaved = false;     ///< matrices of the batch stand between lines of others
+  bool shares = false;          ///< one of them is the same for all of the batch
 };
 
 enum class DotKernel : std::uint8_t {

@@ -206,7 +206,8 @@ struct SmallTiles {
         t.b = matrix + n / parts * g.b_column;
         t.b_row = g.b_row;
         if (g.b_column != parts || t.b + (g.k - 1) * g.b_row + kWidth > g.b_end) {
-          pack(g, t.b, t.columns, kWidth, packed);
+          // One that all share needs it once.
+          if (i == 0 || g.b_matrix != 0 || !one_strip) pack(g, t.b, t.columns, kWidth, packed);
           t.b = packed;
           t.b_row = kWidth;
         }
