@@ -217,6 +217,8 @@ constexpr Pass kPasses[] = {
      counted<passes::separate_gathers>},
     {"windows-as-reductions", "Make reductions of windows that see all of an array",
      counted<passes::windows_as_reductions>},
+    {"windows-as-copies", "Repeat the elements of which windows see one each",
+     counted<passes::windows_as_copies>},
     {"reduce-broadcasts", "Multiply instead of summing up what is the same along a dim",
      counted<passes::reduce_broadcasts>},
     {"expand-selections", "Write select-and-scatters without a kernel as windows and scatters",
@@ -317,7 +319,8 @@ constexpr Pass kPasses[] = {
 
 constexpr PassGroup kGroups[] = {
     {"cpu-simplify", "What makes a device's program smaller, with dots as CPUs want them",
-     "eliminate-dead,sorts-as-top-k,windows-as-reductions,expand-selections,expand-rare-ops,"
+     "eliminate-dead,sorts-as-top-k,windows-as-reductions,windows-as-copies,expand-selections,"
+     "expand-rare-ops,"
      "widen-small-types,fold-pads,fold-filter-views,clip-windows,drop-unit-windows,channels-last,"
      "convolutions-as-dots,sink-broadcasts,sums-as-dots,share-factors,"
      "split-batches?(simplify<4>),"
