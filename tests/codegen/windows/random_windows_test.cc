@@ -339,10 +339,12 @@ TEST(RandomKernels, ScatterOfManyRows) {
     } else {
       fill(indices.mutable_data<std::int64_t>());
     }
-    ir::Computation* c = ir::scalar_computation(&p.module, Opcode::add, t);
+    const Opcode op = r.pick<Opcode>({Opcode::add, Opcode::maximum, Opcode::minimum});
+    ir::Computation* c = ir::scalar_computation(&p.module, op, t);
     Instruction* x = p.argument(r.literal(t, {rows, columns}));
     Instruction* i = p.argument(std::move(indices));
-    Instruction* updates = p.argument(r.literal(t, {count, columns}));
+    const bool special = op != Opcode::add && t != DType::s32;
+    Instruction* updates = p.argument(r.literal(t, {count, columns}, special));
     p.check(p.b.emit(Opcode::scatter, {x, i, updates}, s, {c}), seed, 0);
   }
 }

@@ -27,6 +27,7 @@
 #include "src/codegen/kernels/reductions/combine.h"
 #include "src/codegen/kernels/reductions/segment_sums.h"
 #include "src/codegen/kernels/type_dispatch.h"
+#include "src/codegen/kernels/vectors.h"
 #include "src/ir/rewrite/builder.h"
 
 namespace tessera::codegen {
@@ -78,17 +79,30 @@ struct AssignTo {
     std::memcpy(to, from, std::size_t(n) * size);
   }
 };
-/// Of each element and its update by a function of both.
+/// Of each element and its update by a function of both, which may be one of vectors as well.
 template <class T, class F>
 struct Elementwise {
+  static constexpr bool kHasVectors = requires { F::kOfVectors; };
+  static constexpr std::int64_t kLanes = 16 / sizeof(T);
+
   void operator()(std::byte* to, const std::byte* from, std::int64_t n) const {
     T* held = reinterpret_cast<T*>(to);
     const T* value = reinterpret_cast<const T*>(from);
-    for (std::int64_t i = 0; i < n; ++i) held[i] = F()(held[i], value[i]);
+    std::int64_t i = 0;
+    if constexpr (kHasVectors) {
+      using Simd = Vectors<T, 16>;
+      for (; i + kLanes <= n; i += kLanes) {
+        Simd::store(held + i, F::of_vectors(Simd::load(held + i), Simd::load(value + i)));
+      }
+    }
+    for (; i < n; ++i) held[i] = F()(held[i], value[i]);
   }
   /// All are read first, so that a vector's instructions do it.
   template <std::int64_t n>
   void row(std::byte* to, const std::byte* from) const {
+    if constexpr (kHasVectors) {
+      if constexpr (n % kLanes == 0) return (*this)(to, from, n);
+    }
     T held[n], value[n];
     std::memcpy(held, to, sizeof held);
     std::memcpy(value, from, sizeof value);
@@ -110,6 +124,14 @@ struct ExtremumOf {
     const Bits bits = (std::bit_cast<Bits>(held) & (Bits(0) - keeps)) |
                       (std::bit_cast<Bits>(value) & (keeps - Bits(1)));
     return std::bit_cast<T>(bits);
+  }
+  /// Compilers make no vectors of these choices by themselves.
+  static constexpr bool kOfVectors = true;
+  template <class V>
+  static V of_vectors(V held, V value) {
+    const auto keeps = (least ? held < value : held > value) | (held != held);
+    using Mask = std::remove_const_t<decltype(keeps)>;
+    return V((Mask(held) & keeps) | (Mask(value) & ~keeps));
   }
 #if defined(__x86_64__)
   /// Of one element alone: an instruction, beside which NaNs are told by their bits. Written as a
