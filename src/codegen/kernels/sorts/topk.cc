@@ -87,10 +87,15 @@ inline std::int64_t rank_of_item(const WideItem& item) { return item.rank; }
 inline std::int32_t place_of(std::int64_t item) { return std::int32_t(std::uint32_t(item)); }
 inline std::int32_t place_of(const WideItem& item) { return item.place; }
 
-inline void sort_items(std::int64_t* items, std::size_t n) {
-  vector_sort(items, n, SortedPart{0, n});
+/// Puts the first k in front of the others, and in the end in order: by vectors that is one.
+inline void select_first(std::int64_t* items, std::int64_t n, std::int64_t k) {
+  vector_sort(items, std::size_t(n), SortedPart{0, std::size_t(k)});
 }
-inline void sort_items(WideItem* items, std::size_t n) { std::sort(items, items + n); }
+inline void sort_selected(std::int64_t*, std::int64_t) {}
+inline void select_first(WideItem* items, std::int64_t n, std::int64_t k) {
+  std::nth_element(items, items + (k - 1), items + n);
+}
+inline void sort_selected(WideItem* items, std::int64_t k) { std::sort(items, items + k); }
 
 /// Elements at a time, of which most rows have none that is among the first k so far.
 constexpr std::int64_t kTogether = 64;
@@ -106,9 +111,13 @@ RankOf<T> ranks_of(const T* x, std::int64_t n, RankOf<T>* ranks) {
   return first;
 }
 
-/// Room for candidates: twice as many as are wanted, so that cutting them down pays for itself.
+/// So many candidates are cut down to k: twice as many as are wanted, so that it pays for itself.
+/// While there is nothing to compare with all elements are candidates, and a few are enough.
+std::int64_t most_candidates(std::int64_t n, std::int64_t k, bool all) {
+  return std::min(n, std::max(2 * k, all ? kTogether : k + 2 * kTogether));
+}
 std::size_t room_of(std::int64_t n, std::int64_t k) {
-  return std::size_t(std::min(n, std::max(2 * k, k + 4 * kTogether)) + kTogether);
+  return std::size_t(most_candidates(n, k, false) + kTogether);
 }
 
 /// The first k of a row, in order, at the front of `items`. Candidates are those that come before
@@ -116,13 +125,14 @@ std::size_t room_of(std::int64_t n, std::int64_t k) {
 template <class T, bool largest>
 void first_of_row(const T* x, std::int64_t n, std::int64_t k, ItemOf<T>* items) {
   using Item = ItemOf<T>;
-  const auto most = std::int64_t(room_of(n, k)) - kTogether;
+  const std::int64_t most = most_candidates(n, k, false);
+  const std::int64_t enough = most_candidates(n, k, true);
   std::int64_t count = 0;
   std::int64_t last = std::numeric_limits<std::int64_t>::max();
   bool all = true;  // until there are k to compare with
   RankOf<T> ranks[kTogether];
   const auto cut = [&] {
-    std::nth_element(items, items + (k - 1), items + count);
+    select_first(items, count, k);
     count = k;
     last = rank_of_item(items[k - 1]);
     all = false;
@@ -136,10 +146,10 @@ void first_of_row(const T* x, std::int64_t n, std::int64_t k, ItemOf<T>* items) 
       items[count] = item_of<Item>(ranks[i], std::int32_t(begin + i));
       count += std::int64_t(all || std::int64_t(ranks[i]) < last);
     }
-    if (count > most) cut();
+    if (all ? count >= enough && count >= k : count > most) cut();
   }
-  if (count > k) cut();
-  sort_items(items, std::size_t(k));
+  if (all || count > k) cut();
+  sort_selected(items, k);
 }
 
 template <class T, bool largest>
