@@ -49,6 +49,16 @@ void transpose(const T* from, std::int64_t rows, std::int64_t columns, T* to) {
 void transpose_bytes(std::size_t element, const std::byte* from, std::int64_t rows,
                      std::int64_t columns, std::byte* to) {
   const auto bytes = std::int64_t(element);
+  // Smaller than a vector's squares.
+  constexpr std::int64_t kFew = 8, kSmall = 256;
+  if ((element == 4 || element == 8) && std::min(rows, columns) < kFew &&
+      rows * columns <= kSmall) {
+    const auto move = [&](auto number) {
+      using T = decltype(number);
+      transpose(reinterpret_cast<const T*>(from), rows, columns, reinterpret_cast<T*>(to));
+    };
+    return element == 4 ? move(std::uint32_t()) : move(std::uint64_t());
+  }
   if (codegen::transpose({to, from, columns, rows, rows * bytes, columns * bytes}, element)) return;
   struct Sixteen {
     std::uint64_t low, high;
