@@ -16,6 +16,9 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
+/// For fewer elements a step of its own takes longer than they do.
+constexpr std::int64_t kFewestElements = 1024;
+
 const Dims& made_of_dims(const Instruction& broadcast) {
   return broadcast.get<ir::DimensionsAttrs>().dims;
 }
@@ -71,6 +74,7 @@ bool sinks_behind(const Instruction& i) {
 
 Instruction* behind_elementwise(const Instruction& i, ir::Builder& b) {
   if (!sinks_behind(i) || i.operands().empty()) return nullptr;
+  if (i.shape.element_count() < kFewestElements) return nullptr;
   Dims kept;
   for (const Instruction* o : i.operands()) {
     if (o->shape.is_scalar()) continue;
