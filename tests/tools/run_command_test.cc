@@ -225,6 +225,12 @@ TEST(Run, TakesOpenSizesFromInputsAndFlags) {
   EXPECT_NE(wrong.err.find("'5x2x3' doesn't fit that"), std::string::npos) << wrong.err;
   EXPECT_EQ(run_tool({"convert", model, "--shapes", "5x-2x4"}).code, 2);
   EXPECT_EQ(run_tool({"convert", model, "--shapes", "5x2x4;;1"}).code, 2);
+  const Ran closed =
+      run_tool({"convert", model, "--shapes", "5x2x4", "-o", folder / "closed.mlir"});
+  ASSERT_EQ(closed.code, 0) << closed.err;
+  const Ran idle = run_tool({"convert", folder / "closed.mlir", "--shapes", "5x2x4"});
+  EXPECT_EQ(idle.code, 2);
+  EXPECT_NE(idle.err.find("are in its text already"), std::string::npos) << idle.err;
   // Sizes that the program itself refuses.
   const Ran refused = run_tool({"convert", model, "--shapes", "5x3x4"});
   EXPECT_EQ(refused.code, 1);

@@ -41,8 +41,8 @@ void add_shapes_flag(CLI::App* command, std::string* value) {
                       "(nothing for arguments whose sizes are known)");
 }
 
-text::Arguments arguments_of_flag(const std::string& shapes) {
-  return [shapes](const text::Signature& program) {
+GivenArguments arguments_of_flag(const std::string& shapes) {
+  const auto given = [shapes](const text::Signature& program) {
     const std::size_t count = program.parameters.size();
     std::vector<std::string> items;
     std::istringstream in(shapes);
@@ -66,10 +66,11 @@ text::Arguments arguments_of_flag(const std::string& shapes) {
     }
     return std::optional(std::move(out));
   };
+  return {given, !shapes.empty()};
 }
 
-text::Arguments arguments_of_inputs(const std::string& folder) {
-  return [folder](const text::Signature& program) {
+GivenArguments arguments_of_inputs(const std::string& folder) {
+  const auto given = [folder](const text::Signature& program) {
     std::vector<text::GivenArgument> out;
     for (std::size_t n = 0; n < program.parameters.size(); ++n) {
       const Shape& type = program.parameters[n].type;
@@ -88,6 +89,7 @@ text::Arguments arguments_of_inputs(const std::string& folder) {
     }
     return std::optional(std::move(out));
   };
+  return {given};
 }
 
 }  // namespace tessera::tool

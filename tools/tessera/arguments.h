@@ -12,9 +12,14 @@ namespace tessera::tool {
 
 /// --shapes: "8x16;;4", a shape for each argument.
 void add_shapes_flag(CLI::App* command, std::string* value);
+/// Where sizes come from.
+struct GivenArguments {
+  text::Arguments arguments;
+  bool by_flag = false;  ///< which is wrong of a program that leaves none open
+};
 /// As that flag says; UsageError if it says nothing, too little or something wrong.
-text::Arguments arguments_of_flag(const std::string& shapes);
+GivenArguments arguments_of_flag(const std::string& shapes);
 /// As they are in the files arg0.npy, ... of a folder.
-text::Arguments arguments_of_inputs(const std::string& folder);
+GivenArguments arguments_of_inputs(const std::string& folder);
 
 }  // namespace tessera::tool

@@ -37,19 +37,28 @@ void write_text(const std::string& path, const std::string& text) {
   if (!file) throw IoError("can't write " + path + ": " + std::strerror(errno));
 }
 
-LoadedModule load_module(const std::string& path, const text::Arguments& arguments) {
-  LoadedModule out = load_open_module(path, arguments);
+LoadedModule load_module(const std::string& path, const GivenArguments& given) {
+  LoadedModule out = load_open_module(path, given);
   refuse_open_batch(*out.module);
   return out;
 }
 
-LoadedModule load_open_module(const std::string& path, const text::Arguments& arguments) {
+LoadedModule load_open_module(const std::string& path, const GivenArguments& given) {
+  bool asked = false;
+  const text::Arguments arguments = [&](const text::Signature& program) {
+    asked = true;
+    return given.arguments(program);
+  };
   const std::string text = read_text(path);
   const auto start = std::chrono::steady_clock::now();
   LoadedModule out;
   const auto form = compiler::text_form(text);
   out.module = compiler::read_module(text, path == "-" ? "<stdin>" : path, form, &arguments);
   out.form = *form;  // a text without a form is refused
+  if (given.by_flag && !asked) {
+    throw UsageError("--shapes: the sizes of all arguments of " + out.module->name +
+                     " are in its text already");
+  }
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   out.milliseconds = took.count();
   return out;

@@ -58,10 +58,10 @@ struct LoadedModule {
   compiler::TextForm form = compiler::TextForm::hlo;
   double milliseconds = 0;  ///< for reading
 };
-/// `arguments`: those of a program whose text leaves sizes open.
-LoadedModule load_module(const std::string& path, const text::Arguments& arguments);
+/// `given`: the arguments of a program whose text leaves sizes open.
+LoadedModule load_module(const std::string& path, const GivenArguments& given);
 /// The same for one whose batch may have no size yet (open_batch.h), which load_module refuses.
-LoadedModule load_open_module(const std::string& path, const text::Arguments& arguments);
+LoadedModule load_open_module(const std::string& path, const GivenArguments& given);
 
 /// --layouts: how intermediate arrays are sharded.
 void add_layouts_flag(CLI::App* command, std::string* value);
