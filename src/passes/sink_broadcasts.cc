@@ -111,8 +111,7 @@ Instruction* behind_reduce(const Instruction& i, ir::Builder& b) {
     return nullptr;
   }
   const Dims& reduced = i.get<ir::DimensionsAttrs>().dims;
-  Dims kept, left,
-      places;  // of the operand; of these, those that stay; where they are in the result
+  Dims kept, places;  // of the operand; where those of them that stay are in the result
   std::int64_t place = 0;
   for (std::int64_t d = 0; d < x.shape.rank(); ++d) {
     const bool stays = !contains(reduced, d);

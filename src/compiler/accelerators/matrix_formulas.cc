@@ -2,11 +2,11 @@
 // Emits what formulas on matrices are made of.
 #include "src/compiler/accelerators/matrix_formulas.h"
 
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/ir/analysis/layouts.h"
 
 namespace tessera::compiler::accelerators {
 
@@ -15,13 +15,6 @@ using ir::Instruction;
 using ir::Opcode;
 
 namespace {
-
-/// 0, 1, ... count - 1.
-Dims first_dims(std::int64_t count) {
-  Dims out(std::size_t(count), 0);
-  std::iota(out.begin(), out.end(), 0);
-  return out;
-}
 
 /// A scalar for all elements.
 Expr spread(Expr x, const Dims& dims) {
@@ -97,12 +90,14 @@ Expr as_type(Expr x, DType t) {
 Expr broadcast(Expr x, const Dims& dims, Dims at) {
   return {x.b, x.b->broadcast(x.i, dims, std::move(at))};
 }
-Expr per_matrix(Expr x, const Dims& dims) { return broadcast(x, dims, first_dims(x.rank())); }
+Expr per_matrix(Expr x, const Dims& dims) {
+  return broadcast(x, dims, ir::consecutive_dims(0, x.rank()));
+}
 Expr per_row(Expr x, const Dims& matrices) {
-  return broadcast(x, matrices, first_dims(std::int64_t(matrices.size()) - 1));
+  return broadcast(x, matrices, ir::consecutive_dims(0, std::int64_t(matrices.size()) - 1));
 }
 Expr per_column(Expr x, const Dims& matrices) {
-  Dims at = first_dims(std::int64_t(matrices.size()));
+  Dims at = ir::consecutive_dims(0, std::int64_t(matrices.size()));
   at.erase(at.end() - 2);
   return broadcast(x, matrices, std::move(at));
 }
@@ -145,7 +140,7 @@ Expr padded(Expr x, std::int64_t rows, std::int64_t columns) {
 }
 
 Expr adjoint(Expr x) {
-  Dims order = first_dims(x.rank());
+  Dims order = ir::consecutive_dims(0, x.rank());
   std::swap(order[order.size() - 1], order[order.size() - 2]);
   return conjugate({x.b, x.b->transpose(x.i, std::move(order))});
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "src/compiler/accelerators/factors.h"
+#include "src/ir/analysis/layouts.h"
 
 namespace tessera::compiler::accelerators {
 namespace {
@@ -59,8 +60,7 @@ Exprs rotated(Expr x, Expr y, const Turns& turns) {
 /// rotations.
 Exprs round(Expr /*k*/, const Exprs& state) {
   const Turns turns = turns_of(state[1], state[2]);
-  Dims all;
-  for (std::int64_t d = 0; d < turns.turned.rank(); ++d) all.push_back(d);
+  const Dims all = ir::consecutive_dims(0, turns.turned.rank());
   const Expr now = reduce(convert(turns.turned, DType::s32), all, ir::Opcode::maximum, 0);
   Exprs out{binary(ir::Opcode::maximum, state[0], now)};
   for (int k : {1, 3}) {

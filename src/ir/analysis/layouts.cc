@@ -52,6 +52,12 @@ Dims inverse_order(const Dims& order) {
   return out;
 }
 
+Dims consecutive_dims(std::int64_t begin, std::int64_t end) {
+  Dims out(std::size_t(end - begin));
+  std::iota(out.begin(), out.end(), begin);
+  return out;
+}
+
 bool depends_on_layout(const Instruction& i) {
   return i.is(Opcode::bitcast) && i.shape.is_array() && i.operands()[0]->shape.is_array() &&
          !(i.shape.layout.empty() && i.operands()[0]->shape.layout.empty());

@@ -12,6 +12,8 @@ Dims memory_order(const Shape& array);
 /// `dims` taken in that order.
 Dims permute_dims(const Dims& dims, const Dims& order);
 Dims inverse_order(const Dims& order);
+/// begin, begin + 1, ... end - 1.
+Dims consecutive_dims(std::int64_t begin, std::int64_t end);
 /// Whether a bitcast does more than renumber the elements in row-major order.
 bool depends_on_layout(const Instruction& bitcast);
 

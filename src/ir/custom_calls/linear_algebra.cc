@@ -76,7 +76,7 @@ class Eigh : public CustomCallTarget {
     const Dims batch(x.dims.begin(), x.dims.end() - 2);
     Dims line = batch;
     line.push_back(x.dims.back());
-    const DType real = is_complex(x.dtype) ? real_type(x.dtype) : x.dtype;
+    const DType real = real_type(x.dtype);
     const Shape vectors(x.dtype, x.dims), values(real, line);
     const Shape result = Shape::tuple({vectors, values});
     if (!(call.shape == result)) misfit(call, "it gives " + result.to_string());

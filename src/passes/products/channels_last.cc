@@ -5,7 +5,6 @@
 #include "src/passes/products/channels_last.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -23,12 +22,6 @@ using ir::Opcode;
 constexpr std::int64_t kFewOutputs = 8;
 /// Positions that fill several vectors.
 constexpr std::int64_t kLongRow = 64;
-
-Dims increasing(std::int64_t begin, std::int64_t end) {
-  Dims out(std::size_t(end - begin));
-  std::iota(out.begin(), out.end(), begin);
-  return out;
-}
 
 /// [0, first .. rank - 1, 1 .. first - 1]
 Dims rotation(std::int64_t rank, std::int64_t first) {
@@ -233,7 +226,7 @@ Instruction* rotated_transpose(const Instruction& i, ir::Builder& b) {
     shuffles = shuffles && both[std::size_t(d)] == d - first + 1;
   }
   if (!shuffles) return b.transpose(x, both);
-  Dims order = increasing(0, positions + 1);
+  Dims order = ir::consecutive_dims(0, positions + 1);
   order.insert(order.end(), both.begin() + 1, both.begin() + first);
   if (std::is_sorted(order.begin(), order.end())) return b.transpose(x, both);
   return b.transpose(b.transpose(x, order), rotation(rank, positions + 1));

@@ -164,12 +164,6 @@ Instruction* shared_factor(const Instruction& dot, ir::Builder& b) {
   return nullptr;
 }
 
-Dims range_of(std::int64_t first, std::int64_t last) {
-  Dims out;
-  for (std::int64_t d = first; d < last; ++d) out.push_back(d);
-  return out;
-}
-
 /// The order of a batched product's dims in which the product had them that wasn't, where that is
 /// the order in which it is read, or only swaps the operands. `front`: dims of the second operand
 /// that became a batch; `rows`: free dims of the first one.
@@ -178,11 +172,12 @@ std::optional<Dims> order_of_reads(const Instruction& dot, std::int64_t front, s
   const Instruction* user = one ? dot.users().front() : nullptr;
   if (!one || !user->is(Opcode::transpose)) return std::nullopt;
   const std::int64_t rank = dot.shape.rank();
-  Dims order = range_of(front, front + rows), read, swapped = range_of(0, front);
-  for (const std::int64_t d : range_of(0, front)) order.push_back(d);
-  for (const std::int64_t d : range_of(front + rows, rank)) order.push_back(d);
-  for (const std::int64_t d : range_of(front + rows, rank)) swapped.push_back(d);
-  for (const std::int64_t d : range_of(front, front + rows)) swapped.push_back(d);
+  Dims order = ir::consecutive_dims(front, front + rows), read,
+       swapped = ir::consecutive_dims(0, front);
+  for (const std::int64_t d : ir::consecutive_dims(0, front)) order.push_back(d);
+  for (const std::int64_t d : ir::consecutive_dims(front + rows, rank)) order.push_back(d);
+  for (const std::int64_t d : ir::consecutive_dims(front + rows, rank)) swapped.push_back(d);
+  for (const std::int64_t d : ir::consecutive_dims(front, front + rows)) swapped.push_back(d);
   for (const std::int64_t d : user->get<ir::DimensionsAttrs>().dims) {
     read.push_back(order[std::size_t(d)]);
   }
@@ -193,7 +188,8 @@ std::optional<Dims> order_of_reads(const Instruction& dot, std::int64_t front, s
 /// Whether kernels take a matrix as it stands.
 bool matrix_stands(const Instruction& matrix, const Dims& contracting) {
   const std::int64_t rank = matrix.shape.rank(), contracted = std::int64_t(contracting.size());
-  return contracting == range_of(0, contracted) || contracting == range_of(rank - contracted, rank);
+  return contracting == ir::consecutive_dims(0, contracted) ||
+         contracting == ir::consecutive_dims(rank - contracted, rank);
 }
 
 Instruction* with_batch(const Instruction& dot, std::size_t k, ir::Builder& b) {
@@ -209,13 +205,14 @@ Instruction* with_batch(const Instruction& dot, std::size_t k, ir::Builder& b) {
   }
   const std::int64_t front = contracting.front();
   const std::int64_t free = matrix->shape.rank() - std::int64_t(contracting.size());
-  const Dims order = range_of(0, front);
+  const Dims order = ir::consecutive_dims(0, front);
   std::optional<Dims> to;
   if (k == 1 && !(to = order_of_reads(dot, front, free))) return nullptr;
   Dims sizes(moved->shape.dims.begin(), moved->shape.dims.begin() + std::ptrdiff_t(front));
   sizes.insert(sizes.end(), matrix->shape.dims.begin(), matrix->shape.dims.end());
   Instruction* operands[2] = {moved, moved};
-  operands[1 - k] = b.broadcast(matrix, sizes, range_of(front, front + matrix->shape.rank()));
+  operands[1 - k] =
+      b.broadcast(matrix, sizes, ir::consecutive_dims(front, front + matrix->shape.rank()));
   ir::DotAttrs out = a;
   out.lhs_batch = out.rhs_batch = order;
   for (std::int64_t& d : k == 0 ? out.rhs_contracting : out.lhs_contracting) d += front;

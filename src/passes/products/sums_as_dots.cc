@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/base/contains.h"
+#include "src/ir/analysis/layouts.h"
 #include "src/ir/analysis/splat_constants.h"
 #include "src/ir/rewrite/patterns.h"
 
@@ -24,13 +25,10 @@ constexpr std::int64_t kFewestTerms = 8, kFewestTermsMoved = 16;
 
 /// What is multiplied, without the dims along which a broadcast made it the same.
 struct SumFactor {
-  explicit SumFactor(Instruction* i) : x(i->is(Opcode::broadcast) ? i->operand(0) : i) {
-    if (i->is(Opcode::broadcast)) {
-      dims = i->get<ir::DimensionsAttrs>().dims;
-    } else {
-      for (std::int64_t d = 0; d < i->shape.rank(); ++d) dims.push_back(d);
-    }
-  }
+  explicit SumFactor(Instruction* i)
+      : x(i->is(Opcode::broadcast) ? i->operand(0) : i),
+        dims(i->is(Opcode::broadcast) ? i->get<ir::DimensionsAttrs>().dims
+                                      : ir::consecutive_dims(0, i->shape.rank())) {}
   bool has(std::int64_t d) const { return contains(dims, d); }
   std::int64_t number(std::int64_t d) const {
     return std::find(dims.begin(), dims.end(), d) - dims.begin();
@@ -117,8 +115,7 @@ Instruction* sum_as_dot(const Instruction& i, ir::Builder& b) {
   attrs.rhs_contracting = numbers_in(y, dims->contracted);
   Instruction* out = b.dot(x.x, y.x, std::move(attrs));
   if (!stands) {
-    Dims order(made.size());
-    for (std::size_t k = 0; k < order.size(); ++k) order[k] = std::int64_t(k);
+    Dims order = ir::consecutive_dims(0, std::int64_t(made.size()));
     std::sort(order.begin(), order.end(), [&](std::int64_t p, std::int64_t q) {
       return made[std::size_t(p)] < made[std::size_t(q)];
     });

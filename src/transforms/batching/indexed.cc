@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "src/base/arrays/literal_util.h"
 #include "src/base/contains.h"
+#include "src/ir/analysis/layouts.h"
 #include "src/ir/rewrite/builder.h"
 #include "src/transforms/batching/site.h"
 
@@ -175,12 +175,6 @@ Dims movable_dims(const Dims& whole, const Dims& sizes) {
   return out;
 }
 
-Dims counted_from(std::int64_t first, std::size_t count) {
-  Dims out(count);
-  std::iota(out.begin(), out.end(), first);
-  return out;
-}
-
 }  // namespace
 
 /// Entries that start at places of their own: a gather, which clamps positions alike.
@@ -201,7 +195,7 @@ Batched batch_dynamic_slice(BatchSite& site) {
   a.index_vector_dim = 1;
   a.slice_sizes = sizes;
   a.start_index_map = moved;
-  a.offset_dims = counted_from(1, sizes.size());
+  a.offset_dims = ir::consecutive_dims(1, 1 + std::int64_t(sizes.size()));
   if (site.batched(0)) {
     a.slice_sizes = inserted(sizes, dim, std::min<std::int64_t>(site.size(), 1));
     a.start_index_map = shifted(moved, dim);
@@ -272,7 +266,7 @@ Batched batch_dynamic_update_slice(BatchSite& site) {
   const std::int64_t dim = site.batched(0) ? site.dim(0) : 0;
   ir::ScatterAttrs a;
   a.index_vector_dim = 1;
-  a.update_window_dims = counted_from(1, update.dims.size());
+  a.update_window_dims = ir::consecutive_dims(1, 1 + std::int64_t(update.dims.size()));
   a.scatter_dims_to_operand_dims = shifted(moved, dim);
   a.input_batching_dims = {dim};
   a.scatter_indices_batching_dims = {0};
